@@ -1,0 +1,73 @@
+"""One exchange with a model: the request, the reply, and the chunks of a streamed reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from wesichain.errors import ToolDefinitionError
+
+from .json import JsonValue
+from .messages import NO_USAGE, OMIT, Message, ToolCall, Usage
+
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool. The root of `parameters` is always an object schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        kind = self.parameters.get("type") if hasattr(self.parameters, "get") else None
+        if kind != "object":
+            raise ToolDefinitionError(
+                f"tool {self.name!r}: the root of its schema has type {kind!r}; "
+                f"arguments are named, so make it an object schema ({{'type': 'object', 'properties': ...}})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LlmRequest:
+    """What is asked of a model. `output_schema`: the JSON schema that the answer must have."""
+
+    model: str
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
+    output_schema: Mapping[str, Any] | None = field(default=None, metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class LlmResponse:
+    """What a model answered, as it came: the runtime, not the adapter, judges it."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMIT)
+    usage: Usage = NO_USAGE
+    finish_reason: FinishReason = "stop"
+    reasoning: str = field(default="", metadata=OMIT)
+    opaque: JsonValue = field(default=None, metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """A piece of the reply's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallChunk:
+    """A piece of the reply's call number `index`: name and id come once, the arguments in pieces."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    args: str = ""
+
+
+StreamItem: TypeAlias = TextChunk | ToolCallChunk | LlmResponse

@@ -1,0 +1,110 @@
+"""JSON values, and text that is strictly JSON: the rules that every border of the project shares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from math import isinf
+from typing import Any, NoReturn, TypeAlias, TypeGuard, cast
+
+from typing_extensions import TypeAliasType
+
+from wesichain.errors import CodecError
+
+# A named alias, not a string one: annotations that use it are evaluated in other modules.
+JsonValue = TypeAliasType(
+    "JsonValue", "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+)
+JsonObject: TypeAlias = dict[str, JsonValue]
+
+MAX_DEPTH = 200
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read JSON text, refusing what other readers silently bend.
+
+    Not JSON here: NaN and infinities, a key given twice, lone surrogates, integers of thousands
+    of digits, and nesting deeper than 200.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        value = _DECODER.decode(text)
+    except RecursionError:
+        raise CodecError(_TOO_DEEP) from None
+    except CodecError:
+        raise
+    except ValueError as error:
+        raise CodecError(f"not JSON: {error}") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        check_depth(value)
+    if "\\u" in text or not text.isascii():
+        dump_json(value)  # fails on a lone surrogate, escaped or not
+    return value
+
+
+def dump_json(value: object, default: Callable[[Any], Any] | None = None) -> str:
+    """Write JSON text: unicode kept, no NaN, no lone surrogate. What has no JSON is a `CodecError`."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default)
+        if not text.isascii():
+            text.encode("utf-8")
+    except RecursionError:
+        raise CodecError(_TOO_DEEP) from None
+    except CodecError:
+        raise
+    except UnicodeEncodeError:
+        raise CodecError("the text holds a lone surrogate, which is not a character") from None
+    except (TypeError, ValueError) as error:
+        raise CodecError(f"the value has no JSON: {error}") from None
+    return text
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def check_depth(value: object) -> None:
+    """Raise `CodecError` for a value that nests deeper than 200 levels; never recurses itself."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for item in level:
+            if is_object(item):
+                inner.extend(item.values())
+            elif isinstance(item, list | tuple):
+                inner.extend(cast("Sequence[Any]", item))
+        if not inner:
+            return
+        level = inner
+    raise CodecError(_TOO_DEEP)
+
+
+_TOO_DEEP = f"the JSON nests deeper than {MAX_DEPTH} levels"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for key, item in pairs:
+        if key in value:
+            raise CodecError(f"not JSON: the key {key!r} is given twice")
+        value[key] = item
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise CodecError(f"not JSON: {name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if isinf(value):
+        raise CodecError(f"not JSON: the number {text[:24]} is too large")
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)

@@ -1,0 +1,91 @@
+"""An append-only log that many views share: taking a view of a long history costs nothing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Generic, TypeVar, cast, overload
+
+from typing_extensions import override
+
+T = TypeVar("T")
+
+
+class LogView(Sequence[T], Generic[T]):
+    """The first `length` items of a list that only ever grows; equal to any sequence of equal items."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: list[T], length: int) -> None:
+        self._items = items
+        self._length = length
+
+    @override
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    @override
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[i] for i in range(*index.indices(self._length)))
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError(f"index {index} is outside a log of {self._length}")
+        return self._items[index]
+
+    @override
+    def __iter__(self) -> Iterator[T]:
+        return islice(self._items, self._length)
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LogView | list | tuple):
+            return NotImplemented
+        theirs = cast("Sequence[object]", other)
+        return len(self) == len(theirs) and all(map(operator.eq, self, theirs))
+
+    __hash__ = None  # type: ignore[assignment]  # compares by value, like the list it looks into
+
+    @override
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+class Log(Generic[T]):
+    """A prefix of a shared list, extended without copying.
+
+    `log.extend(items)` returns the longer log. Where another log has already grown past this one
+    (two continuations of the same moment), the prefix is copied once and the histories part.
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: list[T] | None = None) -> None:
+        self._items: list[T] = [] if items is None else items
+        self._length = len(self._items)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, item: T) -> Log[T]:
+        return self.extend((item,))
+
+    def extend(self, items: Sequence[T]) -> Log[T]:
+        mine = self._items
+        if len(mine) != self._length:
+            mine = mine[: self._length]
+        mine.extend(items)
+        return Log(mine)
+
+    def view(self) -> LogView[T]:
+        return LogView(self._items, self._length)
+
+    def since(self, start: int) -> tuple[T, ...]:
+        """The items from `start` on: the cost is that of the answer, not of the log."""
+        return tuple(self._items[start : self._length])

@@ -1,0 +1,117 @@
+"""State: what a ReAct run reads from a user's state object, and writes back to it.
+
+Any of these will do: a `ReActState`; a class of the user's own with the attributes of the protocols
+below (dataclass, pydantic model or plain object); a plain dict with the keys `input`,
+`agent_scratchpad`, `final_output` and `iteration_count`, where missing keys are initialised.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+
+from wesichain.errors import ConfigError
+
+from .steps import ReActStep
+
+S = TypeVar("S")
+
+
+@runtime_checkable
+class HasUserInput(Protocol):
+    """A state with the question."""
+
+    @property
+    def user_input(self) -> str: ...
+
+
+@runtime_checkable
+class HasFinalOutput(Protocol):
+    """A state with the answer, or None so far."""
+
+    @property
+    def final_output(self) -> str | None: ...
+
+
+@runtime_checkable
+class ScratchpadState(Protocol):
+    """A state with the steps so far, and how many model calls they took."""
+
+    @property
+    def scratchpad(self) -> Sequence[ReActStep]: ...
+
+    @property
+    def iteration_count(self) -> int: ...
+
+
+@dataclass(slots=True)
+class ReActState:
+    """A state that is ready to use."""
+
+    user_input: str
+    scratchpad: list[ReActStep] = field(default_factory=list)
+    final_output: str | None = None
+    iteration_count: int = 0
+
+
+_DICT_KEYS = {
+    "user_input": "input",
+    "scratchpad": "agent_scratchpad",
+    "final_output": "final_output",
+    "iteration_count": "iteration_count",
+}
+
+
+def read_state(state: object) -> ReActState:
+    """The ReAct part of any state, as a copy that the caller may change."""
+    found: dict[str, Any]
+    if isinstance(state, Mapping):
+        given = cast("Mapping[str, Any]", state)
+        if "input" not in given:
+            keys = ", ".join(given) or "none"
+            raise ConfigError(f"a dict state needs the key 'input'; the keys here: {keys}")
+        found = {name: given[key] for name, key in _DICT_KEYS.items() if key in given}
+    elif isinstance(state, HasUserInput):
+        found = {name: getattr(state, name) for name in _DICT_KEYS if hasattr(state, name)}
+    else:
+        raise ConfigError(
+            f"{type(state).__name__} has no attribute 'user_input'; use ReActState, a dict with the key "
+            f"'input', or add user_input, scratchpad, final_output and iteration_count to your class"
+        )
+    return ReActState(
+        user_input=found["user_input"],
+        scratchpad=list(found.get("scratchpad") or ()),
+        final_output=found.get("final_output"),
+        iteration_count=found.get("iteration_count") or 0,
+    )
+
+
+def state_update(state: object, result: ReActState) -> dict[str, Any]:
+    """The part of `result` that the state has room for, under the names that it uses."""
+    values = {
+        "scratchpad": list(result.scratchpad),
+        "final_output": result.final_output,
+        "iteration_count": result.iteration_count,
+    }
+    if isinstance(state, Mapping):
+        return {_DICT_KEYS[name]: value for name, value in values.items()}
+    return {name: value for name, value in values.items() if hasattr(state, name)}
+
+
+def write_state(state: S, result: ReActState) -> S:
+    """A state of the same type with the result in it; the one given is not touched."""
+    update = state_update(state, result)
+    target: Any = state
+    if isinstance(state, Mapping):
+        target = {**target, **update}
+    elif hasattr(target, "model_copy"):
+        target = target.model_copy(update=update)  # pydantic, without importing it
+    elif is_dataclass(state) and not isinstance(state, type):
+        target = replace(target, **update)
+    else:
+        target = copy.copy(state)
+        for name, value in update.items():
+            setattr(target, name, value)
+    return cast("S", target)

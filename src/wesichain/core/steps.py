@@ -1,0 +1,53 @@
+"""Steps: the scratchpad of a ReAct run, as a tagged union."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from .json import JsonValue
+from .messages import OMIT, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """What the model said before it acted."""
+
+    kind: ClassVar[str] = "thought"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A call the model asked for."""
+
+    kind: ClassVar[str] = "action"
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came back, from a tool or from the policy."""
+
+    kind: ClassVar[str] = "observation"
+    value: JsonValue
+    call_id: str | None = field(default=None, metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAnswer:
+    """What the run answered."""
+
+    kind: ClassVar[str] = "final_answer"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorStep:
+    """What ended the run."""
+
+    kind: ClassVar[str] = "error"
+    message: str
+
+
+ReActStep: TypeAlias = Thought | Action | Observation | FinalAnswer | ErrorStep

@@ -1,0 +1,446 @@
+"""Every exception of the project.
+
+    WesichainError
+    ├── ConfigError                    the programmer's mistake, found before anything runs
+    │   ├── ToolDefinitionError        a tool that cannot be described or checked
+    │   ├── DuplicateToolError
+    │   ├── GraphDefinitionError
+    │   │   ├── MissingNodeError
+    │   │   └── InvalidEdgeError
+    │   ├── PolicyConfigError
+    │   └── MissingDependencyError
+    ├── CodecError (ValueError)        text or data that is not what it should be
+    ├── LlmError                       the provider's fault, mapped at the adapter's border
+    │   ├── LlmTransportError          it could not be reached, or answered 429 or 5xx
+    │   ├── LlmRejectedError           it understood and refused: key, model, content
+    │   └── LlmResponseError           it answered what cannot be read
+    ├── ToolError                      what a tool raises on purpose
+    ├── ToolDispatchError              what became of one tool call
+    │   ├── UnknownToolError
+    │   ├── InvalidArgsError
+    │   ├── ToolExecutionError
+    │   ├── ToolTimeoutError
+    │   └── ToolSerializationError
+    ├── AgentError                     why a run ended in Failed
+    │   ├── ModelTransportError
+    │   ├── InvalidModelActionError
+    │   ├── ToolFailedError
+    │   ├── BudgetExceededError
+    │   ├── LoopDetectedError
+    │   ├── PolicyViolationError
+    │   └── InternalInvariantError
+    ├── RunFailedError, RunInterruptedError   the outcome of Agent.run, raised
+    ├── GraphError
+    │   ├── NodeFailedError
+    │   ├── MaxStepsExceededError, MaxVisitsExceededError, CycleDetectedError, GraphTimeoutError
+    │   ├── ConflictingUpdateError
+    │   ├── GraphInterruptedError
+    │   ├── ToolCallFailedError, InvalidToolCallResponseError
+    │   └── CheckpointError
+    ├── PlaybookError
+    │   ├── DomainError
+    │   └── CorruptRecordError
+    ├── DurableError
+    │   └── RunIdConflictError
+    └── ReplayMismatchError
+
+A message says what, which, and what to do now; the data behind it is in fields.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+
+class WesichainError(Exception):
+    """The root: `except WesichainError` catches all that this project raises on purpose."""
+
+
+# --- the programmer's mistakes -------------------------------------------------------------------
+
+
+class ConfigError(WesichainError):
+    """Something was put together wrongly; nothing has run yet."""
+
+
+class ToolDefinitionError(ConfigError):
+    """A tool cannot be described to a model, or checked."""
+
+
+class DuplicateToolError(ConfigError):
+    """Two tools of one set carry the same name."""
+
+    def __init__(self, tool_name: str) -> None:
+        super().__init__(f"tool {tool_name!r} is registered twice; rename one with @tool(name=...)")
+        self.tool_name = tool_name
+
+
+class GraphDefinitionError(ConfigError):
+    """A graph that could not run."""
+
+
+class MissingNodeError(GraphDefinitionError):
+    """An edge or an entry names a node that was never added."""
+
+
+class InvalidEdgeError(GraphDefinitionError):
+    """An edge that has no meaning, such as one out of END."""
+
+
+class PolicyConfigError(ConfigError):
+    """A policy or budget that contradicts itself."""
+
+
+class MissingDependencyError(ConfigError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, what: str, *, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs the {package!r} package: pip install 'wesichain[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
+class CodecError(WesichainError, ValueError):
+    """Data that cannot be read as the type it should be, or a value that has no JSON."""
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+class LlmError(WesichainError):
+    """A model could not answer. `retryable` says whether asking again can help."""
+
+    def __init__(self, message: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class LlmTransportError(LlmError):
+    """The provider could not be reached, was too slow, or said that it is busy or broken."""
+
+
+class LlmRejectedError(LlmError):
+    """The provider understood the request and refused it."""
+
+
+class LlmResponseError(LlmError):
+    """The provider answered with something that is not a reply."""
+
+
+# --- tools ---------------------------------------------------------------------------------------
+
+
+class ToolErrorKind(StrEnum):
+    """Why a tool gave up."""
+
+    INVALID_INPUT = "invalid_input"
+    EXECUTION_FAILED = "execution_failed"
+    TIMEOUT = "timeout"
+    NOT_FOUND = "not_found"
+    PERMISSION = "permission"
+    UNAVAILABLE = "unavailable"
+    CANCELLED = "cancelled"
+    SERIALIZATION = "serialization"
+
+
+class ToolError(WesichainError):
+    """What a tool raises on purpose: the message is for the model to read."""
+
+    def __init__(self, message: str, kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED) -> None:
+        super().__init__(message)
+        self.kind = ToolErrorKind(kind)
+
+
+class ToolDispatchError(WesichainError):
+    """One tool call did not give a result; the cause, if any, is `__cause__`."""
+
+    kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED
+
+    def __init__(self, message: str, *, tool_name: str = "", call_id: str = "") -> None:
+        super().__init__(message)
+        self.tool_name = tool_name
+        self.call_id = call_id
+
+
+class UnknownToolError(ToolDispatchError):
+    """The model named a tool that is not there."""
+
+    kind = ToolErrorKind.NOT_FOUND
+
+    def __init__(
+        self, message: str, *, tool_name: str = "", call_id: str = "", available: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, tool_name=tool_name, call_id=call_id)
+        self.available = available
+
+
+class InvalidArgsError(ToolDispatchError):
+    """The arguments do not fit the tool's schema; the tool was not entered."""
+
+    kind = ToolErrorKind.INVALID_INPUT
+
+    def __init__(
+        self, message: str, *, tool_name: str = "", call_id: str = "", issues: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, tool_name=tool_name, call_id=call_id)
+        self.issues = issues
+
+
+class ToolExecutionError(ToolDispatchError):
+    """The tool raised; a `ToolError` keeps its kind."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool_name: str = "",
+        call_id: str = "",
+        kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED,
+    ) -> None:
+        super().__init__(message, tool_name=tool_name, call_id=call_id)
+        self.kind = kind
+
+
+class ToolTimeoutError(ToolDispatchError):
+    """The tool did not come back in time. `abandoned`: it would not stop either."""
+
+    kind = ToolErrorKind.TIMEOUT
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool_name: str = "",
+        call_id: str = "",
+        seconds: float = 0.0,
+        abandoned: bool = False,
+    ) -> None:
+        super().__init__(message, tool_name=tool_name, call_id=call_id)
+        self.seconds = seconds
+        self.abandoned = abandoned
+
+
+class ToolSerializationError(ToolDispatchError):
+    """What the tool returned is not what it declared, or cannot be written as JSON."""
+
+    kind = ToolErrorKind.SERIALIZATION
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+class AgentError(WesichainError):
+    """Why a run failed. `step_id` says where; the outcome that carries it has the run so far."""
+
+    def __init__(self, message: str, *, step_id: int = 0) -> None:
+        super().__init__(message)
+        self.step_id = step_id
+
+
+class ModelTransportError(AgentError):
+    """The model could not be asked; the provider's or the adapter's error is `__cause__`."""
+
+    @property
+    def retryable(self) -> bool:
+        return bool(getattr(self.__cause__, "retryable", False))
+
+    @property
+    def retry_after(self) -> float | None:
+        after = getattr(self.__cause__, "retry_after", None)
+        return float(after) if isinstance(after, int | float) else None
+
+
+class InvalidModelActionError(AgentError):
+    """The model's reply is not an action that can be taken; `__cause__` may say more."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        step_id: int = 0,
+        tool_name: str | None = None,
+        received_args: Any = None,
+        raw_response: Any = None,
+    ) -> None:
+        super().__init__(message, step_id=step_id)
+        self.tool_name = tool_name
+        self.received_args = received_args
+        self.raw_response = raw_response
+
+
+class ToolFailedError(AgentError):
+    """A tool raised, timed out or returned what it should not; `__cause__` is the dispatch error."""
+
+    def __init__(
+        self, message: str, *, step_id: int = 0, tool_name: str = "", call_id: str = "", attempts: int = 1
+    ) -> None:
+        super().__init__(message, step_id=step_id)
+        self.tool_name = tool_name
+        self.call_id = call_id
+        self.attempts = attempts
+
+
+class BudgetExceededError(AgentError):
+    """A limit of the budget is used up. `resource` says which."""
+
+    def __init__(
+        self, message: str, *, step_id: int = 0, resource: str = "steps", limit: float = 0, used: float = 0
+    ) -> None:
+        super().__init__(message, step_id=step_id)
+        self.resource = resource
+        self.limit = limit
+        self.used = used
+
+
+class LoopDetectedError(AgentError):
+    """The model asks for the same call again and again."""
+
+    def __init__(
+        self, message: str, *, step_id: int = 0, tool_name: str = "", args: Any = None, times: int = 0
+    ) -> None:
+        super().__init__(message, step_id=step_id)
+        self.tool_name = tool_name
+        self.repeated_args = args
+        self.times = times
+
+
+class PolicyViolationError(AgentError):
+    """A policy raised, or decided something that is not a decision."""
+
+
+class InternalInvariantError(AgentError):
+    """A bug of this project: please report it with the traceback."""
+
+
+class RunFailedError(WesichainError):
+    """A run ended in Failed; `.outcome` has everything it did."""
+
+    def __init__(self, message: str, outcome: Any) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class RunInterruptedError(WesichainError):
+    """A run ended in Interrupted; `.outcome` can be resumed."""
+
+    def __init__(self, message: str, outcome: Any) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+# --- graphs --------------------------------------------------------------------------------------
+
+
+class GraphError(WesichainError):
+    """A graph's run did not reach its end. `state` is the last whole state, where there is one."""
+
+    def __init__(self, message: str, *, node: str | None = None, state: Any = None) -> None:
+        super().__init__(message)
+        self.node = node
+        self.state = state
+
+
+class NodeFailedError(GraphError):
+    """A node raised, or returned what is not an update; the cause is `__cause__`."""
+
+
+class MaxStepsExceededError(GraphError):
+    """The run took more super-steps than it may."""
+
+
+class MaxVisitsExceededError(GraphError):
+    """One node was entered more often than it may be."""
+
+
+class CycleDetectedError(GraphError):
+    """A node keeps seeing the same state."""
+
+
+class GraphTimeoutError(GraphError):
+    """A node, or the whole run, took too long."""
+
+
+class ConflictingUpdateError(GraphError):
+    """Two nodes of one super-step wrote a key that keeps one value."""
+
+    def __init__(self, key: str, nodes: tuple[str, ...], *, state: Any = None) -> None:
+        writers = " and ".join(repr(node) for node in nodes)
+        super().__init__(
+            f"key {key!r} was written by {writers} in the same super-step; give it a reducer "
+            f"(Annotated[..., Append]) or let only one of them write it",
+            state=state,
+        )
+        self.key = key
+        self.nodes = nodes
+
+
+class GraphInterruptedError(GraphError):
+    """The run waits for a person. Answer with `graph.resume(thread_id, value)`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        interrupts: tuple[Any, ...] = (),
+        thread_id: str | None = None,
+        state: Any = None,
+    ) -> None:
+        super().__init__(message, state=state)
+        self.interrupts = interrupts
+        self.thread_id = thread_id
+
+
+class ToolCallFailedError(GraphError):
+    """A tool of a ReAct node failed and its policy is to stop."""
+
+    def __init__(self, tool_name: str, reason: str, *, node: str | None = None, state: Any = None) -> None:
+        super().__init__(f"tool {tool_name!r} failed: {reason}", node=node, state=state)
+        self.tool_name = tool_name
+        self.reason = reason
+
+
+class InvalidToolCallResponseError(GraphError):
+    """The model of a ReAct node sent a call that cannot be run."""
+
+    def __init__(self, reason: str, *, node: str | None = None, state: Any = None) -> None:
+        super().__init__(f"the model's tool call cannot be run: {reason}", node=node, state=state)
+        self.reason = reason
+
+
+class CheckpointError(GraphError):
+    """A checkpoint cannot be read or written."""
+
+
+# --- learning, durable runs, replay ---------------------------------------------------------------
+
+
+class PlaybookError(WesichainError):
+    """A playbook cannot be read, written or searched."""
+
+
+class DomainError(PlaybookError, ValueError):
+    """A domain's name is not allowed."""
+
+
+class CorruptRecordError(PlaybookError):
+    """A record in the middle of a log cannot be read."""
+
+
+class DurableError(WesichainError):
+    """A durable run cannot be started, found or continued."""
+
+
+class RunIdConflictError(DurableError):
+    """A run id is taken by a run with other input."""
+
+
+class ReplayMismatchError(WesichainError):
+    """The program no longer does what the recording says; `.step_id` is where they part."""
+
+    def __init__(self, message: str, *, step_id: int = 0, expected: Any = None, actual: Any = None) -> None:
+        super().__init__(message)
+        self.step_id = step_id
+        self.expected = expected
+        self.actual = actual
