@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from math import isinf
-from typing import Any, NoReturn, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard, cast
 
 from typing_extensions import TypeAliasType
 
 from wesichain.errors import CodecError
 
-# A named alias, not a string one: annotations that use it are evaluated in other modules.
-JsonValue = TypeAliasType(
-    "JsonValue", "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
-)
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+else:  # a named alias at run time: annotations that use it are evaluated in other modules
+    JsonValue = TypeAliasType("JsonValue", Any)
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPTH = 200

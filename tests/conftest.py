@@ -1,0 +1,46 @@
+"""What every test shares: coroutines run as tests, and the corpora where they are present."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
+
+
+def corpora() -> Path:
+    return Path(os.environ.get("WESICHAIN_CORPORA") or ROOT.parent / "shared" / "corpora")
+
+
+def corpus(name: str) -> list[dict[str, Any]]:
+    """The rows of one corpus file; skips the test, with a reason, where the corpora are absent."""
+    path = corpora() / name
+    if not path.is_file():
+        pytest.skip(f"corpus {name} is absent; point WESICHAIN_CORPORA at the folder that has it")
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A data folder of its own for every test, so that none reads or writes the user's."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("WESICHAIN_HOME", str(folder))
+    yield folder
