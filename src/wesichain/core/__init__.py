@@ -34,7 +34,7 @@ from .exchange import (
 )
 from .json import JsonObject, JsonValue, check_depth, dump_json, is_array, is_object, parse_json
 from .log import Log, LogView
-from .messages import Message, Role, ToolCall, Usage
+from .messages import NO_USAGE, OMIT, Message, Role, ToolCall, Usage
 from .protocols import (
     CompletionLlm,
     EventSink,
@@ -58,6 +58,8 @@ from .steps import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thoug
 from .template import PromptTemplate
 
 __all__ = [
+    "NO_USAGE",
+    "OMIT",
     "Action",
     "AgentEvent",
     "CheckpointSaved",

@@ -1,0 +1,281 @@
+"""The friendly face: an agent in ten lines, typed to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar, overload
+
+from wesichain.core import (
+    Clock,
+    CompletionLlm,
+    Event,
+    JsonValue,
+    LogView,
+    Message,
+    ReActStep,
+    Role,
+    StrategySource,
+    ToolCallingLlm,
+    ToolCompleted,
+    ToolDispatched,
+    Usage,
+)
+from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError, ToolError, ToolErrorKind
+from wesichain.policy import Budget, PolicyEngine
+from wesichain.tools import CancellationToken, JsonTool, ToolContext, ToolRegistry
+
+from .conversation import Conversation
+from .models import resolve_model
+from .phases import Completed, Failed, Interrupted, Outcome
+from .rules import Decision, LoopGuard
+from .running import OnLimit
+from .runtime import AgentRuntime, Sinks
+from .stream import RunStream
+
+OutT = TypeVar("OutT")
+Instructions: TypeAlias = str | Callable[..., str | Awaitable[str | None] | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an answer comes from: one tool's output."""
+
+    tool_name: str
+    args: JsonValue
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[OutT]):
+    """What a completed run gave."""
+
+    outcome: Completed[OutT]
+
+    @property
+    def output(self) -> OutT:
+        return self.outcome.output
+
+    @property
+    def steps(self) -> LogView[ReActStep]:
+        return self.outcome.steps
+
+    @property
+    def messages(self) -> LogView[Message]:
+        return self.outcome.messages
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        """The messages of this run alone: pass `messages`, or these after the old ones, as history."""
+        return self.outcome.new_messages
+
+    @property
+    def usage(self) -> Usage:
+        return self.outcome.usage
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.outcome.events
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The outputs of the tools that the run called, in order."""
+        args = {event.call.id: event.call.args for event in self.events if isinstance(event, ToolDispatched)}
+        return tuple(
+            Source(event.tool_name, args.get(event.call_id), event.value)
+            for event in self.events
+            if isinstance(event, ToolCompleted) and not event.scope
+        )
+
+
+class Agent(Generic[OutT]):
+    """A model with tools and instructions. Holds no state of a run, so that many can run at once."""
+
+    @overload
+    def __init__(
+        self: Agent[str],
+        model: ToolCallingLlm | CompletionLlm | str,
+        *,
+        tools: Iterable[Any] | ToolRegistry = (),
+        instructions: Instructions = None,
+        name: str = "agent",
+        description: str = "",
+        policy: PolicyEngine | None = None,
+        budget: Budget = ...,
+        events: Sinks = None,
+        playbook: StrategySource | None = None,
+        domain: str = "general",
+        on_limit: OnLimit = "fail",
+        tool_concurrency: int = 1,
+        exclude_after: int | None = 3,
+        loop_guard: LoopGuard | None = ...,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        model: ToolCallingLlm | CompletionLlm | str,
+        *,
+        output_type: type[OutT],
+        tools: Iterable[Any] | ToolRegistry = (),
+        instructions: Instructions = None,
+        name: str = "agent",
+        description: str = "",
+        policy: PolicyEngine | None = None,
+        budget: Budget = ...,
+        events: Sinks = None,
+        playbook: StrategySource | None = None,
+        domain: str = "general",
+        on_limit: OnLimit = "fail",
+        tool_concurrency: int = 1,
+        exclude_after: int | None = 3,
+        loop_guard: LoopGuard | None = ...,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None: ...
+    def __init__(
+        self,
+        model: ToolCallingLlm | CompletionLlm | str,
+        *,
+        output_type: Any = str,
+        tools: Iterable[Any] | ToolRegistry = (),
+        instructions: Instructions = None,
+        name: str = "agent",
+        description: str = "",
+        playbook: StrategySource | None = None,
+        domain: str = "general",
+        **options: Any,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self._instructions = instructions
+        self._playbook = playbook
+        self._domain = domain
+        self.runtime: AgentRuntime[OutT] = AgentRuntime(
+            resolve_model(model), tools, output_type=output_type, **options
+        )
+
+    async def run(
+        self,
+        task: str,
+        *,
+        history: Sequence[Message] = (),
+        conversation: Conversation | None = None,
+        cancellation: CancellationToken | None = None,
+        run_id: str | None = None,
+        **options: Any,
+    ) -> RunResult[OutT]:
+        """The answer to a task. A run that does not complete raises, with the outcome in the error."""
+        outcome = await self.outcome(
+            task,
+            history=history,
+            conversation=conversation,
+            cancellation=cancellation,
+            run_id=run_id,
+            **options,
+        )
+        return self._result(outcome)
+
+    def run_sync(self, task: str, **options: Any) -> RunResult[OutT]:
+        """The same from code that is not async."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run(task, **options))
+        raise ConfigError(
+            "run_sync() was called inside a running event loop; use 'await agent.run(...)' there"
+        )
+
+    def stream(self, task: str, **options: Any) -> RunStream[RunResult[OutT]]:
+        """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`."""
+
+        async def run(sink: Any) -> RunResult[OutT]:
+            return self._result(await self.outcome(task, stream=True, events=sink, **options))
+
+        return RunStream(run)
+
+    async def outcome(
+        self,
+        task: str,
+        *,
+        history: Sequence[Message] = (),
+        conversation: Conversation | None = None,
+        **options: Any,
+    ) -> Outcome[OutT]:
+        """The phase in which a run of the task ends, whatever it is: `run` without raising."""
+        if conversation is not None:
+            history = (*conversation.window(), *history)
+        outcome = await self.runtime.run(
+            task,
+            history=history,
+            instructions=await self._instruct(task),
+            advice=self._advise(task),
+            **options,
+        )
+        if conversation is not None and isinstance(outcome, Completed):
+            conversation.add(Message(Role.USER, task), Message(Role.ASSISTANT, outcome.text))
+        return outcome
+
+    async def resume(
+        self, interrupted: Interrupted[OutT], decisions: dict[str, Decision] | None = None, **options: Any
+    ) -> RunResult[OutT]:
+        """Go on with the outcome that a RunInterruptedError carries."""
+        return self._result(await self.runtime.resume(interrupted, decisions, **options))
+
+    def as_tool(self, *, name: str | None = None, description: str | None = None) -> JsonTool:
+        """This agent as a tool of another one, on whose budget, cancellation and log it draws."""
+
+        async def ask(args: Any, ctx: ToolContext) -> JsonValue:
+            outcome = await self.outcome(args["task"], parent=ctx)
+            match outcome:
+                case Completed(text=text):
+                    return text
+                case Failed(error=error):
+                    raise ToolError(f"the agent {self.name!r} failed: {error}") from error
+                case Interrupted(reason=reason):
+                    kind = ToolErrorKind.PERMISSION if outcome.pending else ToolErrorKind.CANCELLED
+                    raise ToolError(f"the agent {self.name!r} was interrupted: {reason}", kind)
+
+        return JsonTool(
+            name or self.name,
+            description or self.description or f"Ask the agent {self.name!r}.",
+            {
+                "type": "object",
+                "properties": {"task": {"type": "string", "description": "What it should do or find out."}},
+                "required": ["task"],
+                "additionalProperties": False,
+            },
+            ask,
+            timeout=None,
+        )
+
+    async def _instruct(self, task: str) -> str | None:
+        given = self._instructions
+        if not callable(given):
+            return given
+        text = given(task) if inspect.signature(given).parameters else given()
+        return await text if inspect.isawaitable(text) else text
+
+    def _advise(self, task: str) -> str:
+        """What earlier runs have taught, as sentences, where its tools are here."""
+        if self._playbook is None:
+            return ""
+        known = set(self.runtime.registry.names)
+        found = self._playbook.retrieve(task, domain=self._domain, k=3)
+        return "\n".join(item.text for item in found if known.issuperset(item.tool_sequence))
+
+    def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
+        match outcome:
+            case Completed():
+                return RunResult(outcome)
+            case Failed(error=error):
+                raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
+            case Interrupted(reason=reason):
+                waiting = ", ".join(item.call.name for item in outcome.pending)
+                wants = f"; decide on {waiting} with agent.resume(error.outcome, {{token: Approve()}})"
+                raise RunInterruptedError(
+                    f"the run was interrupted: {reason}{wants if waiting else ''}", outcome
+                )

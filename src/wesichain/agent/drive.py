@@ -1,0 +1,319 @@
+"""The loop: carries a phase to its end. There is no other in this project.
+
+Each turn looks at the phase, asks the effects for what the world is needed for (a reply, a tool's
+result), lets the rules and the policy judge it, and takes the transition. Whatever ends a run ends
+it here, with its event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar, assert_never
+
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, Role, dump_json
+from wesichain.errors import (
+    AgentError,
+    BudgetExceededError,
+    CodecError,
+    ConfigError,
+    InternalInvariantError,
+    LlmResponseError,
+    ModelTransportError,
+)
+from wesichain.policy import Retry
+from wesichain.tools import PreparedCall
+
+from .batch import Batch
+from .phases import (
+    Acting,
+    Active,
+    Completed,
+    Failed,
+    Idle,
+    Interrupted,
+    LimitName,
+    Observed,
+    Observing,
+    Outcome,
+    Phase,
+    Thinking,
+    Unfinished,
+)
+from .rules import Answer, Decision, Malformed, Plan, Rejected, wording
+from .running import Running, Stopped
+
+OutT = TypeVar("OutT")
+
+
+class Drive(Generic[OutT]):
+    """Drives one run. Made for it, used once."""
+
+    __slots__ = ("_decisions", "_done", "_last_content", "_limit", "_on_text", "_ready", "_run", "_seen")
+
+    def __init__(
+        self,
+        run: Running[OutT],
+        *,
+        stream: bool = False,
+        decisions: Mapping[str, Decision] | None = None,
+        done: tuple[Observed, ...] = (),
+    ) -> None:
+        self._run = run
+        self._decisions: Mapping[str, Decision] = decisions or {}
+        self._done = done  # results of the batch in hand, from before an interruption
+        self._ready: tuple[PreparedCall, ...] = ()  # the calls of the reply just judged
+        self._seen = 0  # messages that the model has been shown, so that an event holds each once
+        self._last_content = ""
+        self._limit: BudgetExceededError | None = None
+        self._on_text = (lambda text: run.narrator.text_delta(run.step, text)) if stream else None
+
+    async def carry(self, phase: Active[OutT], *, resumed: bool = False) -> Outcome[OutT]:
+        """Carry a phase to its end."""
+        run = self._run
+        run.narrator.run_started(phase.user_input, run.settings.model, run.specs(), resumed=resumed)
+        if resumed:
+            self._recall(phase)
+        while True:
+            try:
+                following = await self._turn(phase)
+            except Stopped as stop:
+                following = self._interrupt(phase, str(stop))
+            except BudgetExceededError as refusal:
+                if self._limit is None and run.settings.on_limit != "fail" and isinstance(phase, Thinking):
+                    self._limit = refusal
+                    continue
+                following = self._fail(phase, refusal)
+            except AgentError as error:
+                following = self._fail(phase, error)
+            except ConfigError as error:  # the caller's mistake, not the run's: said at once
+                run.narrator.run_failed(run.step, error, run.account.usage)
+                raise
+            except asyncio.CancelledError:
+                run.token.cancel("the task that ran it was cancelled")
+                run.narrator.run_interrupted(
+                    run.step, "the task that ran it was cancelled", run.account.usage
+                )
+                raise
+            except Exception as bug:  # noqa: BLE001  # a bug of ours ends the run, never the program
+                broken = InternalInvariantError(f"the loop broke: {type(bug).__name__}: {bug}")
+                broken.__cause__ = bug
+                following = self._fail(phase, broken)
+            if isinstance(following, Completed | Failed | Interrupted):
+                self._tell_end(following)
+                return following
+            phase = following
+
+    async def _turn(self, phase: Active[OutT]) -> Phase[OutT]:
+        match phase:
+            case Thinking():
+                return await self._think(phase)
+            case Acting():
+                return await self._act(phase)
+            case Observing() | Idle():
+                return phase.think()
+            case _:
+                assert_never(phase)
+
+    # --- thinking ------------------------------------------------------------------------------------
+
+    async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
+        """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
+        run = self._run
+        while True:
+            run.check_stop()
+            refusal = self._limit or run.account.refusal(run.now())
+            if refusal is not None and not run.free:
+                return await self._out_of_budget(phase, refusal)
+            reply = await self._ask(phase)
+            if isinstance(reply, ModelTransportError):
+                decision = run.decide(phase, reply)
+                await run.sleep(decision.delay)
+                continue
+            verdict = run.settings.judge.judge(
+                reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
+            )
+            run.check_stop()  # a cancel during the last model call wins over its answer
+            match verdict:
+                case Answer(output=output, text=text):
+                    return phase.complete(output, text=text, spent=run.account.spent())
+                case Plan():
+                    following = await self._take(phase, verdict)
+                case Malformed():
+                    following = await self._correct(phase, verdict)
+                case _:
+                    assert_never(verdict)
+            if following is not None:
+                return following
+
+    async def _ask(self, phase: Thinking[OutT]) -> LlmResponse | ModelTransportError:
+        """One model call, with its events; what the model raises is a value."""
+        run = self._run
+        if not run.free:
+            run.account.spend_step()
+        run.free = False
+        run.step += 1
+        messages = phase.trail.messages
+        run.narrator.step_started(run.step, messages.since(self._seen))
+        self._seen = len(messages)
+        output = run.settings.judge.output
+        request = LlmRequest(run.settings.model, messages.view(), run.specs(), output.schema)
+        return await self._exchange(request)
+
+    async def _exchange(self, request: LlmRequest) -> LlmResponse | ModelTransportError:
+        run = self._run
+        started = run.now()
+        try:
+            reply = await run.wait(run.effects.ask(request, step_id=run.step, on_text=self._on_text))
+        except (Stopped, AgentError, ConfigError):
+            raise
+        except Exception as cause:  # noqa: BLE001  # a model may be anybody's code
+            return _unreachable(cause, run.step)
+        if isinstance(reply, LlmResponse):
+            if reply.finish_reason == "error":
+                cause = LlmResponseError(
+                    f"the reply ended with an error: {reply.content[:200]}", retryable=True
+                )
+                return _unreachable(cause, run.step)
+            run.account.spend_usage(reply.usage)
+            run.narrator.model_responded(run.step, reply, round((run.now() - started) * 1000, 3))
+            self._last_content = reply.content
+        return reply
+
+    async def _take(self, phase: Thinking[OutT], plan: Plan) -> Acting[OutT] | None:
+        """Go on with the calls. Those that cannot be run are settled first: None asks the model again."""
+        run = self._run
+        ready: list[PreparedCall] = []
+        told: list[Observed] = []
+        for item in plan.calls:
+            if not isinstance(item, Rejected):
+                ready.append(item)
+                continue
+            decision = run.decide(phase, item.error)
+            await run.sleep(decision.delay)
+            if isinstance(decision, Retry):
+                return None
+            text = run.told(wording.invalid_call(str(item.error)), decision)
+            told.append(Observed(text, text, item.call.id, item.call.name, ok=False))
+        run.used_ids.update(call.id for call in plan.reply.tool_calls)
+        self._ready, self._done = tuple(ready), tuple(told)
+        return phase.act(plan.reply, spent=run.account.spent())
+
+    async def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
+        """Tell the model what was wrong with its reply; None asks the same again."""
+        run = self._run
+        if malformed.final:
+            run.narrator.step_failed(run.step, malformed.error, "fail")
+            raise malformed.error
+        decision = run.decide(phase, malformed.error)
+        await run.sleep(decision.delay)
+        if isinstance(decision, Retry):
+            return None
+        text = run.told(wording.invalid_call(str(malformed.error)), decision)
+        spent = run.account.spent()
+        return phase.act(replace(malformed.reply, reasoning=""), spent=spent).observe(
+            [Observed(text, text)], spent=spent
+        )
+
+    # --- acting --------------------------------------------------------------------------------------
+
+    async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
+        run = self._run
+        batch = Batch(run, phase, ready=self._ready, done=self._done)
+        pending = batch.prepare(self._decisions)
+        if pending:
+            self._done = tuple(batch.done.values())
+            return self._interrupt(phase, "approval", pending=pending)
+        try:
+            await batch.perform()
+        except AgentError as error:
+            following = phase.observe(batch.observed(), spent=run.account.spent())
+            if not isinstance(error, BudgetExceededError) or run.settings.on_limit == "fail":
+                return self._fail(following, error)
+            self._limit = error
+        else:
+            following = phase.observe(batch.observed(), spent=run.account.spent())
+        finally:
+            self._done = tuple(batch.done.values())
+        self._ready, self._done = (), ()
+        return following
+
+    def _interrupt(self, phase: Active[OutT], reason: str, **pending: Any) -> Interrupted[OutT]:
+        unfinished = Unfinished(phase.reply, self._done) if isinstance(phase, Acting) else None
+        run = self._run
+        return phase.interrupt(
+            reason, spent=run.account.spent(), unfinished=unfinished, tally=run.tally, **pending
+        )
+
+    # --- ending --------------------------------------------------------------------------------------
+
+    def _fail(self, phase: Active[OutT], error: AgentError) -> Failed[OutT]:
+        error.step_id = error.step_id or self._run.step
+        return phase.fail(error, spent=self._run.account.spent())
+
+    async def _out_of_budget(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> Phase[OutT]:
+        """What `on_limit` says: fail, take the last content, or ask once more without tools."""
+        run = self._run
+        match run.settings.on_limit:
+            case "fail":
+                raise refusal
+            case "answer" if refusal.resource in ("steps", "tool_calls"):
+                phase_messages = (*phase.messages, Message(Role.USER, wording.OUT_OF_STEPS))
+                run.step += 1
+                run.narrator.step_started(run.step, phase_messages[self._seen :])
+                output = run.settings.judge.output
+                tools = () if output.final_tool is None else (output.final_tool,)
+                reply = await self._exchange(
+                    LlmRequest(run.settings.model, phase_messages, tools, output.schema)
+                )
+                if isinstance(reply, ModelTransportError):
+                    raise reply
+                calls = [call.args for call in reply.tool_calls]
+                answer: JsonValue = calls[0] if calls and output.final_tool is not None else reply.content
+            case "answer" | "partial":
+                answer = self._last_content
+            case _:
+                assert_never(run.settings.on_limit)
+        return self._last_word(phase, answer, refusal)
+
+    def _last_word(
+        self, phase: Thinking[OutT], answer: JsonValue, refusal: BudgetExceededError
+    ) -> Completed[OutT]:
+        run = self._run
+        try:
+            output = run.settings.judge.output.read(answer)
+        except CodecError as error:
+            raise refusal from error
+        text = answer if isinstance(answer, str) else dump_json(answer)
+        resource: Any = refusal.resource
+        stopped_by: LimitName = resource
+        return phase.complete(output, text=text, spent=run.account.spent(), stopped_by=stopped_by)
+
+    def _tell_end(self, outcome: Outcome[OutT]) -> None:
+        run = self._run
+        match outcome:
+            case Completed(text=text):
+                run.narrator.run_completed(run.step, text, outcome.usage)
+            case Failed(error=error):
+                run.narrator.run_failed(run.step, error, outcome.usage)
+            case Interrupted(reason=reason, pending=pending):
+                run.narrator.run_interrupted(run.step, reason, outcome.usage, pending)
+            case _:
+                assert_never(outcome)
+
+    def _recall(self, phase: Active[OutT]) -> None:
+        """Take up what a resumed run has said so far."""
+        self._seen = len(phase.messages)
+        for message in phase.messages:
+            self._run.used_ids.update(call.id for call in message.tool_calls)
+            if message.role is Role.ASSISTANT:
+                self._last_content = message.content
+
+
+def _unreachable(cause: Exception, step: int) -> ModelTransportError:
+    error = ModelTransportError(
+        f"the model could not be asked: {cause or type(cause).__name__}", step_id=step
+    )
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,56 @@
+"""Effects: the two things a run needs the world for. Whoever answers them runs the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from typing_extensions import override
+
+from wesichain.core import LlmRequest, LlmResponse, StreamingLlm, TextChunk, ToolCallingLlm
+from wesichain.errors import LlmResponseError
+from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
+
+OnText = Callable[[str], None]
+
+
+class Effects(Protocol):
+    """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
+
+    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
+        """The model's reply; raises whatever the model raises. `on_text` takes text while it streams."""
+        ...
+
+    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
+        """What became of one call. A failure is a value; it raises for cancellation alone."""
+        ...
+
+
+class LiveEffects(Effects):
+    """The world itself."""
+
+    __slots__ = ("_llm", "_registry")
+
+    def __init__(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
+        self._llm = llm
+        self._registry = registry
+
+    @override
+    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
+        if on_text is None:
+            return await self._llm.complete(request)
+        if not isinstance(self._llm, StreamingLlm):
+            reply = await self._llm.complete(request)
+            if reply.content:
+                on_text(reply.content)
+            return reply
+        async for item in self._llm.stream(request):
+            if isinstance(item, TextChunk):
+                on_text(item.text)
+            elif isinstance(item, LlmResponse):
+                return item
+        raise LlmResponseError("the stream ended without a whole reply", retryable=True)
+
+    @override
+    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
+        return await self._registry.run(prepared, ctx)

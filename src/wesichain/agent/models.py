@@ -1,0 +1,56 @@
+"""Model names: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, `local:NAME` to a client."""
+
+from __future__ import annotations
+
+import os
+
+from wesichain.core import CompletionLlm, ToolCallingLlm
+from wesichain.errors import ConfigError
+from wesichain.llm.react_text import TextReAct
+
+FORMS = ("openai:NAME", "anthropic:NAME", "ollama:NAME", "local:NAME")
+
+
+def resolve_model(model: ToolCallingLlm | CompletionLlm | str) -> ToolCallingLlm:
+    """The model itself, or the client for its name. No network, no key: those come at first use."""
+    if isinstance(model, str):
+        return _by_name(model)
+    if isinstance(model, ToolCallingLlm):
+        return model
+    given: object = model
+    if isinstance(given, CompletionLlm):
+        return TextReAct(given)
+    raise ConfigError(
+        f"{type(given).__name__} is not a model; pass an object with complete(request), "
+        f"or one of {', '.join(FORMS)}"
+    )
+
+
+def _by_name(text: str) -> ToolCallingLlm:
+    provider, _, name = text.partition(":")
+    if not name:
+        hint = f"did you mean 'openai:{text}'? " if text else ""
+        raise ConfigError(f"model {text!r} names no provider; {hint}The forms are {', '.join(FORMS)}")
+    # Each client is imported when it is asked for: its SDK is an optional dependency.
+    match provider:
+        case "openai":
+            from wesichain.llm.openai import OpenAiClient
+
+            return OpenAiClient(name)
+        case "anthropic":
+            from wesichain.llm.anthropic import AnthropicClient
+
+            return AnthropicClient(name)
+        case "ollama":
+            from wesichain.llm.openai import OpenAiClient
+
+            host = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
+            return OpenAiClient(name, base_url=f"http://{host.removeprefix('http://')}/v1")
+        case "local":
+            from wesichain.llm.local import LocalLlm
+
+            return LocalLlm(name)
+        case _:
+            raise ConfigError(
+                f"model {text!r}: unknown provider {provider!r}; the forms are {', '.join(FORMS)}"
+            )

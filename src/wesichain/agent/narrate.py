@@ -1,0 +1,151 @@
+"""The narrator: turns what happens in a run into events, in order, and hands them to the sinks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from wesichain.core import (
+    Clock,
+    Event,
+    EventSink,
+    JsonValue,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    PendingCall,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    ToolSpec,
+    Usage,
+)
+from wesichain.errors import WesichainError
+from wesichain.trace import Redactor
+
+_log = logging.getLogger("wesichain")
+
+
+class Narrator:
+    """Tells one run. Events are kept for the outcome as they are; what goes to a sink is redacted."""
+
+    __slots__ = ("_clock", "_redactor", "_relay", "_seq", "_sinks", "_told_off", "events", "run_id")
+
+    def __init__(
+        self,
+        run_id: str,
+        events: list[Event],
+        *,
+        clock: Clock,
+        last_seq: int = 0,
+        sinks: Sequence[EventSink] = (),
+        redactor: Redactor | None = None,
+        relay: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.events = events
+        self._clock = clock
+        self._sinks = tuple(sinks)
+        self._redactor = redactor
+        self._relay = relay
+        self._seq = last_seq
+        self._told_off: set[int] = set()
+
+    def run_started(self, task: str, model: str, tools: tuple[ToolSpec, ...], *, resumed: bool) -> None:
+        self._tell(RunStarted(self.run_id, 0, self._next(), self._clock.time(), task, model, tools, resumed))
+
+    def step_started(self, step: int, messages: tuple[Message, ...]) -> None:
+        self._tell(StepStarted(self.run_id, step, self._next(), self._clock.time(), messages))
+
+    def text_delta(self, step: int, text: str) -> None:
+        self._tell(TextDelta(self.run_id, step, self._next(), self._clock.time(), text))
+
+    def model_responded(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
+        self._tell(ModelResponded(self.run_id, step, self._next(), self._clock.time(), reply, duration_ms))
+
+    def tool_dispatched(self, step: int, call: ToolCall) -> None:
+        self._tell(ToolDispatched(self.run_id, step, self._next(), self._clock.time(), call))
+
+    def tool_completed(self, step: int, call: ToolCall, value: JsonValue, duration_ms: float) -> None:
+        now = self._clock.time()
+        self._tell(
+            ToolCompleted(self.run_id, step, self._next(), now, call.id, call.name, value, duration_ms)
+        )
+
+    def step_failed(
+        self,
+        step: int,
+        error: BaseException,
+        decision: str,
+        *,
+        call_id: str | None = None,
+        tool_name: str | None = None,
+        duration_ms: float = 0.0,
+    ) -> None:
+        cause = error.__cause__
+        kind = type(error if cause is None else cause).__name__
+        now = self._clock.time()
+        self._tell(
+            StepFailed(
+                self.run_id,
+                step,
+                self._next(),
+                now,
+                kind,
+                str(error),
+                decision,
+                call_id,
+                tool_name,
+                duration_ms,
+            )
+        )
+
+    def run_completed(self, step: int, output: JsonValue, usage: Usage) -> None:
+        self._tell(RunCompleted(self.run_id, step, self._next(), self._clock.time(), output, usage))
+
+    def run_failed(self, step: int, error: WesichainError, usage: Usage) -> None:
+        now = self._clock.time()
+        self._tell(RunFailed(self.run_id, step, self._next(), now, type(error).__name__, str(error), usage))
+
+    def run_interrupted(
+        self, step: int, reason: str, usage: Usage, pending: tuple[PendingCall, ...] = ()
+    ) -> None:
+        self._tell(
+            RunInterrupted(self.run_id, step, self._next(), self._clock.time(), reason, usage, pending)
+        )
+
+    def relay(self, event: Event, scope: str) -> None:
+        """Tell an event of a nested run as part of this one: one log, one sequence, a scope of its own."""
+        nested = f"{scope}/{event.scope}" if event.scope else scope
+        self._tell(replace(event, run_id=self.run_id, seq=self._next(), scope=nested))
+
+    def _next(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _tell(self, event: Event) -> None:
+        self.events.append(event)
+        if self._relay is not None:
+            self._relay(event)
+        if self._sinks:
+            self._emit(event)
+
+    def _emit(self, event: Event) -> None:
+        if self._redactor is not None:
+            event = self._redactor.event(event)
+        for index, sink in enumerate(self._sinks):
+            try:
+                sink.emit(event)
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
+                if index not in self._told_off:
+                    self._told_off.add(index)
+                    _log.exception("the event sink %r failed; the run goes on without its report", sink)

@@ -1,0 +1,367 @@
+"""The machine: the phases of a run, each with exactly its legal transitions.
+
+    Idle --think--> Thinking --act--> Acting --observe--> Observing --think--> Thinking
+                    Thinking --complete--> Completed
+    any active phase --fail--> Failed        any active phase --interrupt--> Interrupted
+
+A phase is an immutable value; a transition is a method that returns the next one, and its return
+annotation is the transition table. Nothing here waits, reads a clock or calls anybody. The phases
+of a run share append-only logs (`Trail`): going on costs what is new, not what went before.
+Only `Idle` can be made from outside, with `AgentRuntime.start(task)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+
+from wesichain.core import (
+    Action,
+    ErrorStep,
+    Event,
+    FinalAnswer,
+    JsonValue,
+    LlmResponse,
+    Log,
+    LogView,
+    Message,
+    Observation,
+    PendingCall,
+    ReActState,
+    ReActStep,
+    Role,
+    Thought,
+    Usage,
+    from_plain,
+    is_object,
+    write_state,
+)
+from wesichain.errors import AgentError
+from wesichain.policy import Spent
+
+from .rules import Tally
+
+OutT = TypeVar("OutT")
+LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
+
+
+STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count"})
+
+
+class _Seal:
+    """Held by this module alone: what has no seal cannot make a phase."""
+
+    __slots__ = ()
+
+
+_SEAL = _Seal()
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What is the same in every phase of a run."""
+
+    run_id: str
+    task: str
+    state: object
+    first_new: int = 0  # messages before this index were there before the run
+    earlier: int = 0  # model calls of finished runs that the state has counted already
+    last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
+    events: list[Event] = field(default_factory=list[Event], repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """How far a phase has come: its part of the shared logs, and what was spent to get there."""
+
+    messages: Log[Message]
+    steps: Log[ReActStep]
+    spent: Spent = Spent()
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one call came to. `text` is what the model reads; without a call id it is a note to it."""
+
+    value: JsonValue
+    text: str
+    call_id: str | None = None
+    tool_name: str = ""
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What an interrupted run has in hand: a reply to act on, and the calls of it that are done."""
+
+    reply: LlmResponse
+    done: tuple[Observed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """What every phase has."""
+
+    seal: InitVar[_Seal]
+    info: RunInfo
+    trail: Trail
+
+    def __post_init__(self, seal: _Seal) -> None:
+        if seal is not _SEAL:
+            raise TypeError(f"{type(self).__name__} is made by a transition; begin with runtime.start(task)")
+
+    @property
+    def run_id(self) -> str:
+        return self.info.run_id
+
+    @property
+    def user_input(self) -> str:
+        return self.info.task
+
+    @property
+    def messages(self) -> LogView[Message]:
+        return self.trail.messages.view()
+
+    @property
+    def steps(self) -> LogView[ReActStep]:
+        return self.trail.steps.view()
+
+    @property
+    def usage(self) -> Usage:
+        return self.trail.spent.usage
+
+    @property
+    def iteration_count(self) -> int:
+        return self.trail.spent.steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Active(_Phase, Generic[OutT]):
+    """A phase of a run that goes on: it can always fail or be interrupted."""
+
+    def fail(self, error: AgentError, *, spent: Spent) -> Failed[OutT]:
+        trail = replace(self.trail, steps=self.trail.steps.append(ErrorStep(str(error))), spent=spent)
+        return Failed(_SEAL, self.info, trail, error)
+
+    def interrupt(
+        self,
+        reason: str,
+        *,
+        spent: Spent,
+        pending: tuple[PendingCall, ...] = (),
+        unfinished: Unfinished | None = None,
+        tally: Tally | None = None,
+    ) -> Interrupted[OutT]:
+        trail = replace(self.trail, spent=spent)
+        return Interrupted(_SEAL, self.info, trail, reason, pending, unfinished, tally or Tally())
+
+
+@dataclass(frozen=True, slots=True)
+class Idle(_Active[OutT]):
+    """A run that has not begun."""
+
+    def think(self) -> Thinking[OutT]:
+        return Thinking(_SEAL, self.info, self.trail)
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking(_Active[OutT]):
+    """The model is to be asked."""
+
+    def act(self, reply: LlmResponse, *, spent: Spent) -> Acting[OutT]:
+        """Take the reply's calls. A reply without any goes on too: there is something to tell the model."""
+        messages, steps = self.trail.messages, self.trail.steps
+        if reply.content or reply.tool_calls:
+            messages = messages.append(
+                Message(Role.ASSISTANT, reply.content, None, reply.tool_calls, reply.reasoning, reply.opaque)
+            )
+        new: list[ReActStep] = [Thought(text)] if (text := reply.content or reply.reasoning) else []
+        new += map(Action, reply.tool_calls)
+        if new:
+            steps = steps.extend(new)
+        return Acting(_SEAL, self.info, Trail(messages, steps, spent), reply)
+
+    def complete(
+        self, output: OutT, *, text: str, spent: Spent, stopped_by: LimitName | None = None
+    ) -> Completed[OutT]:
+        """End with an answer; `stopped_by` names the limit that made it the last word."""
+        trail = Trail(
+            self.trail.messages.append(Message(Role.ASSISTANT, text)),
+            self.trail.steps.append(FinalAnswer(text)),
+            spent,
+        )
+        return Completed(_SEAL, self.info, trail, output, text, stopped_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Acting(_Active[OutT]):
+    """The reply's calls are to be run."""
+
+    reply: LlmResponse
+
+    def observe(self, observed: Sequence[Observed], *, spent: Spent) -> Observing[OutT]:
+        """Take what came of the calls, one for each call and in their order, then any notes."""
+        trail = Trail(
+            self.trail.messages.extend(
+                [
+                    Message(Role.USER, item.text)
+                    if item.call_id is None
+                    else Message(Role.TOOL, item.text, item.call_id)
+                    for item in observed
+                ]
+            ),
+            self.trail.steps.extend([Observation(item.value, item.call_id) for item in observed]),
+            spent,
+        )
+        return Observing(_SEAL, self.info, trail)
+
+
+@dataclass(frozen=True, slots=True)
+class Observing(_Active[OutT]):
+    """The results are in; the model has not seen them yet."""
+
+    def think(self) -> Thinking[OutT]:
+        return Thinking(_SEAL, self.info, self.trail)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended(_Phase, Generic[OutT]):
+    """A phase that ends the run."""
+
+    @property
+    def state(self) -> Any:
+        """The user's state, of the type that was given, with the run in it."""
+        return write_state(
+            self.info.state,
+            ReActState(
+                user_input=self.info.task,
+                scratchpad=list(self.trail.steps.view()),
+                final_output=self._final_output(),
+                iteration_count=self.info.earlier + self.trail.spent.steps,
+            ),
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(self.info.events)
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        return self.trail.messages.since(self.info.first_new)
+
+    def _final_output(self) -> str | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(_Ended[OutT]):
+    """The run ended with an answer."""
+
+    output: OutT
+    text: str
+    stopped_by: LimitName | None = None
+
+    def _final_output(self) -> str | None:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(_Ended[OutT]):
+    """The run ended with an error; the scratchpad ends in an ErrorStep."""
+
+    error: AgentError
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted(_Ended[OutT]):
+    """The run was stopped, or waits for a person; `AgentRuntime.resume` goes on with it.
+
+    It can be written with `to_json` and read in another process. Of a state of the user's own only
+    a dict is kept; any other comes back as a `ReActState`.
+    """
+
+    reason: str
+    pending: tuple[PendingCall, ...] = ()
+    unfinished: Unfinished | None = None
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def last_seq(self) -> int:
+        return self.info.events[-1].seq if self.info.events else self.info.last_seq
+
+    def to_plain(self) -> Mapping[str, Any]:
+        info, trail = self.info, self.trail
+        return {
+            "kind": "interrupted",
+            "run_id": info.run_id,
+            "task": info.task,
+            "state": {key: value for key, value in info.state.items() if key not in STATE_KEYS}
+            if is_object(info.state)
+            else None,
+            "first_new": info.first_new,
+            "earlier": info.earlier,
+            "last_seq": self.last_seq,
+            "messages": trail.messages.view(),
+            "steps": trail.steps.view(),
+            "spent": trail.spent,
+            "reason": self.reason,
+            "pending": self.pending,
+            "unfinished": self.unfinished,
+            "tally": self.tally,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        saved = from_plain(_Saved, plain)
+        rest = saved.state
+        state: object = ReActState(saved.task) if rest is None else {**rest, "input": saved.task}
+        info = RunInfo(saved.run_id, saved.task, state, saved.first_new, saved.earlier, saved.last_seq)
+        trail = Trail(Log(list(saved.messages)), Log(list(saved.steps)), saved.spent)
+        return cls(_SEAL, info, trail, saved.reason, saved.pending, saved.unfinished, saved.tally)
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """The fields of an `Interrupted` as they stand in JSON."""
+
+    kind: ClassVar[str] = "interrupted"
+    run_id: str
+    task: str
+    state: dict[str, Any] | None
+    first_new: int
+    earlier: int
+    last_seq: int
+    messages: tuple[Message, ...]
+    steps: tuple[ReActStep, ...]
+    spent: Spent
+    reason: str
+    pending: tuple[PendingCall, ...]
+    unfinished: Unfinished | None
+    tally: Tally
+
+
+Active: TypeAlias = Idle[OutT] | Thinking[OutT] | Acting[OutT] | Observing[OutT]
+Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
+Phase: TypeAlias = (
+    Idle[OutT]
+    | Thinking[OutT]
+    | Acting[OutT]
+    | Observing[OutT]
+    | Completed[OutT]
+    | Failed[OutT]
+    | Interrupted[OutT]
+)
+
+
+def begin(info: RunInfo, trail: Trail) -> Idle[Any]:
+    """The first phase of a run."""
+    return Idle(_SEAL, info, trail)
+
+
+def go_on(outcome: Interrupted[OutT]) -> Thinking[OutT] | Acting[OutT]:
+    """The phase that an interrupted run goes on from: the calls in hand, or else the next question."""
+    info = replace(outcome.info, events=[], last_seq=outcome.last_seq)
+    if outcome.unfinished is not None:
+        return Acting(_SEAL, info, outcome.trail, outcome.unfinished.reply)
+    return Thinking(_SEAL, info, outcome.trail)

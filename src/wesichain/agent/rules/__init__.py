@@ -1,0 +1,27 @@
+"""The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
+
+from .approval import Approve, ApproveWith, Decision, Refuse, approval_token
+from .output import FINAL_TOOL, OutputForm, TextOutput, TypedOutput, output_form
+from .reply import Answer, Judge, Malformed, Plan, Rejected, Verdict
+from .tally import LoopGuard, Tally
+
+__all__ = [
+    "FINAL_TOOL",
+    "Answer",
+    "Approve",
+    "ApproveWith",
+    "Decision",
+    "Judge",
+    "LoopGuard",
+    "Malformed",
+    "OutputForm",
+    "Plan",
+    "Refuse",
+    "Rejected",
+    "Tally",
+    "TextOutput",
+    "TypedOutput",
+    "Verdict",
+    "approval_token",
+    "output_form",
+]

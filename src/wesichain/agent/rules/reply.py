@@ -1,0 +1,188 @@
+"""Replies: what the model's reply is, judged once, here, for every kind of model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Set
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from wesichain.core import LlmResponse, ToolCall, dump_json
+from wesichain.errors import CodecError, InvalidModelActionError, ToolDispatchError
+from wesichain.tools import PreparedCall, ToolRegistry
+
+from .output import OutputForm
+
+OutT = TypeVar("OutT")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[OutT]):
+    """The run is done."""
+
+    output: OutT
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One call that cannot be run, and why."""
+
+    call: ToolCall
+    error: InvalidModelActionError
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Calls to run, in order; `reply` has them with ids that are unique in the run."""
+
+    reply: LlmResponse
+    calls: tuple[PreparedCall | Rejected, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Not an action at all. `reply` is what of it may stand in the history."""
+
+    reply: LlmResponse
+    error: InvalidModelActionError
+    final: bool = False  # nothing that is told to the model can mend it
+
+
+Verdict: TypeAlias = Answer[OutT] | Plan | Malformed
+
+
+@dataclass(frozen=True, slots=True)
+class Judge(Generic[OutT]):
+    """Judges replies for one runtime."""
+
+    registry: ToolRegistry
+    output: OutputForm[OutT]
+
+    def judge(
+        self, reply: LlmResponse, *, step_id: int, used_ids: Set[str], excluded: Collection[str]
+    ) -> Verdict[OutT]:
+        if (flaw := _shape_flaw(reply)) is not None:
+            return Malformed(LlmResponse(), _invalid(flaw, reply, step_id))
+        if not reply.tool_calls:
+            return self._without_calls(reply, step_id)
+        final = self.output.final_tool
+        if final is not None and any(call.name == final.name for call in reply.tool_calls):
+            return self._final_call(reply, final.name, step_id)
+        for call in reply.tool_calls:
+            if not call.name:  # text models say so when they cannot read their own reply
+                message = reply.reasoning or "a tool call has no name"
+                return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
+        reply = _with_unique_ids(reply, step_id, used_ids)
+        return Plan(reply, tuple(self._prepare(call, reply, step_id, excluded) for call in reply.tool_calls))
+
+    def prepare(self, call: ToolCall, step_id: int) -> PreparedCall | Rejected:
+        """One call, checked anew: after an approval, or when a run goes on in another process."""
+        return self._prepare(call, LlmResponse(tool_calls=(call,)), step_id, ())
+
+    def _without_calls(self, reply: LlmResponse, step_id: int) -> Verdict[OutT]:
+        if not reply.content.strip():
+            return Malformed(reply, _invalid(_EMPTY.get(reply.finish_reason, _EMPTY["stop"]), reply, step_id))
+        if self.output.final_tool is not None:
+            if reply.finish_reason == "content_filter":
+                return Malformed(
+                    reply, _invalid(f"the model refused: {reply.content}", reply, step_id), final=True
+                )
+            name = self.output.final_tool.name
+            message = f"plain text is not an answer here; call the tool {name!r} with the answer"
+            return Malformed(reply, _invalid(message, reply, step_id))
+        return self._read(reply, reply.content, reply.content, step_id)
+
+    def _final_call(self, reply: LlmResponse, name: str, step_id: int) -> Verdict[OutT]:
+        """The first valid answer wins; other calls beside it are not run."""
+        verdict: Verdict[OutT] | None = None
+        for call in reply.tool_calls:
+            if call.name == name:
+                found = self._read(replace(reply, tool_calls=()), call.args, "", step_id)
+                if isinstance(found, Answer):
+                    return found
+                verdict = verdict or found
+        assert verdict is not None
+        return verdict
+
+    def _read(self, reply: LlmResponse, answer: Any, text: str, step_id: int) -> Verdict[OutT]:
+        try:
+            output = self.output.read(answer)
+        except CodecError as error:
+            refusal = reply.finish_reason == "content_filter"
+            invalid = _invalid(str(error), reply, step_id)
+            invalid.__cause__ = error
+            return Malformed(reply, invalid, final=refusal)
+        return Answer(output, text or _as_text(answer))
+
+    def _prepare(
+        self, call: ToolCall, reply: LlmResponse, step_id: int, excluded: Collection[str]
+    ) -> PreparedCall | Rejected:
+        if call.name in excluded:
+            others = ", ".join(name for name in self.registry.names if name not in excluded) or "none"
+            message = f"tool {call.name!r} is not available any more in this run; other tools: {others}"
+            return Rejected(call, _invalid(message, reply, step_id, call))
+        prepared = self.registry.prepare(call)
+        if not isinstance(prepared, ToolDispatchError):
+            return prepared
+        message = str(prepared)
+        if reply.finish_reason == "length" and isinstance(call.args, str):
+            message = f"the arguments of {call.name!r} were cut off at the token limit: be briefer. {message}"
+        invalid = _invalid(message, reply, step_id, call)
+        invalid.__cause__ = prepared
+        return Rejected(call, invalid)
+
+
+_EMPTY = {
+    "stop": "the reply is empty: it has neither text nor a tool call; call a tool or give the answer",
+    "length": "the reply was cut off at the token limit before any text or tool call; answer more briefly",
+    "content_filter": "the provider's content filter withheld the reply; put it in other words",
+}
+
+
+def _invalid(
+    message: str, reply: object, step_id: int, call: ToolCall | None = None
+) -> InvalidModelActionError:
+    return InvalidModelActionError(
+        message,
+        step_id=step_id,
+        tool_name=call.name if call else None,
+        received_args=call.args if call else None,
+        raw_response=reply,
+    )
+
+
+def _shape_flaw(reply: object) -> str | None:
+    """What is wrong with the reply as a Python value: models may be anybody's code."""
+    if not isinstance(reply, LlmResponse):
+        return f"the model returned {type(reply).__name__}, not an LlmResponse"
+    content: object = reply.content
+    if not isinstance(content, str):
+        return f"the reply's content is {type(content).__name__}, not text"
+    for call in reply.tool_calls:
+        item: object = call
+        if not isinstance(item, ToolCall):
+            return f"the reply holds {type(item).__name__} {str(item)[:80]!r} where a ToolCall should be"
+        parts: tuple[object, object] = (call.name, call.id)
+        if not all(isinstance(part, str) for part in parts):
+            return f"the name and id of a tool call are text, not {call.name!r} and {call.id!r}"
+    return None
+
+
+def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Set[str]) -> LlmResponse:
+    """The reply with an id for every call that has none, or one that was used before in the run."""
+    ids = [call.id for call in reply.tool_calls]
+    if all(ids) and len(set(ids)) == len(ids) and used_ids.isdisjoint(ids):
+        return reply
+    taken = set(used_ids)
+    calls: list[ToolCall] = []
+    for index, call in enumerate(reply.tool_calls):
+        fresh = call.id
+        while not fresh or fresh in taken:
+            fresh = f"call_{step_id}_{index}" if fresh != f"call_{step_id}_{index}" else f"{fresh}_x"
+        taken.add(fresh)
+        calls.append(call if fresh == call.id else replace(call, id=fresh))
+    return replace(reply, tool_calls=tuple(calls))
+
+
+def _as_text(answer: Any) -> str:
+    return answer if isinstance(answer, str) else dump_json(answer)

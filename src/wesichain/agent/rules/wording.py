@@ -1,0 +1,54 @@
+"""Wording: every sentence that the runtime itself says to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wesichain.core import ToolSpec, dump_json
+
+MAX_TEXT = 4_000
+
+
+def tool_error(message: str) -> str:
+    return f"[TOOL ERROR] {_bounded(message)}"
+
+
+def invalid_call(message: str) -> str:
+    return f"[INVALID CALL] {_bounded(message)}"
+
+
+def refused(reason: str) -> str:
+    why = f": {_bounded(reason)}" if reason else ""
+    return f"[REFUSED] The call was not approved{why}. Do not ask for it again; find another way or answer."
+
+
+def not_run(reason: str) -> str:
+    return f"[NOT RUN] {_bounded(reason)}"
+
+
+def excluded(tool_name: str, failures: int, others: Iterable[str]) -> str:
+    rest = ", ".join(others) or "none; answer with what you know"
+    return f" Tool {tool_name!r} has failed {failures} times and is no longer available. Other tools: {rest}."
+
+
+def repeated(tool_name: str, times: int) -> str:
+    return (
+        f"[NOTE] You have called {tool_name!r} with the same arguments {times} times in a row and will get "
+        f"the same result. Use what you have, try other arguments or another tool, or give the final answer."
+    )
+
+
+def catalog(tools: Iterable[ToolSpec]) -> str:
+    """The tools, one a line, for a model that does not seem to know them."""
+    lines = [f"- {spec.name}: {spec.description} Arguments: {dump_json(spec.parameters)}" for spec in tools]
+    return "\nThe tools are:\n" + "\n".join(lines) if lines else "\nThere are no tools: answer in plain text."
+
+
+OUT_OF_STEPS = (
+    "You have no steps left and can call no more tools. "
+    "Give your best final answer now, with what you have found so far."
+)
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ... [cut: {len(text)} characters]"

@@ -1,0 +1,229 @@
+"""Engines: the policies that come with the project. Each is a pure function of (run, error)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from sys import maxsize
+from typing import Protocol, TypeAlias
+
+from typing_extensions import override
+
+from wesichain.core import ReActStep
+from wesichain.errors import AgentError, LlmError, ModelTransportError, PolicyConfigError, ToolFailedError
+
+from .decisions import Fail, Interrupt, N, OnceWithToolCatalog, PolicyDecision, Reprompt, Retry
+
+
+class RunView(Protocol):
+    """What a policy sees of a run."""
+
+    @property
+    def user_input(self) -> str: ...
+
+    @property
+    def scratchpad(self) -> Sequence[ReActStep]: ...
+
+    @property
+    def iteration_count(self) -> int: ...
+
+    def faults(self, error_class: type[BaseException]) -> int:
+        """How many faults of this class the run has had, the present one included."""
+        ...
+
+
+class PolicyEngine(Protocol):
+    """Decides what is made of a fault; the runtime counts, and keeps every run bounded."""
+
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        """A dead provider, an empty reply, a malformed call, an unknown tool, wrong arguments."""
+        ...
+
+    def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
+        """A tool that failed, timed out, or returned what it should not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FailFast(PolicyEngine):
+    """Every fault ends the run."""
+
+    @override
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        return Fail()
+
+    @override
+    def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
+        return Fail()
+
+
+@dataclass(frozen=True, slots=True)
+class RepromptOnceWithToolCatalog(FailFast):
+    """Show the model the tools once for each class of mistake; tools that fail end the run."""
+
+    @override
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        return Reprompt(OnceWithToolCatalog())
+
+
+@dataclass(frozen=True, slots=True)
+class RepromptN(FailFast):
+    """Tell the model of its mistakes, n times for each class of them; tools that fail end the run."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        N(self.n)
+
+    @override
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        return Reprompt(N(self.n))
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveErrors(PolicyEngine):
+    """Every fault goes back to the model as an observation, as long as the budget lasts.
+
+    A provider that cannot be reached is asked again instead, unless it has refused for good.
+    """
+
+    @override
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        if not isinstance(error, ModelTransportError):
+            return Reprompt(N(maxsize))
+        refused = isinstance(error.__cause__, LlmError) and not error.retryable
+        return Fail() if refused else Retry(delay=error.retry_after or 0.0)
+
+    @override
+    def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
+        return Reprompt(N(maxsize))
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before the next try: initial, times factor each time, at most `maximum`."""
+
+    initial: float = 0.5
+    factor: float = 2.0
+    maximum: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.initial < 0 or self.factor < 1 or self.maximum < self.initial:
+            raise PolicyConfigError(
+                f"{self}: waiting times must grow; use initial >= 0, factor >= 1, maximum >= initial"
+            )
+
+    def delay(self, attempt: int) -> float:
+        """Seconds to wait after the given attempt, counted from one."""
+        return min(self.maximum, self.initial * self.factor ** min(attempt - 1, 64))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of a `Recovery` table, where it differs from the table's own settings."""
+
+    decision: PolicyDecision
+    limit: int | None = None
+    backoff: Backoff | None = None
+    on_exhausted: PolicyDecision | None = None
+
+
+Table: TypeAlias = Mapping[type[BaseException], PolicyDecision | Rule]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery(PolicyEngine):
+    """One table for all that goes wrong: class of error -> decision.
+
+    The most specific class that fits the error, or the cause behind it, decides. Each row holds for
+    `limit` faults of its class in a run (the n of `Reprompt(N(n))` where that is given), and then
+    `on_exhausted` does. An error that no row fits ends the run.
+    """
+
+    table: Table
+    limit: int = 3
+    backoff: Backoff | None = None
+    on_exhausted: PolicyDecision = field(default_factory=Fail)
+
+    def __post_init__(self) -> None:
+        if not self.table:
+            raise PolicyConfigError("Recovery({}): an empty table recovers nothing; use FailFast()")
+        for error_class, row in self.table.items():
+            _check_row(error_class, row)
+            rule = self._rule(row)
+            if rule.limit is not None and rule.limit < 1:
+                raise PolicyConfigError(
+                    f"Recovery: a limit of {rule.limit} for {error_class.__name__}; use >= 1"
+                )
+            if isinstance(rule.on_exhausted, Retry):
+                raise PolicyConfigError(
+                    f"Recovery: on_exhausted=Retry() for {error_class.__name__} would never end; "
+                    f"use Fail(), Interrupt() or a Reprompt"
+                )
+
+    @override
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        return self._decide(state, error)
+
+    @override
+    def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
+        return self._decide(state, error)
+
+    def _decide(self, state: RunView, error: AgentError) -> PolicyDecision:
+        fitting = self._fitting_class(error)
+        if fitting is None:
+            return Fail()
+        rule = self._rule(self.table[fitting])
+        times = state.faults(fitting)
+        if times > (rule.limit or self.limit):
+            return rule.on_exhausted or self.on_exhausted
+        decision = rule.decision
+        if (
+            isinstance(decision, Retry | Reprompt)
+            and (wait := self._wait(rule, error, times)) > decision.delay
+        ):
+            return replace(decision, delay=wait)
+        return decision
+
+    def _rule(self, row: PolicyDecision | Rule) -> Rule:
+        rule = row if isinstance(row, Rule) else Rule(row)
+        match rule.decision:
+            case Reprompt(strategy=N(n=n)):
+                own = n
+            case Reprompt(strategy=OnceWithToolCatalog()):
+                own = 1
+            case _:
+                own = self.limit
+        return Rule(
+            rule.decision,
+            limit=own if rule.limit is None else rule.limit,
+            backoff=rule.backoff or self.backoff,
+            on_exhausted=rule.on_exhausted or self.on_exhausted,
+        )
+
+    def _fitting_class(self, error: AgentError) -> type[BaseException] | None:
+        """The deepest class of the table that the error, or its cause, belongs to; the cause says more."""
+        cause = error.__cause__
+        fits = [
+            (len(known.__mro__), isinstance(cause, known), known)
+            for known in self.table
+            if isinstance(error, known) or isinstance(cause, known)
+        ]
+        return max(fits, key=lambda fit: fit[:2])[2] if fits else None
+
+    def _wait(self, rule: Rule, error: AgentError, times: int) -> float:
+        wait = rule.backoff.delay(times) if rule.backoff else 0.0
+        after = getattr(error, "retry_after", None)
+        return max(wait, after) if isinstance(after, float) else wait
+
+
+def _check_row(error_class: object, row: object) -> None:
+    """A table is written by hand, often without a type checker: say what is wrong with a row."""
+    if not (isinstance(error_class, type) and issubclass(error_class, BaseException)):
+        raise PolicyConfigError(f"Recovery: {error_class!r} is not a class of errors")
+    decision = row.decision if isinstance(row, Rule) else row
+    if not isinstance(decision, Fail | Retry | Reprompt | Interrupt):
+        raise PolicyConfigError(
+            f"Recovery: {decision!r} for {error_class.__name__} is not a decision; "
+            f"use Fail(), Retry(), Reprompt(...) or Interrupt()"
+        )

@@ -1,0 +1,16 @@
+"""For users' own tests: scripted models, a clock that can be set, and contract suites."""
+
+from .clock import FakeClock
+from .contracts import ModelContract, SinkContract, ToolContract
+from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
+
+__all__ = [
+    "FakeClock",
+    "FunctionLlm",
+    "ModelContract",
+    "ScriptedLlm",
+    "SinkContract",
+    "StreamingScriptedLlm",
+    "ToolContract",
+    "calls",
+]

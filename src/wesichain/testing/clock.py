@@ -1,0 +1,41 @@
+"""A clock that stands still until it is told otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+
+from typing_extensions import override
+
+from wesichain.core import Clock
+
+
+class FakeClock(Clock):
+    """Time by hand. `sleep` returns at once, having moved the clock."""
+
+    def __init__(self, at: float = 1_700_000_000.0) -> None:
+        self._wall = at
+        self._steady = 0.0
+        self.slept: list[float] = []
+
+    @override
+    def time(self) -> float:
+        return self._wall
+
+    @override
+    def monotonic(self) -> float:
+        return self._steady
+
+    @override
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.advance(seconds)
+        await asyncio.sleep(0)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._wall += seconds
+        self._steady += seconds
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward or back, as an operator does: no time passes."""
+        self._wall += seconds

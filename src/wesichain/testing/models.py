@@ -1,0 +1,104 @@
+"""Models for tests: replies from a list or a function, requests kept."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from typing_extensions import override
+
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    StreamingLlm,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolCallingLlm,
+)
+from wesichain.errors import LlmResponseError
+
+Reply: TypeAlias = LlmResponse | str | ToolCall | Sequence[ToolCall] | BaseException
+
+
+def calls(*named: tuple[str, object], content: str = "") -> LlmResponse:
+    """A reply that asks for tools: `calls(("add", {"a": 1, "b": 2}))`, with ids from the names."""
+    made = tuple(ToolCall(f"{name}-{index}", name, args) for index, (name, args) in enumerate(named))  # type: ignore[arg-type]  # whatever a test hands in
+    return LlmResponse(content, made, finish_reason="tool_calls")
+
+
+def as_response(reply: Reply) -> LlmResponse:
+    """The response that a short form stands for; an exception is raised."""
+    match reply:
+        case LlmResponse():
+            return reply
+        case str():
+            return LlmResponse(reply)
+        case ToolCall():
+            return LlmResponse(tool_calls=(reply,), finish_reason="tool_calls")
+        case BaseException():
+            raise reply
+        case _:
+            return LlmResponse(tool_calls=tuple(reply), finish_reason="tool_calls")
+
+
+class ScriptedLlm(ToolCallingLlm):
+    """Answers from a list, in order: responses, texts, calls, or errors to raise.
+
+    `requests` keeps what it was asked. A script that is used up answers with an `LlmResponseError`.
+    """
+
+    def __init__(
+        self, replies: Iterable[Reply], *, model: str = "scripted", traits: LlmTraits | None = None
+    ) -> None:
+        self.model = model
+        self.traits = traits or LlmTraits()
+        self.requests: list[LlmRequest] = []
+        self._replies = list(replies)
+
+    @override
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        index = len(self.requests)
+        self.requests.append(request)
+        if index >= len(self._replies):
+            raise LlmResponseError(f"the script has {len(self._replies)} replies and was asked for one more")
+        return as_response(self._replies[index])
+
+
+class StreamingScriptedLlm(ScriptedLlm, StreamingLlm):
+    """The same in pieces of `chunk` characters."""
+
+    def __init__(self, replies: Iterable[Reply], *, chunk: int = 4, model: str = "scripted") -> None:
+        super().__init__(replies, model=model)
+        self._chunk = chunk
+
+    @override
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamItem]:
+        response = await self.complete(request)
+        for start in range(0, len(response.content), self._chunk):
+            yield TextChunk(response.content[start : start + self._chunk])
+        yield response
+
+
+class FunctionLlm(ToolCallingLlm):
+    """Answers with what a function makes of the request; `requests` keeps what it was asked."""
+
+    def __init__(
+        self,
+        function: Callable[[LlmRequest], Reply | Awaitable[Reply]],
+        *,
+        model: str = "function",
+        traits: LlmTraits | None = None,
+    ) -> None:
+        self.model = model
+        self.traits = traits or LlmTraits()
+        self.requests: list[LlmRequest] = []
+        self._function = function
+
+    @override
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.requests.append(request)
+        reply = self._function(request)
+        return as_response(await reply if inspect.isawaitable(reply) else reply)
