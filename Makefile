@@ -3,15 +3,19 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+JOBS   ?= 2
+
+# The models of the real-model tests and the demo; a download survives 'make clean'.
+export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format lint types bench lock clean
+.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(STAMP): requirements/dev.lock pyproject.toml
-	@echo "==> creating $(VENV) and installing the locked dependencies"
+	@echo "==> creating $(VENV) and installing the locked dependencies (a few minutes the first time)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
@@ -20,9 +24,41 @@ $(STAMP): requirements/dev.lock pyproject.toml
 
 install: $(STAMP) ## the virtual environment with everything in it
 
+demo: $(STAMP)   ## the main job, on this machine, with no key
+	@echo "==> the quickstart of the README"
+	@$(BIN)/python examples/quickstart.py
+
+test: $(STAMP)   ## the test suite
+	@echo "==> tests"
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-slow: $(STAMP) ## real models, soaks, full kill matrices
+	@$(BIN)/python -m pytest -m slow
+
+check: format-check lint types test ## all that must be green before a change lands
+
+format: $(STAMP) ## write the code in the project's format
+	@$(BIN)/ruff check --fix-only --quiet . && $(BIN)/ruff format .
+
+format-check: $(STAMP)
+	@echo "==> format"
+	@$(BIN)/ruff format --check --quiet .
+
+lint: $(STAMP)
+	@echo "==> lint"
+	@$(BIN)/ruff check --quiet .
+
+types: $(STAMP)
+	@echo "==> types: mypy"
+	@$(BIN)/mypy
+	@echo "==> types: pyright"
+	@$(BIN)/basedpyright
+	@echo "==> types: the public API is typed throughout"
+	@$(BIN)/python tests/typing/verify_types.py
+
 lock: $(STAMP)   ## resolve the dependencies anew into requirements/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --all-extras --group dev pyproject.toml -o requirements/dev.lock
 
 clean:           ## remove what the build made
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from wesichain.core import (
@@ -22,6 +21,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     Usage,
+    dataclass,
 )
 from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Budget, PolicyEngine

@@ -13,7 +13,7 @@ Only `Idle` can be made from outside, with `AgentRuntime.start(task)`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from wesichain.core import (
@@ -33,6 +33,7 @@ from wesichain.core import (
     Role,
     Thought,
     Usage,
+    dataclass,
     from_plain,
     is_object,
     write_state,
@@ -103,12 +104,12 @@ class Unfinished:
 class _Phase:
     """What every phase has."""
 
-    seal: InitVar[_Seal]
+    seal: _Seal = field(repr=False, compare=False)
     info: RunInfo
     trail: Trail
 
-    def __post_init__(self, seal: _Seal) -> None:
-        if seal is not _SEAL:
+    def __post_init__(self) -> None:
+        if self.seal is not _SEAL:
             raise TypeError(f"{type(self).__name__} is made by a transition; begin with runtime.start(task)")
 
     @property

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from wesichain.core import Clock, ReActStep, ToolSpec
+from wesichain.core import Clock, ReActStep, ToolSpec, dataclass
 from wesichain.errors import AgentError, PolicyViolationError, ToolFailedError
 from wesichain.policy import (
     Account,
@@ -43,11 +42,11 @@ class Settings(Generic[OutT]):
     judge: Judge[OutT]
     policy: PolicyEngine
     clock: Clock
-    on_limit: OnLimit = "fail"
-    tool_concurrency: int = 1
-    exclude_after: int | None = 3
-    loop_guard: LoopGuard | None = LoopGuard()
-    approval_ttl: float | None = None
+    on_limit: OnLimit
+    tool_concurrency: int
+    exclude_after: int | None
+    loop_guard: LoopGuard | None
+    approval_ttl: float | None
 
 
 class Stopped(Exception):  # noqa: N818  # not an error: somebody asked for it

@@ -32,7 +32,7 @@ from .effects import Effects, LiveEffects
 from .history import clean_history, is_over, messages_of
 from .narrate import Narrator
 from .phases import Idle, Interrupted, Observed, Outcome, RunInfo, Trail, begin, go_on
-from .rules import Decision, Judge, LoopGuard, Tally, output_form
+from .rules import GUARD, Decision, Judge, LoopGuard, Tally, output_form
 from .running import OnLimit, Running, Settings
 
 OutT = TypeVar("OutT")
@@ -96,7 +96,7 @@ class AgentRuntime(Generic[OutT]):
         events: Sinks = None,
         tool_concurrency: int = 1,
         exclude_after: int | None = 3,
-        loop_guard: LoopGuard | None = LoopGuard(),
+        loop_guard: LoopGuard | None = GUARD,
         approval_ttl: float | None = None,
         redactor: Redactor | None = None,
         clock: Clock | None = None,

@@ -2,6 +2,7 @@
 
 from .clock import Clock, SystemClock
 from .codec import Portable, from_json, from_plain, to_json, to_plain
+from .dataclass import dataclass
 from .events import (
     AgentEvent,
     CheckpointSaved,
@@ -116,6 +117,7 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "check_depth",
+    "dataclass",
     "dump_json",
     "from_json",
     "from_plain",

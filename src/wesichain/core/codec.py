@@ -30,7 +30,7 @@ from typing import (
 
 from wesichain.errors import CodecError, WesichainError
 
-from .json import JsonValue, dump_json, is_array, is_object, parse_json
+from .json import JsonValue, is_array, is_object, json_writer, parse_json
 from .log import LogView
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Portable(Protocol):
 
 def to_json(value: object) -> str:
     """The JSON text of a value of this project, or of plain JSON data."""
-    return dump_json(value, default=_plain)
+    return _encode(value)
 
 
 def to_plain(value: object) -> Any:
@@ -81,21 +81,26 @@ def from_plain(type: Any, data: object) -> Any:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> object:
     """What `json` calls for an object that it does not know."""
-    if isinstance(value, LogView):
-        return list(cast("LogView[object]", value))
-    if isinstance(value, Portable):
-        return value.to_plain()
-    if is_dataclass(value) and not isinstance(value, type):
-        return _write_plan(type(value))(value)
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, object]", value))
-    raise CodecError(f"{type(value).__name__} is not a value of this project and has no JSON")
+    return _writer(value.__class__)(value)
 
 
 @cache
-def _write_plan(cls: type) -> Callable[[Any], dict[str, Any]]:
+def _writer(cls: Any) -> Callable[[Any], object]:
+    """A function that turns an object of this class into what `json` knows; made once a class."""
+    if issubclass(cls, LogView):
+        return list[Any]
+    if hasattr(cls, "to_plain"):
+        return lambda value: value.to_plain()
+    if is_dataclass(cls):
+        return _write_fields(cls)
+    if issubclass(cls, Mapping):
+        return dict[Any, Any]
+    raise CodecError(f"{cls.__name__} is not a value of this project and has no JSON")
+
+
+def _write_fields(cls: type) -> Callable[[Any], dict[str, Any]]:
     kind = _kind_of(cls)
     head: dict[str, Any] = {} if kind is None else {"kind": kind}
     always = [field.name for field in fields(cls) if not field.metadata.get("omit_empty")]
@@ -114,6 +119,9 @@ def _write_plan(cls: type) -> Callable[[Any], dict[str, Any]]:
         return plain
 
     return write
+
+
+_encode = json_writer(_plain)
 
 
 def _kind_of(cls: type) -> str | None:

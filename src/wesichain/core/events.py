@@ -8,9 +8,10 @@ first, and exactly one of `RunCompleted`, `RunFailed`, `RunInterrupted` is last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from .dataclass import dataclass
 from .exchange import LlmResponse, ToolSpec
 from .json import JsonValue
 from .messages import OMIT, Message, ToolCall, Usage

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from wesichain.errors import ToolDefinitionError
 
+from .dataclass import dataclass
 from .json import JsonValue
 from .messages import NO_USAGE, OMIT, Message, ToolCall, Usage
 

@@ -43,10 +43,17 @@ def parse_json(text: str | bytes) -> Any:
     return value
 
 
-def dump_json(value: object, default: Callable[[Any], Any] | None = None) -> str:
-    """Write JSON text: unicode kept, no NaN, no lone surrogate. What has no JSON is a `CodecError`."""
+def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
+    """A function that writes JSON text; `default` turns objects that JSON does not know into ones it does."""
+    encode = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default
+    ).encode
+    return lambda value: _write(value, encode)
+
+
+def _write(value: object, encode: Callable[[object], str]) -> str:
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default)
+        text = encode(value)
         if not text.isascii():
             text.encode("utf-8")
     except RecursionError:
@@ -107,4 +114,5 @@ def _finite(text: str) -> float:
     return value
 
 
+dump_json = json_writer()
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)

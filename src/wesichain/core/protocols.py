@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from .dataclass import dataclass
 from .events import Event
 from .exchange import LlmRequest, LlmResponse, StreamItem
 

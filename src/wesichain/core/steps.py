@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from .dataclass import dataclass
 from .json import JsonValue
 from .messages import OMIT, ToolCall
 

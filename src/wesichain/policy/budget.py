@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
-from wesichain.core import NO_USAGE, Usage
+from wesichain.core import NO_USAGE, Usage, dataclass
 from wesichain.errors import BudgetExceededError, PolicyConfigError
 
 Prices = Mapping[str, tuple[float, float]]

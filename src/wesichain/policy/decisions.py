@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from wesichain.core import dataclass
 from wesichain.errors import PolicyConfigError
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from sys import maxsize
 from typing import Protocol, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import ReActStep
+from wesichain.core import ReActStep, dataclass
 from wesichain.errors import AgentError, LlmError, ModelTransportError, PolicyConfigError, ToolFailedError
 
 from .decisions import Fail, Interrupt, N, OnceWithToolCatalog, PolicyDecision, Reprompt, Retry

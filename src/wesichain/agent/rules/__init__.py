@@ -1,12 +1,14 @@
 """The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
 
 from .approval import Approve, ApproveWith, Decision, Refuse, approval_token
+from .guard import GUARD, LoopGuard
 from .output import FINAL_TOOL, OutputForm, TextOutput, TypedOutput, output_form
 from .reply import Answer, Judge, Malformed, Plan, Rejected, Verdict
-from .tally import LoopGuard, Tally
+from .tally import Tally
 
 __all__ = [
     "FINAL_TOOL",
+    "GUARD",
     "Answer",
     "Approve",
     "ApproveWith",

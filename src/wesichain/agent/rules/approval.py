@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypeAlias
 
-from wesichain.core import OMIT, JsonValue, ToolCall
+from wesichain.core import OMIT, JsonValue, ToolCall, dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import JsonValue, LlmTraits, ToolSpec, dump_json, is_object, parse_json
+from wesichain.core import JsonValue, LlmTraits, ToolSpec, dataclass, dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 
 if TYPE_CHECKING:

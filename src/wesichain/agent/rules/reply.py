@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, dump_json
+from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json
 from wesichain.errors import CodecError, InvalidModelActionError, ToolDispatchError
 from wesichain.tools import PreparedCall, ToolRegistry
 

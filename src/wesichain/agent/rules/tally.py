@@ -64,11 +64,3 @@ class Tally:
 
 def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-@dataclass(frozen=True, slots=True)
-class LoopGuard:
-    """When the same call in a row is pointed out to the model, and when it ends the run."""
-
-    tell_at: int = 3
-    stop_at: int = 4

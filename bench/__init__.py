@@ -1,0 +1,1 @@
+"""Benchmarks: every figure in the README and the docs comes from a script here."""

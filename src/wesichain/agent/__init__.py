@@ -1,0 +1,65 @@
+"""The agent runtime: one typed machine, one loop, and the agent's friendly face."""
+
+from .agent import Agent, RunResult, Source
+from .conversation import Conversation
+from .drive import Drive
+from .effects import Effects, LiveEffects
+from .models import resolve_model
+from .narrate import Narrator
+from .phases import (
+    Acting,
+    Active,
+    Completed,
+    Failed,
+    Idle,
+    Interrupted,
+    Observed,
+    Observing,
+    Outcome,
+    Phase,
+    RunInfo,
+    Thinking,
+    Trail,
+    Unfinished,
+)
+from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Tally
+from .running import OnLimit, Running, Settings
+from .runtime import AgentRuntime
+from .stream import RunStream
+
+__all__ = [
+    "Acting",
+    "Active",
+    "Agent",
+    "AgentRuntime",
+    "Approve",
+    "ApproveWith",
+    "Completed",
+    "Conversation",
+    "Decision",
+    "Drive",
+    "Effects",
+    "Failed",
+    "Idle",
+    "Interrupted",
+    "LiveEffects",
+    "LoopGuard",
+    "Narrator",
+    "Observed",
+    "Observing",
+    "OnLimit",
+    "Outcome",
+    "Phase",
+    "Refuse",
+    "RunInfo",
+    "RunResult",
+    "RunStream",
+    "Running",
+    "Settings",
+    "Source",
+    "Tally",
+    "Thinking",
+    "Trail",
+    "Unfinished",
+    "resolve_model",
+]

@@ -1,0 +1,109 @@
+"""What the tests of the loop share: a few tools, and the rules that every log of events obeys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from wesichain.agent import AgentRuntime
+from wesichain.core import (
+    Event,
+    LlmResponse,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    Usage,
+)
+from wesichain.testing import FakeClock, ScriptedLlm
+from wesichain.tools import tool
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def boom(why: str = "no reason") -> str:
+    """Always fails."""
+    raise ValueError(why)
+
+
+@tool
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@tool
+def slow_add(a: int, b: int) -> int:
+    """Add, off the loop."""
+    return a + b
+
+
+def call(name: str, args: Any = None, *, id: str = "") -> ToolCall:
+    return ToolCall(id or f"{name}-id", name, {} if args is None else args)
+
+
+def say(*calls: ToolCall, content: str = "") -> LlmResponse:
+    return LlmResponse(content, calls, usage=Usage(3, 2), finish_reason="tool_calls" if calls else "stop")
+
+
+ADD = call("add", {"a": 1, "b": 2})
+
+
+def runtime(replies: Sequence[Any], *tools: Any, **options: Any) -> AgentRuntime[str]:
+    """A runtime over a script, with the tools `add`, `boom` and `echo` unless others are named."""
+    return AgentRuntime(ScriptedLlm(replies), tools or (add, boom, echo), clock=FakeClock(), **options)
+
+
+def run(replies: Sequence[Any], *tools: Any, task: Any = "q", **options: Any) -> Any:
+    return asyncio.run(runtime(replies, *tools, **options).run(task))
+
+
+def kinds(events: Sequence[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+ENDS = (RunCompleted, RunFailed, RunInterrupted)
+
+
+def check_events(events: Sequence[Event]) -> None:
+    """The rules of the design's section on events."""
+    assert isinstance(events[0], RunStarted)
+    assert [event.seq for event in events] == list(range(events[0].seq, events[0].seq + len(events)))
+    assert len({event.run_id for event in events}) == 1
+    own = [event for event in events if not event.scope]
+    assert isinstance(own[-1], ENDS)
+    assert sum(isinstance(event, ENDS) for event in own) == 1
+    started = {event.step_id for event in own if isinstance(event, StepStarted)}
+    for event in own:
+        if not isinstance(event, (RunStarted, *ENDS)):
+            assert event.step_id in started
+    steps = [event.step_id for event in own if isinstance(event, StepStarted)]
+    assert steps == sorted(set(steps))
+    dispatched = Counter(event.call_id for event in own if isinstance(event, ToolDispatched))
+    ended = Counter(
+        event.call_id
+        for event in own
+        if isinstance(event, ToolCompleted | StepFailed) and event.call_id is not None
+    )
+    assert dispatched == ended
+    open_calls: set[str] = set()
+    for event in own:
+        if isinstance(event, ToolDispatched):
+            assert event.call_id not in open_calls
+            open_calls.add(event.call_id)
+        elif isinstance(event, ToolCompleted | StepFailed) and event.call_id is not None:
+            assert event.call_id in open_calls, "a call ends after it began"
+            open_calls.discard(event.call_id)
+    assert not open_calls

@@ -1,0 +1,337 @@
+"""The agent's face: ten lines from import to answer, and never a silent half answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
+from wesichain.agent import Agent, Approve, Completed, Conversation, Interrupted, Source, resolve_model
+from wesichain.core import (
+    CompletionLlm,
+    LlmRequest,
+    Message,
+    Role,
+    Strategy,
+    TextDelta,
+    ToolCallingLlm,
+)
+from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError
+from wesichain.policy import Budget
+from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm
+from wesichain.tools import ToolContext, tool
+from wesichain.trace import CollectingSink
+
+
+def test_a_run_gives_a_typed_result() -> None:
+    result = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add]).run_sync("what is 1 + 2?")
+    assert result.output == "3"
+    assert result.sources == (Source("add", {"a": 1, "b": 2}, 3),)
+    assert result.new_messages[0] == Message(Role.USER, "what is 1 + 2?")
+    assert [type(step).__name__ for step in result.steps] == ["Action", "Observation", "FinalAnswer"]
+    assert result.usage.total_tokens == 5
+    check_events(result.events)
+
+
+def test_a_plain_function_is_a_tool() -> None:
+    def double(n: int) -> int:
+        """Double a number."""
+        return 2 * n
+
+    assert Agent(ScriptedLlm([say(call("double", {"n": 4})), "8"]), tools=[double]).run_sync("q").sources[0].value == 8
+
+
+def test_a_run_that_fails_raises_with_the_outcome() -> None:
+    with pytest.raises(RunFailedError, match="step 1") as caught:
+        Agent(ScriptedLlm([say(call("boom"))]), tools=[boom]).run_sync("q")
+    assert caught.value.outcome.error is caught.value.__cause__
+    assert caught.value.outcome.steps
+
+
+async def test_a_run_that_waits_raises_and_can_be_resumed() -> None:
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    agent = Agent(ScriptedLlm([say(call("pay")), "done"]), tools=[pay])
+    with pytest.raises(RunInterruptedError, match="pay") as caught:
+        await agent.run("q")
+    outcome = caught.value.outcome
+    assert isinstance(outcome, Interrupted)
+    assert (await agent.resume(outcome, {outcome.pending[0].token: Approve()})).output == "done"
+
+
+async def test_run_sync_inside_a_loop_is_a_clear_error() -> None:
+    with pytest.raises(ConfigError, match="await agent.run"):
+        Agent(ScriptedLlm(["x"])).run_sync("q")
+
+
+def test_run_sync_works_again_and_again() -> None:
+    agent = Agent(FunctionLlm(lambda _: "x"))
+    assert [agent.run_sync("q").output for _ in range(3)] == ["x"] * 3
+
+
+@pytest.mark.parametrize(
+    ("instructions", "shown"),
+    [
+        pytest.param("be brief", "be brief", id="a-text"),
+        pytest.param(lambda: "from a function", "from a function", id="a-function"),
+        pytest.param(lambda task: f"about {task}", "about q", id="a-function-of-the-task"),
+        pytest.param(lambda: None, None, id="a-function-with-nothing-to-say"),
+        pytest.param(None, None, id="none"),
+    ],
+)
+def test_instructions(instructions: Any, shown: str | None) -> None:
+    llm = ScriptedLlm(["x"])
+    Agent(llm, instructions=instructions).run_sync("q")
+    system = [message.content for message in llm.requests[0].messages if message.role is Role.SYSTEM]
+    assert system == ([] if shown is None else [shown])
+
+
+def test_instructions_may_be_async_and_are_made_for_every_run() -> None:
+    count = iter(range(9))
+
+    async def make(task: str) -> str:
+        return f"{next(count)} {task}"
+
+    llm = ScriptedLlm(["x", "y"])
+    agent = Agent(llm, instructions=make)
+    agent.run_sync("a")
+    agent.run_sync("b")
+    assert [request.messages[0].content for request in llm.requests] == ["0 a", "1 b"]
+
+
+def test_history_goes_in_and_comes_out() -> None:
+    llm = ScriptedLlm([say(ADD), "3", "still 3"])
+    agent = Agent(llm, tools=[add], instructions="sys")
+    first = agent.run_sync("1 + 2?")
+    second = agent.run_sync("and now?", history=first.new_messages)
+    assert [message.role for message in llm.requests[2].messages] == [
+        Role.SYSTEM,
+        Role.USER,
+        Role.ASSISTANT,
+        Role.TOOL,
+        Role.ASSISTANT,
+        Role.USER,
+    ]
+    assert [message.content for message in second.new_messages] == ["and now?", "still 3"]
+
+
+class TestConversation:
+    def test_it_remembers_questions_and_answers_and_no_reasoning(self) -> None:
+        llm = ScriptedLlm([say(ADD, content="thinking"), "3", "yes"])
+        agent = Agent(llm, tools=[add])
+        memory = Conversation()
+        agent.run_sync("1 + 2?", conversation=memory)
+        agent.run_sync("sure?", conversation=memory)
+        assert [message.content for message in llm.requests[2].messages] == ["1 + 2?", "3", "sure?"]
+        assert len(memory.messages) == 4
+
+    def test_a_failed_run_leaves_no_trace_in_it(self) -> None:
+        memory = Conversation()
+        with pytest.raises(RunFailedError):
+            Agent(ScriptedLlm([])).run_sync("q", conversation=memory)
+        assert memory.messages == ()
+
+    def test_the_window_keeps_the_newest_that_fits_and_the_system_prompt(self) -> None:
+        memory = Conversation(max_tokens=10, count_tokens=len)
+        memory.add(Message(Role.SYSTEM, "sy"), Message(Role.USER, "aaaaaa"), Message(Role.USER, "bbbb"), Message(Role.USER, "cccc"))
+        assert [message.content for message in memory.window()] == ["sy", "bbbb", "cccc"]
+
+    def test_a_call_is_not_parted_from_its_result(self) -> None:
+        memory = Conversation(max_tokens=12, count_tokens=len)
+        memory.add(
+            Message(Role.ASSISTANT, "call", tool_calls=(call("f", id="1"),)),
+            Message(Role.TOOL, "rrrr", "1"),
+            Message(Role.USER, "uuuu"),
+        )
+        assert [message.content for message in memory.window()] == ["call", "rrrr", "uuuu"]
+        memory.add(Message(Role.USER, "vvvv"))
+        assert [message.content for message in memory.window()] == ["uuuu", "vvvv"]
+
+    def test_nothing_older_slips_in_behind_what_did_not_fit(self) -> None:
+        memory = Conversation(max_tokens=5, count_tokens=len)
+        memory.add(Message(Role.USER, "a"), Message(Role.USER, "bbbbbbbb"), Message(Role.USER, "c"))
+        assert [message.content for message in memory.window()] == ["c"]
+
+
+class TestStream:
+    async def test_it_yields_the_events_and_ends_with_the_result_of_a_plain_run(self) -> None:
+        script = [say(ADD, content="let me see"), "the answer is 3"]
+        agent = Agent(StreamingScriptedLlm(script), tools=[add])
+        events = []
+        async with agent.stream("q") as run:
+            async for event in run:
+                events.append(event)
+        plain = await Agent(ScriptedLlm(script), tools=[add]).run("q")
+        assert run.result.output == plain.output
+        assert list(run.result.steps) == list(plain.steps)
+        assert [kind for kind in kinds(events) if kind != "TextDelta"] == kinds(plain.events)
+        text = "".join(event.text for event in events if isinstance(event, TextDelta) and event.step_id == 2)
+        assert text == "the answer is 3"
+        check_events(events)
+
+    async def test_a_model_that_cannot_stream_gives_its_text_in_one_piece(self) -> None:
+        async with Agent(ScriptedLlm(["whole"])).stream("q") as run:
+            deltas = [event.text async for event in run if isinstance(event, TextDelta)]
+        assert deltas == ["whole"]
+
+    async def test_leaving_early_stops_the_run(self) -> None:
+        started = asyncio.Event()
+
+        async def hang(_: LlmRequest) -> str:
+            started.set()
+            await asyncio.sleep(60)
+            return "late"
+
+        async with Agent(FunctionLlm(hang)).stream("q") as run:
+            async for _ in run:
+                break
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        with pytest.raises(ConfigError, match="stopped"):
+            _ = run.result
+
+    async def test_a_failure_reaches_the_reader(self) -> None:
+        async with Agent(ScriptedLlm([])).stream("q") as run:
+            seen = kinds([event async for event in run])
+        assert seen[-1] == "RunFailed"
+        with pytest.raises(RunFailedError):
+            _ = run.result
+
+    async def test_the_result_is_not_there_before_the_end(self) -> None:
+        async with Agent(ScriptedLlm(["x"])).stream("q") as run:
+            with pytest.raises(ConfigError, match="not ended"):
+                _ = run.result
+
+    async def test_it_is_a_context_manager(self) -> None:
+        with pytest.raises(ConfigError, match="async with"):
+            async for _ in Agent(ScriptedLlm(["x"])).stream("q"):
+                pass
+
+
+class TestNested:
+    def test_an_agent_is_a_tool_of_another(self) -> None:
+        inner = Agent(ScriptedLlm([say(ADD), "three"]), tools=[add], name="maths", description="Does sums.")
+        sink = CollectingSink()
+        outer = Agent(
+            ScriptedLlm([say(call("maths", {"task": "1 + 2"})), "it is three"]), tools=[inner.as_tool()], events=sink
+        )
+        result = outer.run_sync("q")
+        assert result.output == "it is three"
+        assert result.sources == (Source("maths", {"task": "1 + 2"}, "three"),)
+        nested = [event for event in result.events if event.scope]
+        assert {event.scope for event in nested} == {"maths-id"}
+        assert kinds(nested)[0] == "RunStarted"
+        assert kinds(nested)[-1] == "RunCompleted"
+        check_events(result.events)
+        assert kinds(sink.events) == kinds(result.events)
+
+    def test_it_draws_on_the_caller_s_budget(self) -> None:
+        inner = Agent(FunctionLlm(lambda _: say(ADD)), tools=[add], name="busy", loop_guard=None)
+        llm = FunctionLlm(lambda _: say(call("busy", {"task": "work"})))
+        with pytest.raises(RunFailedError) as caught:
+            Agent(llm, tools=[inner.as_tool()], budget=Budget(5)).run_sync("q")
+        assert len(llm.requests) == 1
+        assert caught.value.outcome.state.iteration_count == 5
+
+    def test_its_usage_is_the_caller_s(self) -> None:
+        inner = Agent(ScriptedLlm([say(ADD), say(content="x")]), tools=[add], name="inner")
+        result = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), say(content="y")]), tools=[inner.as_tool()]).run_sync("q")
+        assert result.usage.total_tokens == 20
+
+    def test_its_failure_is_the_tool_s(self) -> None:
+        inner = Agent(ScriptedLlm([]), name="broken")
+        with pytest.raises(RunFailedError, match="broken"):
+            Agent(ScriptedLlm([say(call("broken", {"task": "t"}))]), tools=[inner.as_tool()]).run_sync("q")
+
+
+async def test_the_same_agent_runs_many_times_at_once() -> None:
+    async def answer(request: LlmRequest) -> Any:
+        await asyncio.sleep(0)
+        last = request.messages[-1]
+        return last.content if last.role is Role.TOOL else say(call("echo", {"text": last.content}))
+
+    agent = Agent(FunctionLlm(answer), tools=[echo])
+    results = await asyncio.gather(*(agent.run(f"task {n}") for n in range(200)))
+    assert [result.output for result in results] == [f"task {n}" for n in range(200)]
+    assert len({result.outcome.run_id for result in results}) == 200
+
+
+class TestPlaybook:
+    class Book:
+        def __init__(self, *strategies: Strategy) -> None:
+            self.strategies = strategies
+            self.asked: list[tuple[str, str, int]] = []
+
+        def retrieve(self, task: str, *, domain: str, k: int = 3) -> Sequence[Strategy]:
+            self.asked.append((task, domain, k))
+            return self.strategies
+
+    def test_advice_stands_right_after_the_question(self) -> None:
+        book = self.Book(Strategy("1", "For sums, call add first.", tool_sequence=("add",)))
+        llm = ScriptedLlm(["x"])
+        result = Agent(llm, tools=[add], playbook=book, domain="maths").run_sync("1 + 2?")
+        assert llm.requests[0].messages[-1].content == "1 + 2?\n\nFor sums, call add first."
+        assert book.asked == [("1 + 2?", "maths", 3)]
+        assert result.outcome.state.user_input == "1 + 2?"
+
+    def test_advice_about_tools_that_are_not_here_is_not_shown(self) -> None:
+        book = self.Book(Strategy("1", "Call subtract.", tool_sequence=("subtract",)))
+        llm = ScriptedLlm(["x"])
+        Agent(llm, tools=[add], playbook=book).run_sync("q")
+        assert llm.requests[0].messages[-1].content == "q"
+
+
+class TestModelNames:
+    @pytest.mark.parametrize(
+        "name", ["openai:gpt-x", "anthropic:claude-x", "ollama:llama3", "local:smollm2-135m"]
+    )
+    def test_a_name_is_a_model_without_a_key_or_a_network(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+        assert isinstance(resolve_model(name), ToolCallingLlm)
+
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            pytest.param("gpt-4", "did you mean 'openai:gpt-4'", id="no-provider"),
+            pytest.param("", "openai:NAME", id="nothing"),
+            pytest.param("openai:", "names no provider", id="no-name"),
+            pytest.param("acme:x", "unknown provider 'acme'", id="an-unknown-provider"),
+        ],
+    )
+    def test_another_form_is_a_config_error_with_a_hint(self, name: str, hint: str) -> None:
+        with pytest.raises(ConfigError, match=hint):
+            Agent(name)
+
+    def test_a_plain_text_model_is_wrapped(self) -> None:
+        class Plain(CompletionLlm):
+            async def complete_text(self, prompt: str, *, stop: Sequence[str]) -> str:
+                return "Thought: easy\nFinal Answer: 42"
+
+        assert Agent(Plain()).run_sync("q").output == "42"
+
+    def test_what_is_no_model_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="is not a model"):
+            Agent(5)  # type: ignore[call-overload]  # the point of the test
+
+
+async def test_context_of_a_tool() -> None:
+    seen: list[ToolContext] = []
+
+    @tool
+    async def look(ctx: ToolContext) -> str:
+        """Looks."""
+        seen.append(ctx)
+        return "x"
+
+    result = await Agent(ScriptedLlm([say(call("look")), "y"]), tools=[look]).run("q")
+    (ctx,) = seen
+    assert (ctx.correlation_id, ctx.step_id) == (result.outcome.run_id, 1)
+    assert ctx.idempotency_key == f"{result.outcome.run_id}:1:look-id"
+    assert isinstance(result.outcome, Completed)

@@ -1,0 +1,170 @@
+"""Approvals: a call waits for a person, whose word is bound to exactly that call."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, call, check_events, kinds, say
+from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Interrupted, Refuse
+from wesichain.core import Observation, from_json, to_json
+from wesichain.errors import ConfigError
+from wesichain.testing import FakeClock, ScriptedLlm
+from wesichain.tools import tool
+
+
+class Deletions:
+    """A tool with an effect that can be counted."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def tool(self, **options: Any) -> Any:
+        @tool(approval=True, **options)
+        async def delete(path: str) -> str:
+            """Delete a file."""
+            self.paths.append(path)
+            return f"deleted {path}"
+
+        return delete
+
+
+def waiting(effects: Deletions, *replies: Any, **options: Any) -> tuple[AgentRuntime[str], Interrupted[str]]:
+    script = replies or (say(ADD, call("delete", {"path": "a"})), "done")
+    runtime = AgentRuntime(ScriptedLlm(script), [add, effects.tool()], clock=FakeClock(), **options)
+    outcome = asyncio.run(runtime.run("q"))
+    assert isinstance(outcome, Interrupted)
+    check_events(outcome.events)
+    return runtime, outcome
+
+
+def test_a_call_waits_before_anything_of_its_batch_has_run() -> None:
+    effects = Deletions()
+    _, outcome = waiting(effects)
+    assert outcome.reason == "approval"
+    (pending,) = outcome.pending
+    assert (pending.call.name, pending.call.args) == ("delete", {"path": "a"})
+    assert effects.paths == []
+    assert "ToolDispatched" not in kinds(outcome.events)
+
+
+@pytest.mark.parametrize(
+    ("decision", "deleted", "observed"),
+    [
+        pytest.param(Approve(), ["a"], "deleted a", id="approved"),
+        pytest.param(ApproveWith({"path": "b"}), ["b"], "deleted b", id="approved-with-other-arguments"),
+        pytest.param(Refuse("too risky"), [], "too risky", id="refused-with-a-reason"),
+    ],
+)
+@pytest.mark.parametrize("stored", [False, True], ids=["in-memory", "through-json"])
+def test_the_decision_is_carried_out(decision: Any, deleted: list[str], observed: str, stored: bool) -> None:
+    effects = Deletions()
+    runtime, outcome = waiting(effects)
+    if stored:
+        text = to_json(outcome)
+        outcome = from_json(Interrupted, text)
+        assert to_json(outcome) == text
+    resumed = asyncio.run(runtime.resume(outcome, {outcome.pending[0].token: decision}))
+    assert isinstance(resumed, Completed)
+    assert effects.paths == deleted
+    results = [step.value for step in resumed.steps if isinstance(step, Observation)]
+    assert results[0] == 3
+    assert observed in str(results[1])
+    check_events(resumed.events)
+
+
+def test_it_goes_on_in_another_runtime_as_another_process_would() -> None:
+    effects = Deletions()
+    _, outcome = waiting(effects)
+    other = AgentRuntime(ScriptedLlm(["done"]), [add, effects.tool()])
+    read = from_json(Interrupted, to_json(outcome))
+    resumed = asyncio.run(other.resume(read, {read.pending[0].token: Approve()}))
+    assert isinstance(resumed, Completed)
+    assert (resumed.run_id, effects.paths) == (outcome.run_id, ["a"])
+    assert resumed.state.iteration_count == 2
+
+
+def test_a_token_works_once() -> None:
+    effects = Deletions()
+    runtime, outcome = waiting(effects)
+    decisions = {outcome.pending[0].token: Approve()}
+    asyncio.run(runtime.resume(outcome, decisions))
+    with pytest.raises(ConfigError, match="used already"):
+        asyncio.run(runtime.resume(outcome, decisions))
+    assert effects.paths == ["a"]
+
+
+def test_a_token_is_bound_to_the_arguments() -> None:
+    tokens = set()
+    for path in ("a", "b"):
+        _, outcome = waiting(Deletions(), say(call("delete", {"path": path})), "x", new_id=lambda: "same-run")
+        tokens.add(outcome.pending[0].token)
+    assert len(tokens) == 2
+
+
+def test_a_call_changed_after_the_approval_waits_again() -> None:
+    effects = Deletions()
+    runtime, outcome = waiting(effects)
+    assert outcome.unfinished is not None
+    forged_call = replace(outcome.pending[0].call, args={"path": "/etc"})
+    calls = (outcome.unfinished.reply.tool_calls[0], forged_call)
+    forged = replace(
+        outcome.unfinished, reply=replace(outcome.unfinished.reply, tool_calls=calls)
+    )
+    text = to_json(outcome).replace(to_json(outcome.unfinished), to_json(forged))
+    read = from_json(Interrupted, text)
+    again = asyncio.run(runtime.resume(read, {read.pending[0].token: Approve()}))
+    assert isinstance(again, Interrupted)
+    assert effects.paths == []
+
+
+@pytest.mark.parametrize(
+    ("decisions", "complaint"),
+    [
+        pytest.param({}, "delete has no decision", id="no-decision"),
+        pytest.param({"other": Approve()}, "no call waits for the token 'other'", id="a-foreign-token"),
+    ],
+)
+def test_a_decision_that_fits_nothing_is_refused(decisions: Any, complaint: str) -> None:
+    effects = Deletions()
+    runtime, outcome = waiting(effects)
+    with pytest.raises(ConfigError, match=complaint):
+        asyncio.run(runtime.resume(outcome, decisions))
+    assert effects.paths == []
+
+
+def test_changed_arguments_must_fit_the_schema() -> None:
+    effects = Deletions()
+    runtime, outcome = waiting(effects)
+    with pytest.raises(ConfigError, match="do not fit"):
+        asyncio.run(runtime.resume(outcome, {outcome.pending[0].token: ApproveWith({"file": 1})}))
+    assert effects.paths == []
+
+
+def test_an_approval_expires() -> None:
+    effects = Deletions()
+    clock = FakeClock()
+    runtime = AgentRuntime(
+        ScriptedLlm([say(call("delete", {"path": "a"}))]), [effects.tool()], clock=clock, approval_ttl=60.0
+    )
+    outcome = asyncio.run(runtime.run("q"))
+    assert isinstance(outcome, Interrupted)
+    clock.advance(61)
+    with pytest.raises(ConfigError, match="expired"):
+        asyncio.run(runtime.resume(outcome, {outcome.pending[0].token: Approve()}))
+
+
+def test_a_rule_decides_which_calls_wait() -> None:
+    @tool(approval=lambda args: args["amount"] > 100)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    runtime = AgentRuntime(ScriptedLlm([say(call("pay", {"amount": 5})), say(call("pay", {"amount": 500})), "x"]), [pay])
+    outcome = asyncio.run(runtime.run("q"))
+    assert isinstance(outcome, Interrupted)
+    assert [item.call.args for item in outcome.pending] == [{"amount": 500}]
+    assert Observation("paid 5", "pay-id") in outcome.steps

@@ -1,0 +1,218 @@
+"""Cancellation: in every phase, inside every wait, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, call, check_events, kinds, say
+from wesichain.agent import AgentRuntime, Completed, Interrupted
+from wesichain.core import Observation, RunInterrupted
+from wesichain.errors import LlmTransportError
+from wesichain.policy import Backoff, Recovery, Retry
+from wesichain.testing import FunctionLlm, ScriptedLlm
+from wesichain.tools import CancellationToken, ToolContext, tool
+from wesichain.trace import CollectingSink
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def stop_and_wait(token: CancellationToken, task: asyncio.Task[Any]) -> Any:
+    await settle()
+    token.cancel("enough")
+    outcome = await asyncio.wait_for(task, 5)
+    await settle()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    check_events(outcome.events)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason == "enough"
+    return outcome
+
+
+async def hang(_: Any) -> str:
+    await asyncio.sleep(60)
+    return "late"
+
+
+@tool
+async def sleeper() -> str:
+    """Sleeps long."""
+    await asyncio.sleep(60)
+    return "late"
+
+
+@tool
+def blocker(ctx: ToolContext) -> str:
+    """Blocks a thread until it is told to stop."""
+    for _ in range(500):
+        if ctx.cancellation.cancelled:
+            return "stopped"
+        time.sleep(0.01)
+    return "late"
+
+
+async def test_before_the_first_model_call() -> None:
+    token = CancellationToken()
+    token.cancel("enough")
+    llm = ScriptedLlm(["never"])
+    outcome = await AgentRuntime(llm).run("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    assert not llm.requests
+    check_events(outcome.events)
+
+
+async def test_during_the_model_call() -> None:
+    token = CancellationToken()
+    task = asyncio.create_task(AgentRuntime(FunctionLlm(hang)).run("q", cancellation=token))
+    outcome = await stop_and_wait(token, task)
+    assert kinds(outcome.events) == ["RunStarted", "StepStarted", "RunInterrupted"]
+
+
+@pytest.mark.parametrize("hanging", [sleeper, blocker], ids=["async", "sync"])
+async def test_during_a_tool_and_the_results_before_it_are_kept(hanging: Any) -> None:
+    token = CancellationToken()
+    reply = say(ADD, call(hanging.name))
+    runtime = AgentRuntime(ScriptedLlm([reply, "done"]), [add, sleeper, blocker])
+    task = asyncio.create_task(runtime.run("q", cancellation=token))
+    await asyncio.sleep(0.05)
+    outcome = await stop_and_wait(token, task)
+    assert outcome.unfinished is not None
+    assert [item.value for item in outcome.unfinished.done] == [3]
+    assert "ToolDispatched" in kinds(outcome.events)
+
+
+async def test_while_it_waits_to_try_again() -> None:
+    token = CancellationToken()
+    policy = Recovery({LlmTransportError: Retry()}, backoff=Backoff(60.0, maximum=60.0))
+    runtime = AgentRuntime(ScriptedLlm([LlmTransportError("503")]), policy=policy)
+    await stop_and_wait(token, asyncio.create_task(runtime.run("q", cancellation=token)))
+
+
+async def test_after_a_successful_tool() -> None:
+    token = CancellationToken()
+
+    @tool
+    async def last() -> str:
+        """Cancels, then succeeds."""
+        token.cancel("enough")
+        return "worked"
+
+    llm = ScriptedLlm([say(call("last")), "never"])
+    outcome = await AgentRuntime(llm, [last]).run("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    assert len(llm.requests) == 1
+    assert Observation("worked", "last-id") in outcome.steps
+    check_events(outcome.events)
+
+
+async def test_a_cancel_during_the_last_model_call_wins() -> None:
+    token = CancellationToken()
+
+    def answer(_: Any) -> str:
+        token.cancel("enough")
+        return "the answer"
+
+    outcome = await AgentRuntime(FunctionLlm(answer)).run("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+
+
+async def test_from_another_thread() -> None:
+    token = CancellationToken()
+    task = asyncio.create_task(AgentRuntime(FunctionLlm(hang)).run("q", cancellation=token))
+    await settle()
+    threading.Thread(target=token.cancel, args=("enough",)).start()
+    outcome = await asyncio.wait_for(task, 5)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason == "enough"
+
+
+async def test_a_model_that_will_not_stop_is_left_behind() -> None:
+    release = asyncio.Event()
+
+    async def stubborn(_: Any) -> str:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    token = CancellationToken()
+    task = asyncio.create_task(AgentRuntime(FunctionLlm(stubborn)).run("q", cancellation=token))
+    await settle()
+    token.cancel("enough")
+    outcome = await asyncio.wait_for(task, 3)
+    assert isinstance(outcome, Interrupted)
+    release.set()
+    await settle()
+
+
+@pytest.mark.parametrize("where", ["model", "tool"])
+async def test_cancelling_the_task_cleans_up_tells_and_propagates(where: str) -> None:
+    sink = CollectingSink()
+    model: Any = FunctionLlm(hang) if where == "model" else ScriptedLlm([say(call("sleeper"))])
+    task = asyncio.create_task(AgentRuntime(model, [sleeper], events=sink).run("q"))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    check_events(sink.events)
+    assert isinstance(sink.events[-1], RunInterrupted)
+    await settle()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_sync_tool_is_told_when_the_task_is_cancelled() -> None:
+    stopped = threading.Event()
+
+    @tool
+    def watch(ctx: ToolContext) -> str:
+        """Waits for the word."""
+        for _ in range(500):
+            if ctx.cancellation.cancelled:
+                stopped.set()
+                break
+            time.sleep(0.01)
+        return "x"
+
+    task = asyncio.create_task(AgentRuntime(ScriptedLlm([say(call("watch"))]), [watch]).run("q"))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(stopped.wait, 5)
+
+
+async def test_an_interrupted_run_goes_on_where_it_stopped() -> None:
+    token = CancellationToken()
+    runs: list[str] = []
+
+    @tool
+    async def first() -> str:
+        """Counts."""
+        runs.append("first")
+        return "1"
+
+    @tool
+    async def second() -> str:
+        """Is interrupted the first time."""
+        runs.append("second")
+        if runs.count("second") == 1:
+            await asyncio.sleep(60)
+        return "2"
+
+    runtime = AgentRuntime(ScriptedLlm([say(call("first"), call("second")), "ok"]), [first, second])
+    task = asyncio.create_task(runtime.run("q", cancellation=token))
+    await asyncio.sleep(0.05)
+    outcome = await stop_and_wait(token, task)
+    resumed = await runtime.resume(outcome)
+    assert isinstance(resumed, Completed)
+    assert runs == ["first", "second", "second"]
+    check_events(resumed.events)

@@ -1,0 +1,291 @@
+"""Laws that hold for every script of replies, faults, cancellations and policies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.agent.kit import check_events
+from wesichain.agent import AgentRuntime, Completed, Effects, Failed, Interrupted, Outcome
+from wesichain.core import Action, LlmResponse, Observation, Role, ToolCall, Usage
+from wesichain.errors import LlmRejectedError, LlmTransportError, ToolError
+from wesichain.policy import (
+    Budget,
+    Fail,
+    FailFast,
+    Interrupt,
+    N,
+    ObserveErrors,
+    OnceWithToolCatalog,
+    Recovery,
+    Reprompt,
+    RepromptN,
+    RepromptOnceWithToolCatalog,
+    Retry,
+)
+from wesichain.testing import FakeClock, ScriptedLlm
+from wesichain.tools import CancellationToken, ToolContext, tool
+
+
+@tool
+async def work(n: int) -> int:
+    """Works when n is even."""
+    await asyncio.sleep(0)
+    if n % 2:
+        raise ToolError(f"{n} is odd")
+    return n
+
+
+@tool
+async def stop(ctx: ToolContext) -> str:
+    """Cancels its own run."""
+    ctx.cancellation.cancel("the tool said stop")
+    return "stopping"
+
+
+@tool(sequential=True)
+def plain(n: int) -> int:
+    """Sync."""
+    return n
+
+
+@tool(approval=True)
+async def careful() -> str:
+    """Asks first."""
+    return "done"
+
+
+names = st.sampled_from(["work", "work", "work", "plain", "stop", "careful", "nosuch", ""])
+args = st.one_of(st.fixed_dictionaries({"n": st.integers(0, 3)}), st.just({}), st.just("{bad"), st.none(), st.just([1]))
+calls = st.builds(ToolCall, st.sampled_from(["", "a", "b", "c"]), names, args)
+finish = st.sampled_from(["stop", "tool_calls", "length", "content_filter", "error"])
+replies = st.builds(
+    LlmResponse, st.sampled_from(["", "text", " "]), st.lists(calls, max_size=3).map(tuple), st.just(Usage(5, 3)), finish
+)
+faults = st.sampled_from([LlmTransportError("503", retryable=True), LlmRejectedError("401"), KeyError("bug"), OSError("x")])
+scripts = st.lists(st.one_of(replies, replies, replies, faults), max_size=14)
+
+decisions = st.sampled_from(
+    [
+        Fail(),
+        Interrupt(),
+        Retry(),
+        Retry(consume_budget=False),
+        Reprompt(N(2)),
+        Reprompt(N(99), consume_budget=False),
+        Reprompt(OnceWithToolCatalog()),
+        "nonsense",
+        None,
+    ]
+)
+
+
+class Random:
+    """A policy that decides from a list, over and over; it raises where the list says None."""
+
+    def __init__(self, choices: list[Any]) -> None:
+        self._choices = choices
+        self._next = 0
+
+    def on_model_error(self, state: Any, error: Any) -> Any:
+        choice = self._choices[self._next % len(self._choices)]
+        self._next += 1
+        if choice is None:
+            raise RuntimeError("policy bug")
+        return choice
+
+    on_tool_error = on_model_error
+
+
+engines: st.SearchStrategy[Callable[[], Any]] = st.one_of(
+    st.sampled_from(
+        [FailFast, RepromptOnceWithToolCatalog, ObserveErrors, lambda: RepromptN(2), lambda: Recovery({Exception: Retry()})]
+    ),
+    st.lists(decisions, min_size=1, max_size=4).map(lambda choices: lambda: Random(choices)),
+)
+options = st.fixed_dictionaries(
+    {
+        "budget": st.builds(
+            Budget,
+            st.integers(1, 6),
+            tokens=st.none() | st.integers(0, 40),
+            tool_calls=st.none() | st.integers(0, 4),
+            free_retries=st.integers(0, 2),
+        ),
+        "on_limit": st.sampled_from(["fail", "partial", "answer"]),
+        "tool_concurrency": st.integers(1, 3),
+        "exclude_after": st.none() | st.integers(1, 3),
+    }
+)
+cancel_at = st.none() | st.integers(0, 12)
+
+
+class Sink:
+    """Raises now and then, and cancels the run at a given event."""
+
+    def __init__(self, token: CancellationToken, at: int | None) -> None:
+        self._token, self._at, self._count = token, at, 0
+
+    def emit(self, event: Any) -> None:
+        self._count += 1
+        if self._count == self._at:
+            self._token.cancel("by the observer")
+        if self._count % 5 == 0:
+            raise ValueError("a sink that fails")
+
+
+def carry_out(
+    script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any], at: int | None
+) -> tuple[Outcome[str], ScriptedLlm]:
+    async def main() -> Outcome[str]:
+        token = CancellationToken()
+        runtime = AgentRuntime(
+            llm,
+            [work, stop, plain, careful],
+            policy=make_policy(),
+            events=Sink(token, at),
+            clock=FakeClock(),
+            new_id=lambda: "run",
+            **chosen,
+        )
+        outcome = await runtime.run("q", cancellation=token)
+        leftover = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not leftover, "a run leaves no task behind"
+        return outcome
+
+    llm = ScriptedLlm(script)
+    return asyncio.run(main()), llm
+
+
+@settings(max_examples=250, deadline=None)
+@given(scripts, engines, options, cancel_at)
+def test_a_run_always_ends_within_its_budget_with_lawful_events(
+    script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any], at: int | None
+) -> None:
+    outcome, llm = carry_out(script, make_policy, chosen, at)
+    assert isinstance(outcome, Completed | Failed | Interrupted)
+    budget: Budget = chosen["budget"]
+    extra = 1 if chosen["on_limit"] == "answer" else 0
+    assert len(llm.requests) <= budget.steps + budget.free_retries + extra
+    check_events(outcome.events)
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts, engines, options, cancel_at)
+def test_the_same_script_gives_the_same_outcome_and_events(
+    script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any], at: int | None
+) -> None:
+    if chosen["tool_concurrency"] > 1:
+        chosen = {**chosen, "tool_concurrency": 1}  # side by side, the moments of starting depend on the loop
+    first, _ = carry_out(script, make_policy, chosen, at)
+    second, _ = carry_out(script, make_policy, chosen, at)
+    assert type(first) is type(second)
+    assert list(first.steps) == list(second.steps)
+    assert [_timeless(event) for event in first.events] == [_timeless(event) for event in second.events]
+
+
+def _timeless(event: Any) -> Any:
+    return replace(event, duration_ms=0.0) if hasattr(event, "duration_ms") else event
+
+
+@settings(max_examples=150, deadline=None)
+@given(scripts, engines, options)
+def test_every_call_in_the_messages_has_exactly_one_result(
+    script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any]
+) -> None:
+    outcome, _ = carry_out(script, make_policy, chosen, None)
+    if isinstance(outcome, Interrupted):
+        return  # its last batch may be unfinished: that is what resuming is for
+    asked = [call.id for message in outcome.messages for call in message.tool_calls]
+    answered = [message.tool_call_id for message in outcome.messages if message.role is Role.TOOL]
+    assert asked == answered
+    assert len(set(asked)) == len(asked)
+    actions = [step.call.id for step in outcome.steps if isinstance(step, Action)]
+    assert actions == [step.call_id for step in outcome.steps if isinstance(step, Observation) and step.call_id is not None]
+
+
+@settings(max_examples=60, deadline=None)
+@given(scripts)
+def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
+    """Whoever answers the effects sees each model call and each tool call of the log, and no other."""
+    asked: list[int] = []
+    called: list[str] = []
+
+    class Watching:
+        def __init__(self, inner: Effects) -> None:
+            self._inner = inner
+
+        async def ask(self, request: Any, *, step_id: int, on_text: Any) -> LlmResponse:
+            asked.append(step_id)
+            return await self._inner.ask(request, step_id=step_id, on_text=on_text)
+
+        async def call(self, prepared: Any, ctx: ToolContext) -> Any:
+            called.append(prepared.call.id)
+            return await self._inner.call(prepared, ctx)
+
+    async def main() -> Any:
+        runtime = AgentRuntime(ScriptedLlm(script), [work, plain], policy=ObserveErrors(), clock=FakeClock())
+        return await runtime.run("q", effects=Watching)
+
+    outcome = asyncio.run(main())
+    check_events(outcome.events)
+    kinds = [(type(event).__name__, event) for event in outcome.events]
+    assert asked == [event.step_id for kind, event in kinds if kind == "StepStarted"]
+    assert called == [event.call_id for kind, event in kinds if kind == "ToolDispatched"]
+
+
+@settings(max_examples=80, deadline=None)
+@given(scripts, st.integers(1, 12))
+def test_a_run_that_is_cut_and_resumed_ends_as_if_it_had_not_been(script: list[Any], at: int) -> None:
+    """Cancel at any event, resume, and the scratchpad is that of the run that was left alone."""
+    plan = [reply for reply in script if not (isinstance(reply, LlmResponse) and _asks(reply, "stop", "careful"))]
+
+    async def whole() -> Any:
+        return await _runtime(plan).run("q")
+
+    async def cut() -> Any:
+        token = CancellationToken()
+        runtime = _runtime(plan)
+        sink = Sink(token, at)
+        outcome = await runtime.run("q", cancellation=token, events=sink)
+        while isinstance(outcome, Interrupted):
+            asked = len(runtime._llm.requests)  # type: ignore[attr-defined]  # the script's own record
+            answered = sum(type(event).__name__ == "ModelResponded" for event in outcome.events)
+            if asked > answered:  # the reply under way was lost with the call: the script must say it again
+                runtime._llm.requests.pop()  # type: ignore[attr-defined]
+            outcome = await runtime.resume(outcome)
+        return outcome
+
+    left_alone, resumed = asyncio.run(whole()), asyncio.run(cut())
+    assert type(left_alone) is type(resumed)
+    assert _results(left_alone) == _results(resumed)
+
+
+def _asks(reply: LlmResponse, *unwanted: str) -> bool:
+    return any(call.name in unwanted for call in reply.tool_calls)
+
+
+def _runtime(plan: list[Any]) -> AgentRuntime[str]:
+    return AgentRuntime(ScriptedLlm(plan), [work, plain], clock=FakeClock(), budget=Budget(30), loop_guard=None)
+
+
+def _results(outcome: Any) -> list[Any]:
+    return [step for step in outcome.steps if isinstance(step, Observation)]
+
+
+def test_the_laws_can_fail() -> None:
+    """The checker of events is no rubber stamp."""
+    outcome, _ = carry_out([LlmResponse("hi")], FailFast, {"budget": Budget()}, None)
+    events = list(outcome.events)
+    for broken in (events[1:], events[:-1], [*events, events[-1]], [events[0], *reversed(events[1:])]):
+        try:
+            check_events(broken)
+        except AssertionError:
+            continue
+        raise AssertionError("a broken log passed")
+

