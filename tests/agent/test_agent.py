@@ -143,7 +143,7 @@ class TestConversation:
         assert [message.content for message in memory.window()] == ["sy", "bbbb", "cccc"]
 
     def test_a_call_is_not_parted_from_its_result(self) -> None:
-        memory = Conversation(max_tokens=12, count_tokens=len)
+        memory = Conversation(max_tokens=15, count_tokens=len)
         memory.add(
             Message(Role.ASSISTANT, "call", tool_calls=(call("f", id="1"),)),
             Message(Role.TOOL, "rrrr", "1"),

@@ -36,6 +36,7 @@ from .runtime import AgentRuntime, Sinks
 from .stream import RunStream
 
 OutT = TypeVar("OutT")
+_DAY = 86_400.0
 Instructions: TypeAlias = str | Callable[..., str | Awaitable[str | None] | None] | None
 
 
@@ -249,7 +250,7 @@ class Agent(Generic[OutT]):
                 "additionalProperties": False,
             },
             ask,
-            timeout=None,
+            timeout=_DAY,  # the caller's budget and cancellation are what bounds it
         )
 
     async def _instruct(self, task: str) -> str | None:

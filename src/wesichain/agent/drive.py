@@ -41,7 +41,7 @@ from .phases import (
     Thinking,
     Unfinished,
 )
-from .rules import Answer, Decision, Malformed, Plan, Rejected, wording
+from .rules import Answer, Decision, Malformed, Plan, Rejected, is_response, wording
 from .running import Running, Stopped
 
 OutT = TypeVar("OutT")
@@ -67,7 +67,7 @@ class Drive(Generic[OutT]):
         self._seen = 0  # messages that the model has been shown, so that an event holds each once
         self._last_content = ""
         self._limit: BudgetExceededError | None = None
-        self._on_text = (lambda text: run.narrator.text_delta(run.step, text)) if stream else None
+        self._on_text = self._tell_text if stream else None
 
     async def carry(self, phase: Active[OutT], *, resumed: bool = False) -> Outcome[OutT]:
         """Carry a phase to its end."""
@@ -116,6 +116,9 @@ class Drive(Generic[OutT]):
             case _:
                 assert_never(phase)
 
+    def _tell_text(self, text: str) -> None:
+        self._run.narrator.text_delta(self._run.step, text)
+
     # --- thinking ------------------------------------------------------------------------------------
 
     async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
@@ -134,12 +137,12 @@ class Drive(Generic[OutT]):
             verdict = run.settings.judge.judge(
                 reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
             )
-            run.check_stop()  # a cancel during the last model call wins over its answer
             match verdict:
                 case Answer(output=output, text=text):
+                    run.check_stop()  # a cancel during the last model call wins over its answer
                     return phase.complete(output, text=text, spent=run.account.spent())
                 case Plan():
-                    following = await self._take(phase, verdict)
+                    following: Phase[OutT] | None = await self._take(phase, verdict)
                 case Malformed():
                     following = await self._correct(phase, verdict)
                 case _:
@@ -170,15 +173,14 @@ class Drive(Generic[OutT]):
             raise
         except Exception as cause:  # noqa: BLE001  # a model may be anybody's code
             return _unreachable(cause, run.step)
-        if isinstance(reply, LlmResponse):
-            if reply.finish_reason == "error":
-                cause = LlmResponseError(
-                    f"the reply ended with an error: {reply.content[:200]}", retryable=True
-                )
-                return _unreachable(cause, run.step)
-            run.account.spend_usage(reply.usage)
-            run.narrator.model_responded(run.step, reply, round((run.now() - started) * 1000, 3))
-            self._last_content = reply.content
+        if not is_response(reply):
+            return reply  # the judge says what it is instead
+        if reply.finish_reason == "error":
+            text = reply.content[:200]
+            return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
+        run.account.spend_usage(reply.usage)
+        run.narrator.model_responded(run.step, reply, round((run.now() - started) * 1000, 3))
+        self._last_content = reply.content
         return reply
 
     async def _take(self, phase: Thinking[OutT], plan: Plan) -> Acting[OutT] | None:
@@ -312,8 +314,7 @@ class Drive(Generic[OutT]):
 
 
 def _unreachable(cause: Exception, step: int) -> ModelTransportError:
-    error = ModelTransportError(
-        f"the model could not be asked: {cause or type(cause).__name__}", step_id=step
-    )
+    why = str(cause) or type(cause).__name__
+    error = ModelTransportError(f"the model could not be asked: {why}", step_id=step)
     error.__cause__ = cause
     return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any, cast
 
 from wesichain.core import CompletionLlm, ToolCallingLlm
 from wesichain.errors import ConfigError
@@ -17,7 +18,7 @@ def resolve_model(model: ToolCallingLlm | CompletionLlm | str) -> ToolCallingLlm
         return _by_name(model)
     if isinstance(model, ToolCallingLlm):
         return model
-    given: object = model
+    given = cast("Any", model)
     if isinstance(given, CompletionLlm):
         return TextReAct(given)
     raise ConfigError(

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
+from typing_extensions import override
+
 from wesichain.core import (
     Action,
     ErrorStep,
@@ -263,6 +265,7 @@ class Completed(_Ended[OutT]):
     text: str
     stopped_by: LimitName | None = None
 
+    @override
     def _final_output(self) -> str | None:
         return self.text
 

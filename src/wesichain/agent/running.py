@@ -125,7 +125,8 @@ class Running(Generic[OutT]):
         deadline = self.account.deadline
         try:
             timeout = None if deadline == inf else max(0.0, deadline - self.now())
-            await asyncio.wait({task, stop}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {task, stop}
+            await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
             unsubscribe()
             stop.cancel()
@@ -146,7 +147,12 @@ class Running(Generic[OutT]):
     ) -> Retry | Reprompt:
         """What the policy makes of a fault, within its bounds. What ends the run is raised."""
         self.tally.count_fault(error)
-        decision = self._ask_policy(phase, error)
+        tool_name = getattr(error, "tool_name", None)
+        try:
+            decision = self._ask_policy(phase, error)
+        except PolicyViolationError:
+            self.narrator.step_failed(self.step, error, "fail", call_id=call_id, tool_name=tool_name)
+            raise
         if isinstance(decision, Reprompt) and not self.tally.may_reprompt(error, decision.strategy):
             decision = Fail()
         self.narrator.step_failed(
@@ -154,7 +160,7 @@ class Running(Generic[OutT]):
             error,
             type(decision).__name__.lower(),
             call_id=call_id,
-            tool_name=getattr(error, "tool_name", None),
+            tool_name=tool_name,
             duration_ms=duration_ms,
         )
         match decision:
@@ -169,11 +175,10 @@ class Running(Generic[OutT]):
     def _ask_policy(self, phase: Active[OutT], error: AgentError) -> PolicyDecision:
         policy, view = self.settings.policy, _View(phase, self.tally, self.account)
         try:
-            decision: object = (
-                policy.on_tool_error(view, error)
-                if isinstance(error, ToolFailedError)
-                else policy.on_model_error(view, error)
+            decide: Any = (
+                policy.on_tool_error if isinstance(error, ToolFailedError) else policy.on_model_error
             )
+            decision = decide(view, error)
         except Exception as cause:
             raise PolicyViolationError(
                 f"the policy {type(policy).__name__} raised {type(cause).__name__}: {cause}",

@@ -6,7 +6,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from wesichain.core import (
     Clock,
@@ -214,11 +214,10 @@ class AgentRuntime(Generic[OutT]):
         `parent` makes it a nested run, which draws on the caller's budget, stops with it and reports
         into its log; `effects` wraps what answers the loop, for replays and durable runs.
         """
-        idle: Idle[OutT] = (
-            task
-            if isinstance(task, Idle)
-            else self.start(task, history=history, run_id=run_id, instructions=instructions, advice=advice)
-        )
+        if isinstance(task, Idle):
+            idle = cast("Idle[OutT]", task)
+        else:
+            idle = self.start(task, history=history, run_id=run_id, instructions=instructions, advice=advice)
         drive = self._drive(
             idle.info,
             idle.trail.spent,

@@ -94,7 +94,7 @@ def _writer(cls: Any) -> Callable[[Any], object]:
     if hasattr(cls, "to_plain"):
         return lambda value: value.to_plain()
     if is_dataclass(cls):
-        return _write_fields(cls)
+        return _write_fields(cast("type", cls))
     if issubclass(cls, Mapping):
         return dict[Any, Any]
     raise CodecError(f"{cls.__name__} is not a value of this project and has no JSON")

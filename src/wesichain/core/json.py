@@ -51,6 +51,11 @@ def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object
     return lambda value: _write(value, encode)
 
 
+def dump_json(value: object, default: Callable[[Any], Any] | None = None) -> str:
+    """Write JSON text: unicode kept, no NaN, no lone surrogate. What has no JSON is a `CodecError`."""
+    return (_PLAIN if default is None else json_writer(default))(value)
+
+
 def _write(value: object, encode: Callable[[object], str]) -> str:
     try:
         text = encode(value)
@@ -114,5 +119,5 @@ def _finite(text: str) -> float:
     return value
 
 
-dump_json = json_writer()
+_PLAIN = json_writer()
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)

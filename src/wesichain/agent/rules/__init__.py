@@ -3,7 +3,7 @@
 from .approval import Approve, ApproveWith, Decision, Refuse, approval_token
 from .guard import GUARD, LoopGuard
 from .output import FINAL_TOOL, OutputForm, TextOutput, TypedOutput, output_form
-from .reply import Answer, Judge, Malformed, Plan, Rejected, Verdict
+from .reply import Answer, Judge, Malformed, Plan, Rejected, Verdict, is_response
 from .tally import Tally
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "TypedOutput",
     "Verdict",
     "approval_token",
+    "is_response",
     "output_form",
 ]

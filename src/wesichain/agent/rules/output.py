@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from typing_extensions import override
-
 from wesichain.core import JsonValue, LlmTraits, ToolSpec, dataclass, dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 
@@ -23,14 +21,10 @@ class OutputForm(Protocol[OutT_co]):
     """How an answer is asked for, and how it is read."""
 
     @property
-    def schema(self) -> Mapping[str, Any] | None:
-        """The schema for `LlmRequest.output_schema`, where the model honours it."""
-        ...
+    def schema(self) -> Mapping[str, Any] | None: ...  # for LlmRequest.output_schema, where it is honoured
 
     @property
-    def final_tool(self) -> ToolSpec | None:
-        """The tool whose arguments are the answer, where there is one."""
-        ...
+    def final_tool(self) -> ToolSpec | None: ...  # the tool whose arguments are the answer, if there is one
 
     def read(self, answer: JsonValue) -> OutT_co:
         """The typed answer; a `CodecError` says, for the model, what is wrong with it."""
@@ -38,19 +32,18 @@ class OutputForm(Protocol[OutT_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class TextOutput(OutputForm[str]):
+class TextOutput:
     """Plain text: the content of the last reply."""
 
     schema: None = None
     final_tool: None = None
 
-    @override
     def read(self, answer: JsonValue) -> str:
         return answer if isinstance(answer, str) else dump_json(answer)
 
 
 @dataclass(frozen=True, slots=True)
-class TypedOutput(OutputForm[OutT], Generic[OutT]):
+class TypedOutput(Generic[OutT]):
     """A value of a declared type, as JSON text or as the arguments of the final tool."""
 
     adapter: TypeAdapter[OutT]
@@ -58,7 +51,6 @@ class TypedOutput(OutputForm[OutT], Generic[OutT]):
     schema: Mapping[str, Any] | None = None
     final_tool: ToolSpec | None = None
 
-    @override
     def read(self, answer: JsonValue) -> OutT:
         from pydantic import ValidationError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 from dataclasses import replace
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json
 from wesichain.errors import CodecError, InvalidModelActionError, ToolDispatchError
@@ -151,20 +151,23 @@ def _invalid(
     )
 
 
-def _shape_flaw(reply: object) -> str | None:
+def is_response(reply: Any) -> bool:
+    """Whether a model returned what the protocol says it does, on the outside."""
+    return isinstance(reply, LlmResponse) and isinstance(cast("Any", reply.content), str)
+
+
+def _shape_flaw(reply: Any) -> str | None:
     """What is wrong with the reply as a Python value: models may be anybody's code."""
     if not isinstance(reply, LlmResponse):
         return f"the model returned {type(reply).__name__}, not an LlmResponse"
-    content: object = reply.content
-    if not isinstance(content, str):
-        return f"the reply's content is {type(content).__name__}, not text"
-    for call in reply.tool_calls:
-        item: object = call
-        if not isinstance(item, ToolCall):
-            return f"the reply holds {type(item).__name__} {str(item)[:80]!r} where a ToolCall should be"
-        parts: tuple[object, object] = (call.name, call.id)
-        if not all(isinstance(part, str) for part in parts):
-            return f"the name and id of a tool call are text, not {call.name!r} and {call.id!r}"
+    if not is_response(reply):
+        return f"the reply's content is {type(reply.content).__name__}, not text"
+    for call in cast("tuple[Any, ...]", reply.tool_calls):
+        if not isinstance(call, ToolCall):
+            return f"the reply holds {type(call).__name__} {str(call)[:80]!r} where a ToolCall should be"
+        for part in cast("tuple[Any, Any]", (call.name, call.id)):
+            if not isinstance(part, str):
+                return f"the name and the id of a tool call are text, not {part!r}"
     return None
 
 
