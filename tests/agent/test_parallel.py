@@ -18,7 +18,8 @@ from wesichain.tools import tool
 class Meter:
     """Counts how many run at once, and in which order they end."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: float = 0.04) -> None:
+        self.unit = unit
         self.now = 0
         self.most = 0
         self.ended: list[int] = []
@@ -48,7 +49,7 @@ class Meter:
     async def _take(self, n: int) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(0.04 / (n + 1))
+        await asyncio.sleep(self.unit / (n + 1))
         self.now -= 1
         self.ended.append(n)
 
@@ -80,7 +81,7 @@ def test_a_sequential_tool_is_a_barrier() -> None:
 
 
 def test_a_failure_that_ends_the_run_stops_the_siblings_and_is_the_first_in_call_order() -> None:
-    meter = Meter()
+    meter = Meter(unit=4.0)
     outcome = run([batch("fail", "wait", "fail", "wait")], *meter.tools(), tool_concurrency=4)
     assert isinstance(outcome, Failed)
     assert "0" in str(outcome.error)

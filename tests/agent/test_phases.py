@@ -66,7 +66,7 @@ def idle() -> Idle[str]:
         pytest.param(idle(), "act", id="idle-cannot-act"),
         pytest.param(idle(), "complete", id="idle-cannot-complete"),
         pytest.param(idle().think(), "observe", id="thinking-cannot-observe"),
-        pytest.param(idle().think().act(LlmResponse("x"), spent=SPENT), "complete", id="acting-cannot-complete"),
+        pytest.param(idle().think().act(LlmResponse("x")), "complete", id="acting-cannot-complete"),
         pytest.param(idle().think().complete("x", text="x", spent=SPENT), "think", id="completed-cannot-think"),
     ],
 )
@@ -78,7 +78,12 @@ def test_what_is_not_legal_is_not_there(phase: Any, missing: str) -> None:
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_phase_cannot_be_made_by_hand(phase: Any) -> None:
     info, trail = idle().info, idle().trail
-    rest = {Acting: ["reply"], Completed: ["x", "x"], Failed: [AgentError("x")], Interrupted: ["x"]}.get(phase, [])
+    rest: list[Any] = {
+        Acting: ["reply"],
+        Completed: [SPENT, "x", "x"],
+        Failed: [SPENT, AgentError("x")],
+        Interrupted: [SPENT, "x"],
+    }.get(phase, [])
     with pytest.raises(TypeError):
         phase(object(), info, trail, *rest)
 
@@ -90,10 +95,10 @@ def test_a_phase_is_immutable() -> None:
 
 def test_phases_share_the_log_and_old_ones_stay_as_they_were() -> None:
     thinking = idle().think()
-    acting = thinking.act(LlmResponse("one"), spent=SPENT)
-    observing = acting.observe([Observed("x", "x")], spent=SPENT)
+    acting = thinking.act(LlmResponse("one"))
+    observing = acting.observe([Observed("x", "x")])
     assert [len(phase.messages) for phase in (thinking, acting, observing)] == [1, 2, 3]
-    assert observing.trail.messages._items is thinking.trail.messages._items
+    assert observing.trail._messages is thinking.trail._messages
 
 
 def test_two_futures_of_one_phase_do_not_mix() -> None:

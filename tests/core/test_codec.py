@@ -14,7 +14,7 @@ from wesichain.core import (
     Event,
     LlmRequest,
     LlmResponse,
-    Log,
+    LogView,
     Message,
     ReActStep,
     Role,
@@ -159,8 +159,8 @@ def test_a_value_that_holds_itself_is_refused() -> None:
 
 
 def test_a_view_of_a_log_reads_as_a_list() -> None:
-    log = Log([Message(Role.USER, "x")])
-    assert to_json(LlmRequest("m", log.view())) == to_json(LlmRequest("m", (Message(Role.USER, "x"),)))
+    view = LogView([Message(Role.USER, "x")], 1)
+    assert to_json(LlmRequest("m", view)) == to_json(LlmRequest("m", (Message(Role.USER, "x"),)))
 
 
 def test_values_are_immutable() -> None:

@@ -19,13 +19,13 @@ from .phases import (
     Phase,
     RunInfo,
     Thinking,
-    Trail,
     Unfinished,
 )
 from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Tally
 from .running import OnLimit, Running, Settings
 from .runtime import AgentRuntime
 from .stream import RunStream
+from .trail import Trail
 
 __all__ = [
     "Acting",

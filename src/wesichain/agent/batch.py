@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
-from wesichain.core import PendingCall, ToolCall, dump_json
+from wesichain.core import JsonValue, PendingCall, ToolCall, dump_json
 from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError
 from wesichain.policy import Reprompt
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
@@ -52,7 +52,7 @@ class Batch(Generic[OutT]):
                 self._prepare_anew(call)
             prepared = self._ready.get(call.id)
             if prepared is not None and _needs_approval(prepared):
-                token = approval_token(self._phase.run_id, self._phase.iteration_count, call)
+                token = approval_token(self._phase.run_id, self._phase.trail.length, call)
                 decision = decisions.get(token)
                 if decision is None:
                     pending.append(PendingCall(call, token, self._expiry()))
@@ -181,8 +181,7 @@ class Batch(Generic[OutT]):
                 del self._open[call.id]
                 value = result.value
                 run.narrator.tool_completed(run.step, call, value, result.duration_ms)
-                text = value if isinstance(value, str) else dump_json(value)
-                return Observed(value, text, call.id, call.name)
+                return Observed(value, _as_text(value), call.id, call.name)
             told = await self._fail(prepared, result, attempts)
             if started is not None and self._slots is not None:
                 self._slots.release()
@@ -208,13 +207,19 @@ class Batch(Generic[OutT]):
         if isinstance(decision, Reprompt) or excluded:
             return run.told(text, decision)
         if not run.free:
-            refusal = run.account.refusal(run.now())
+            refusal = run.refusal()
             if refusal is not None:
                 raise refusal from error
             run.account.spend_step()
         run.free = False
         del self.done[call.id]
         return None
+
+
+def _as_text(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    return str(value) if type(value) is int else dump_json(value)
 
 
 def _needs_approval(prepared: PreparedCall) -> bool:

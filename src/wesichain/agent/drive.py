@@ -8,7 +8,7 @@ it here, with its event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
@@ -46,6 +46,8 @@ from .running import Running, Stopped
 
 OutT = TypeVar("OutT")
 
+_TASK_CANCELLED = "the task that ran it was cancelled"
+
 
 class Drive(Generic[OutT]):
     """Drives one run. Made for it, used once."""
@@ -77,44 +79,28 @@ class Drive(Generic[OutT]):
             self._recall(phase)
         while True:
             try:
-                following = await self._turn(phase)
-            except Stopped as stop:
-                following = self._interrupt(phase, str(stop))
-            except BudgetExceededError as refusal:
-                if self._limit is None and run.settings.on_limit != "fail" and isinstance(phase, Thinking):
-                    self._limit = refusal
-                    continue
-                following = self._fail(phase, refusal)
-            except AgentError as error:
-                following = self._fail(phase, error)
+                match phase:
+                    case Thinking():
+                        following: Phase[OutT] = await self._think(phase)
+                    case Acting():
+                        following = await self._act(phase)
+                    case Observing() | Idle():
+                        following = phase.think()
+                    case _:
+                        assert_never(phase)
+            except asyncio.CancelledError:
+                run.token.cancel(_TASK_CANCELLED)
+                run.narrator.run_interrupted(run.step, _TASK_CANCELLED, run.account.usage)
+                raise
             except ConfigError as error:  # the caller's mistake, not the run's: said at once
                 run.narrator.run_failed(run.step, error, run.account.usage)
                 raise
-            except asyncio.CancelledError:
-                run.token.cancel("the task that ran it was cancelled")
-                run.narrator.run_interrupted(
-                    run.step, "the task that ran it was cancelled", run.account.usage
-                )
-                raise
-            except Exception as bug:  # noqa: BLE001  # a bug of ours ends the run, never the program
-                broken = InternalInvariantError(f"the loop broke: {type(bug).__name__}: {bug}")
-                broken.__cause__ = bug
-                following = self._fail(phase, broken)
+            except Exception as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
+                following = self._end(phase, cause)
             if isinstance(following, Completed | Failed | Interrupted):
                 self._tell_end(following)
                 return following
             phase = following
-
-    async def _turn(self, phase: Active[OutT]) -> Phase[OutT]:
-        match phase:
-            case Thinking():
-                return await self._think(phase)
-            case Acting():
-                return await self._act(phase)
-            case Observing() | Idle():
-                return phase.think()
-            case _:
-                assert_never(phase)
 
     def _tell_text(self, text: str) -> None:
         self._run.narrator.text_delta(self._run.step, text)
@@ -126,7 +112,7 @@ class Drive(Generic[OutT]):
         run = self._run
         while True:
             run.check_stop()
-            refusal = self._limit or run.account.refusal(run.now())
+            refusal = self._limit or run.refusal()
             if refusal is not None and not run.free:
                 return await self._out_of_budget(phase, refusal)
             reply = await self._ask(phase)
@@ -150,19 +136,18 @@ class Drive(Generic[OutT]):
             if following is not None:
                 return following
 
-    async def _ask(self, phase: Thinking[OutT]) -> LlmResponse | ModelTransportError:
+    def _ask(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, LlmResponse | ModelTransportError]:
         """One model call, with its events; what the model raises is a value."""
         run = self._run
         if not run.free:
             run.account.spend_step()
         run.free = False
         run.step += 1
-        messages = phase.trail.messages
-        run.narrator.step_started(run.step, messages.since(self._seen))
-        self._seen = len(messages)
-        output = run.settings.judge.output
-        request = LlmRequest(run.settings.model, messages.view(), run.specs(), output.schema)
-        return await self._exchange(request)
+        trail = phase.trail
+        run.narrator.step_started(run.step, trail.messages_since(self._seen))
+        self._seen = trail.length
+        schema = run.settings.judge.output.schema
+        return self._exchange(LlmRequest(run.settings.model, trail.messages, run.specs(), schema))
 
     async def _exchange(self, request: LlmRequest) -> LlmResponse | ModelTransportError:
         run = self._run
@@ -198,9 +183,9 @@ class Drive(Generic[OutT]):
                 return None
             text = run.told(wording.invalid_call(str(item.error)), decision)
             told.append(Observed(text, text, item.call.id, item.call.name, ok=False))
-        run.used_ids.update(call.id for call in plan.reply.tool_calls)
+        run.used_ids.update([call.id for call in plan.reply.tool_calls])
         self._ready, self._done = tuple(ready), tuple(told)
-        return phase.act(plan.reply, spent=run.account.spent())
+        return phase.act(plan.reply)
 
     async def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
         """Tell the model what was wrong with its reply; None asks the same again."""
@@ -213,10 +198,7 @@ class Drive(Generic[OutT]):
         if isinstance(decision, Retry):
             return None
         text = run.told(wording.invalid_call(str(malformed.error)), decision)
-        spent = run.account.spent()
-        return phase.act(replace(malformed.reply, reasoning=""), spent=spent).observe(
-            [Observed(text, text)], spent=spent
-        )
+        return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
 
     # --- acting --------------------------------------------------------------------------------------
 
@@ -230,12 +212,12 @@ class Drive(Generic[OutT]):
         try:
             await batch.perform()
         except AgentError as error:
-            following = phase.observe(batch.observed(), spent=run.account.spent())
+            following = phase.observe(batch.observed())
             if not isinstance(error, BudgetExceededError) or run.settings.on_limit == "fail":
                 return self._fail(following, error)
             self._limit = error
         else:
-            following = phase.observe(batch.observed(), spent=run.account.spent())
+            following = phase.observe(batch.observed())
         finally:
             self._done = tuple(batch.done.values())
         self._ready, self._done = (), ()
@@ -249,6 +231,24 @@ class Drive(Generic[OutT]):
         )
 
     # --- ending --------------------------------------------------------------------------------------
+
+    def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
+        """The phase that an exception leads to; out of budget, that may be the last word instead."""
+        match cause:
+            case Stopped():
+                return self._interrupt(phase, str(cause))
+            case BudgetExceededError() if self._limit is None and self._may_answer(phase):
+                self._limit = cause
+                return phase
+            case AgentError():
+                return self._fail(phase, cause)
+            case _:
+                broken = InternalInvariantError(f"the loop broke: {type(cause).__name__}: {cause}")
+                broken.__cause__ = cause
+                return self._fail(phase, broken)
+
+    def _may_answer(self, phase: Active[OutT]) -> bool:
+        return self._run.settings.on_limit != "fail" and isinstance(phase, Thinking)
 
     def _fail(self, phase: Active[OutT], error: AgentError) -> Failed[OutT]:
         error.step_id = error.step_id or self._run.step

@@ -38,7 +38,17 @@ _log = logging.getLogger("wesichain")
 class Narrator:
     """Tells one run. Events are kept for the outcome as they are; what goes to a sink is redacted."""
 
-    __slots__ = ("_clock", "_redactor", "_relay", "_seq", "_sinks", "_told_off", "events", "run_id")
+    __slots__ = (
+        "_is_heard",
+        "_redactor",
+        "_relay",
+        "_seq",
+        "_sinks",
+        "_time",
+        "_told_off",
+        "events",
+        "run_id",
+    )
 
     def __init__(
         self,
@@ -53,32 +63,38 @@ class Narrator:
     ) -> None:
         self.run_id = run_id
         self.events = events
-        self._clock = clock
+        self._time = clock.time
         self._sinks = tuple(sinks)
         self._redactor = redactor
         self._relay = relay
         self._seq = last_seq
+        self._is_heard = bool(self._sinks) or relay is not None
         self._told_off: set[int] = set()
 
     def run_started(self, task: str, model: str, tools: tuple[ToolSpec, ...], *, resumed: bool) -> None:
-        self._tell(RunStarted(self.run_id, 0, self._next(), self._clock.time(), task, model, tools, resumed))
+        self._seq = seq = self._seq + 1
+        self._tell(RunStarted(self.run_id, 0, seq, self._time(), task, model, tools, resumed))
 
     def step_started(self, step: int, messages: tuple[Message, ...]) -> None:
-        self._tell(StepStarted(self.run_id, step, self._next(), self._clock.time(), messages))
+        self._seq = seq = self._seq + 1
+        self._tell(StepStarted(self.run_id, step, seq, self._time(), messages))
 
     def text_delta(self, step: int, text: str) -> None:
-        self._tell(TextDelta(self.run_id, step, self._next(), self._clock.time(), text))
+        self._seq = seq = self._seq + 1
+        self._tell(TextDelta(self.run_id, step, seq, self._time(), text))
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
-        self._tell(ModelResponded(self.run_id, step, self._next(), self._clock.time(), reply, duration_ms))
+        self._seq = seq = self._seq + 1
+        self._tell(ModelResponded(self.run_id, step, seq, self._time(), reply, duration_ms))
 
     def tool_dispatched(self, step: int, call: ToolCall) -> None:
-        self._tell(ToolDispatched(self.run_id, step, self._next(), self._clock.time(), call))
+        self._seq = seq = self._seq + 1
+        self._tell(ToolDispatched(self.run_id, step, seq, self._time(), call))
 
     def tool_completed(self, step: int, call: ToolCall, value: JsonValue, duration_ms: float) -> None:
-        now = self._clock.time()
+        self._seq = seq = self._seq + 1
         self._tell(
-            ToolCompleted(self.run_id, step, self._next(), now, call.id, call.name, value, duration_ms)
+            ToolCompleted(self.run_id, step, seq, self._time(), call.id, call.name, value, duration_ms)
         )
 
     def step_failed(
@@ -91,55 +107,39 @@ class Narrator:
         tool_name: str | None = None,
         duration_ms: float = 0.0,
     ) -> None:
-        cause = error.__cause__
-        kind = type(error if cause is None else cause).__name__
-        now = self._clock.time()
-        self._tell(
-            StepFailed(
-                self.run_id,
-                step,
-                self._next(),
-                now,
-                kind,
-                str(error),
-                decision,
-                call_id,
-                tool_name,
-                duration_ms,
-            )
-        )
+        kind = type(error if error.__cause__ is None else error.__cause__).__name__
+        said = (kind, str(error), decision, call_id, tool_name, duration_ms)
+        self._seq = seq = self._seq + 1
+        self._tell(StepFailed(self.run_id, step, seq, self._time(), *said))
 
     def run_completed(self, step: int, output: JsonValue, usage: Usage) -> None:
-        self._tell(RunCompleted(self.run_id, step, self._next(), self._clock.time(), output, usage))
+        self._seq = seq = self._seq + 1
+        self._tell(RunCompleted(self.run_id, step, seq, self._time(), output, usage))
 
     def run_failed(self, step: int, error: WesichainError, usage: Usage) -> None:
-        now = self._clock.time()
-        self._tell(RunFailed(self.run_id, step, self._next(), now, type(error).__name__, str(error), usage))
+        self._seq = seq = self._seq + 1
+        self._tell(RunFailed(self.run_id, step, seq, self._time(), type(error).__name__, str(error), usage))
 
     def run_interrupted(
         self, step: int, reason: str, usage: Usage, pending: tuple[PendingCall, ...] = ()
     ) -> None:
-        self._tell(
-            RunInterrupted(self.run_id, step, self._next(), self._clock.time(), reason, usage, pending)
-        )
+        self._seq = seq = self._seq + 1
+        self._tell(RunInterrupted(self.run_id, step, seq, self._time(), reason, usage, pending))
 
     def relay(self, event: Event, scope: str) -> None:
         """Tell an event of a nested run as part of this one: one log, one sequence, a scope of its own."""
+        self._seq = seq = self._seq + 1
         nested = f"{scope}/{event.scope}" if event.scope else scope
-        self._tell(replace(event, run_id=self.run_id, seq=self._next(), scope=nested))
-
-    def _next(self) -> int:
-        self._seq += 1
-        return self._seq
+        self._tell(replace(event, run_id=self.run_id, seq=seq, scope=nested))
 
     def _tell(self, event: Event) -> None:
         self.events.append(event)
-        if self._relay is not None:
-            self._relay(event)
-        if self._sinks:
+        if self._is_heard:
             self._emit(event)
 
     def _emit(self, event: Event) -> None:
+        if self._relay is not None:
+            self._relay(event)
         if self._redactor is not None:
             event = self._redactor.event(event)
         for index, sink in enumerate(self._sinks):

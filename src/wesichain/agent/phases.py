@@ -25,7 +25,6 @@ from wesichain.core import (
     FinalAnswer,
     JsonValue,
     LlmResponse,
-    Log,
     LogView,
     Message,
     Observation,
@@ -44,6 +43,7 @@ from wesichain.errors import AgentError
 from wesichain.policy import Spent
 
 from .rules import Tally
+from .trail import Trail
 
 OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
@@ -71,16 +71,8 @@ class RunInfo:
     first_new: int = 0  # messages before this index were there before the run
     earlier: int = 0  # model calls of finished runs that the state has counted already
     last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
+    before: Spent = Spent()  # what the run had spent already, where it goes on from a state or an outcome
     events: list[Event] = field(default_factory=list[Event], repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Trail:
-    """How far a phase has come: its part of the shared logs, and what was spent to get there."""
-
-    messages: Log[Message]
-    steps: Log[ReActStep]
-    spent: Spent = Spent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +116,11 @@ class _Phase:
 
     @property
     def messages(self) -> LogView[Message]:
-        return self.trail.messages.view()
+        return self.trail.messages
 
     @property
     def steps(self) -> LogView[ReActStep]:
-        return self.trail.steps.view()
-
-    @property
-    def usage(self) -> Usage:
-        return self.trail.spent.usage
-
-    @property
-    def iteration_count(self) -> int:
-        return self.trail.spent.steps
+        return self.trail.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +128,7 @@ class _Active(_Phase, Generic[OutT]):
     """A phase of a run that goes on: it can always fail or be interrupted."""
 
     def fail(self, error: AgentError, *, spent: Spent) -> Failed[OutT]:
-        trail = replace(self.trail, steps=self.trail.steps.append(ErrorStep(str(error))), spent=spent)
-        return Failed(_SEAL, self.info, trail, error)
+        return Failed(_SEAL, self.info, self.trail.grown((), [ErrorStep(str(error))]), spent, error)
 
     def interrupt(
         self,
@@ -156,8 +139,8 @@ class _Active(_Phase, Generic[OutT]):
         unfinished: Unfinished | None = None,
         tally: Tally | None = None,
     ) -> Interrupted[OutT]:
-        trail = replace(self.trail, spent=spent)
-        return Interrupted(_SEAL, self.info, trail, reason, pending, unfinished, tally or Tally())
+        tally = tally or Tally()
+        return Interrupted(_SEAL, self.info, self.trail, spent, reason, pending, unfinished, tally)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,29 +155,20 @@ class Idle(_Active[OutT]):
 class Thinking(_Active[OutT]):
     """The model is to be asked."""
 
-    def act(self, reply: LlmResponse, *, spent: Spent) -> Acting[OutT]:
+    def act(self, reply: LlmResponse) -> Acting[OutT]:
         """Take the reply's calls. A reply without any goes on too: there is something to tell the model."""
-        messages, steps = self.trail.messages, self.trail.steps
-        if reply.content or reply.tool_calls:
-            messages = messages.append(
-                Message(Role.ASSISTANT, reply.content, None, reply.tool_calls, reply.reasoning, reply.opaque)
-            )
-        new: list[ReActStep] = [Thought(text)] if (text := reply.content or reply.reasoning) else []
-        new += map(Action, reply.tool_calls)
-        if new:
-            steps = steps.extend(new)
-        return Acting(_SEAL, self.info, Trail(messages, steps, spent), reply)
+        text, calls = reply.content, reply.tool_calls
+        said = (Message(Role.ASSISTANT, text, None, calls, reply.reasoning, reply.opaque),)
+        steps: list[ReActStep] = [Thought(thought)] if (thought := text or reply.reasoning) else []
+        steps += [Action(call) for call in calls]
+        return Acting(_SEAL, self.info, self.trail.grown(said if text or calls else (), steps), reply)
 
     def complete(
         self, output: OutT, *, text: str, spent: Spent, stopped_by: LimitName | None = None
     ) -> Completed[OutT]:
         """End with an answer; `stopped_by` names the limit that made it the last word."""
-        trail = Trail(
-            self.trail.messages.append(Message(Role.ASSISTANT, text)),
-            self.trail.steps.append(FinalAnswer(text)),
-            spent,
-        )
-        return Completed(_SEAL, self.info, trail, output, text, stopped_by)
+        trail = self.trail.grown([Message(Role.ASSISTANT, text)], [FinalAnswer(text)])
+        return Completed(_SEAL, self.info, trail, spent, output, text, stopped_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,21 +177,14 @@ class Acting(_Active[OutT]):
 
     reply: LlmResponse
 
-    def observe(self, observed: Sequence[Observed], *, spent: Spent) -> Observing[OutT]:
+    def observe(self, observed: Sequence[Observed]) -> Observing[OutT]:
         """Take what came of the calls, one for each call and in their order, then any notes."""
-        trail = Trail(
-            self.trail.messages.extend(
-                [
-                    Message(Role.USER, item.text)
-                    if item.call_id is None
-                    else Message(Role.TOOL, item.text, item.call_id)
-                    for item in observed
-                ]
-            ),
-            self.trail.steps.extend([Observation(item.value, item.call_id) for item in observed]),
-            spent,
-        )
-        return Observing(_SEAL, self.info, trail)
+        messages = [
+            Message(Role.USER if item.call_id is None else Role.TOOL, item.text, item.call_id)
+            for item in observed
+        ]
+        steps = [Observation(item.value, item.call_id) for item in observed]
+        return Observing(_SEAL, self.info, self.trail.grown(messages, steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +199,16 @@ class Observing(_Active[OutT]):
 class _Ended(_Phase, Generic[OutT]):
     """A phase that ends the run."""
 
+    spent: Spent
+
+    @property
+    def usage(self) -> Usage:
+        return self.spent.usage
+
+    @property
+    def iteration_count(self) -> int:
+        return self.info.earlier + self.spent.steps
+
     @property
     def state(self) -> Any:
         """The user's state, of the type that was given, with the run in it."""
@@ -239,9 +216,9 @@ class _Ended(_Phase, Generic[OutT]):
             self.info.state,
             ReActState(
                 user_input=self.info.task,
-                scratchpad=list(self.trail.steps.view()),
+                scratchpad=list(self.trail.steps),
                 final_output=self._final_output(),
-                iteration_count=self.info.earlier + self.trail.spent.steps,
+                iteration_count=self.iteration_count,
             ),
         )
 
@@ -251,7 +228,7 @@ class _Ended(_Phase, Generic[OutT]):
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
-        return self.trail.messages.since(self.info.first_new)
+        return self.trail.messages_since(self.info.first_new)
 
     def _final_output(self) -> str | None:
         return None
@@ -306,9 +283,9 @@ class Interrupted(_Ended[OutT]):
             "first_new": info.first_new,
             "earlier": info.earlier,
             "last_seq": self.last_seq,
-            "messages": trail.messages.view(),
-            "steps": trail.steps.view(),
-            "spent": trail.spent,
+            "messages": trail.messages,
+            "steps": trail.steps,
+            "spent": self.spent,
             "reason": self.reason,
             "pending": self.pending,
             "unfinished": self.unfinished,
@@ -321,8 +298,9 @@ class Interrupted(_Ended[OutT]):
         rest = saved.state
         state: object = ReActState(saved.task) if rest is None else {**rest, "input": saved.task}
         info = RunInfo(saved.run_id, saved.task, state, saved.first_new, saved.earlier, saved.last_seq)
-        trail = Trail(Log(list(saved.messages)), Log(list(saved.steps)), saved.spent)
-        return cls(_SEAL, info, trail, saved.reason, saved.pending, saved.unfinished, saved.tally)
+        trail = Trail(list(saved.messages), list(saved.steps))
+        held = (saved.reason, saved.pending, saved.unfinished, saved.tally)
+        return cls(_SEAL, info, trail, saved.spent, *held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +343,7 @@ def begin(info: RunInfo, trail: Trail) -> Idle[Any]:
 
 def go_on(outcome: Interrupted[OutT]) -> Thinking[OutT] | Acting[OutT]:
     """The phase that an interrupted run goes on from: the calls in hand, or else the next question."""
-    info = replace(outcome.info, events=[], last_seq=outcome.last_seq)
+    info = replace(outcome.info, events=[], last_seq=outcome.last_seq, before=outcome.spent)
     if outcome.unfinished is not None:
         return Acting(_SEAL, info, outcome.trail, outcome.unfinished.reply)
     return Thinking(_SEAL, info, outcome.trail)

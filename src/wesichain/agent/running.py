@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from wesichain.core import Clock, ReActStep, ToolSpec, dataclass
-from wesichain.errors import AgentError, PolicyViolationError, ToolFailedError
+from wesichain.errors import AgentError, BudgetExceededError, PolicyViolationError, ToolFailedError
 from wesichain.policy import (
     Account,
     Fail,
@@ -57,14 +57,16 @@ class Running(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
     __slots__ = (
-        "_bare",
         "_excluded",
         "_specs",
         "_watched",
         "account",
         "effects",
         "free",
+        "is_bare",
+        "is_timed",
         "narrator",
+        "now",
         "settings",
         "step",
         "tally",
@@ -94,7 +96,9 @@ class Running(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self._watched = token is not None
-        self._bare = token is None and account.deadline == inf
+        self.now = settings.clock.monotonic
+        self.is_timed = account.deadline != inf
+        self.is_bare = token is None and not self.is_timed  # nothing but its end can end a wait
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
@@ -105,18 +109,19 @@ class Running(Generic[OutT]):
             self._specs = offered if final is None else (*offered, final)
         return self._specs
 
+    def refusal(self) -> BudgetExceededError | None:
+        """Why another model call may not be made, or None."""
+        return self.account.refusal(self.now() if self.is_timed else 0.0)
+
     def check_stop(self) -> None:
         if self._watched and self.token.cancelled:
             raise Stopped(self.token.reason or "cancelled")
 
-    def now(self) -> float:
-        return self.settings.clock.monotonic()
-
     # --- waiting -----------------------------------------------------------------------------------
 
-    async def wait(self, effect: Coroutine[Any, Any, R]) -> R:
+    def wait(self, effect: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
         """What the effect gives, unless the run is stopped or out of time first."""
-        return await effect if self._bare else await self._watch(effect)
+        return effect if self.is_bare else self._watch(effect)
 
     async def _watch(self, effect: Coroutine[Any, Any, R]) -> R:
         task = asyncio.ensure_future(effect)

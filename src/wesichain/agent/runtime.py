@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,6 @@ from wesichain.core import (
     Clock,
     Event,
     EventSink,
-    Log,
     Message,
     ReActState,
     ReActStep,
@@ -31,14 +30,16 @@ from .drive import Drive
 from .effects import Effects, LiveEffects
 from .history import clean_history, is_over, messages_of
 from .narrate import Narrator
-from .phases import Idle, Interrupted, Observed, Outcome, RunInfo, Trail, begin, go_on
+from .phases import Idle, Interrupted, Observed, Outcome, RunInfo, begin, go_on
 from .rules import GUARD, Decision, Judge, LoopGuard, Tally, output_form
 from .running import OnLimit, Running, Settings
+from .trail import Trail
 
 OutT = TypeVar("OutT")
 Sinks = EventSink | Iterable[EventSink] | None
 
 _REMEMBERED_TOKENS = 10_000
+_CLOCK: Clock = SystemClock()
 
 
 class AgentRuntime(Generic[OutT]):
@@ -130,14 +131,14 @@ class AgentRuntime(Generic[OutT]):
         self._instructions = instructions
         self._sinks = _sinks(events)
         self._redactor = redactor
-        self._new_id = new_id or (lambda: uuid.uuid4().hex)
+        self._new_id = new_id or _random_id
         self._used_tokens: OrderedDict[str, None] = OrderedDict()
         self._settings: Settings[OutT] = Settings(
             model=model,
             registry=registry,
             judge=Judge(registry, output),
             policy=policy or (ObserveErrors() if traits.observes_errors else FailFast()),
-            clock=clock or SystemClock(),
+            clock=clock or _CLOCK,
             on_limit=on_limit,
             tool_concurrency=tool_concurrency,
             exclude_after=exclude_after,
@@ -170,8 +171,7 @@ class AgentRuntime(Generic[OutT]):
 
         `advice` is shown to the model right after the task, and is no part of it.
         """
-        state: object = ReActState(task) if isinstance(task, str) else task
-        read = read_state(state)
+        read = ReActState(task) if isinstance(task, str) else read_state(task)
         over = is_over(read.scratchpad)
         messages: list[Message] = []
         text = self._instructions if instructions is None else instructions
@@ -186,12 +186,12 @@ class AgentRuntime(Generic[OutT]):
         info = RunInfo(
             run_id or self._new_id(),
             read.user_input,
-            state,
+            read if isinstance(task, str) else task,
             first_new=first_new,
             earlier=read.iteration_count if over else 0,
+            before=Spent() if over else Spent(steps=read.iteration_count),
         )
-        spent = Spent() if over else Spent(steps=read.iteration_count)
-        return begin(info, Trail(Log(messages), Log(steps), spent))
+        return begin(info, Trail(messages, steps))
 
     async def run(
         self,
@@ -220,7 +220,6 @@ class AgentRuntime(Generic[OutT]):
             idle = self.start(task, history=history, run_id=run_id, instructions=instructions, advice=advice)
         drive = self._drive(
             idle.info,
-            idle.trail.spent,
             Tally(),
             cancellation=cancellation,
             stream=stream,
@@ -251,7 +250,6 @@ class AgentRuntime(Generic[OutT]):
         unfinished = interrupted.unfinished
         drive = self._drive(
             phase.info,
-            phase.trail.spent,
             interrupted.tally,
             cancellation=cancellation,
             stream=stream,
@@ -287,7 +285,6 @@ class AgentRuntime(Generic[OutT]):
     def _drive(
         self,
         info: RunInfo,
-        spent: Spent,
         tally: Tally,
         *,
         cancellation: CancellationToken | None,
@@ -324,12 +321,16 @@ class AgentRuntime(Generic[OutT]):
                 model=settings.model,
                 now=settings.clock.monotonic(),
                 parent=above if isinstance(above, Account) else None,
-                spent=spent,
+                spent=info.before,
             ),
             tally=tally,
             token=cancellation,
         )
         return Drive(running, stream=stream, decisions=decisions, done=done)
+
+
+def _random_id() -> str:
+    return os.urandom(16).hex()
 
 
 def _sinks(events: Sinks) -> tuple[EventSink, ...]:

@@ -34,7 +34,7 @@ from .exchange import (
     ToolSpec,
 )
 from .json import JsonObject, JsonValue, check_depth, dump_json, is_array, is_object, parse_json
-from .log import Log, LogView
+from .log import LogView
 from .messages import NO_USAGE, OMIT, Message, Role, ToolCall, Usage
 from .protocols import (
     CompletionLlm,
@@ -79,7 +79,6 @@ __all__ = [
     "LlmRequest",
     "LlmResponse",
     "LlmTraits",
-    "Log",
     "LogView",
     "Message",
     "ModelResponded",

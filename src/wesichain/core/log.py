@@ -1,4 +1,4 @@
-"""An append-only log that many views share: taking a view of a long history costs nothing."""
+"""A view of a list that only grows: looking at a long history costs nothing."""
 
 from __future__ import annotations
 
@@ -55,37 +55,3 @@ class LogView(Sequence[T], Generic[T]):
     @override
     def __repr__(self) -> str:
         return repr(tuple(self))
-
-
-class Log(Generic[T]):
-    """A prefix of a shared list, extended without copying.
-
-    `log.extend(items)` returns the longer log. Where another log has already grown past this one
-    (two continuations of the same moment), the prefix is copied once and the histories part.
-    """
-
-    __slots__ = ("_items", "_length")
-
-    def __init__(self, items: list[T] | None = None) -> None:
-        self._items: list[T] = [] if items is None else items
-        self._length = len(self._items)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def append(self, item: T) -> Log[T]:
-        return self.extend((item,))
-
-    def extend(self, items: Sequence[T]) -> Log[T]:
-        mine = self._items
-        if len(mine) != self._length:
-            mine = mine[: self._length]
-        mine.extend(items)
-        return Log(mine)
-
-    def view(self) -> LogView[T]:
-        return LogView(self._items, self._length)
-
-    def since(self, start: int) -> tuple[T, ...]:
-        """The items from `start` on: the cost is that of the answer, not of the log."""
-        return tuple(self._items[start : self._length])

@@ -10,33 +10,33 @@ spent = Spent()
 
 
 def from_idle(phase: Idle[str]) -> None:
-    phase.act(reply, spent=spent)  # error
+    phase.act(reply)  # error
     phase.complete("x", text="x", spent=spent)  # error
-    phase.observe([], spent=spent)  # error
+    phase.observe([])  # error
 
 
 def from_thinking(phase: Thinking[str]) -> None:
     phase.think()  # error
-    phase.observe([], spent=spent)  # error
+    phase.observe([])  # error
 
 
 def from_acting(phase: Acting[str]) -> None:
     phase.think()  # error
-    phase.act(reply, spent=spent)  # error
+    phase.act(reply)  # error
     phase.complete("x", text="x", spent=spent)  # error
 
 
 def from_observing(phase: Observing[str]) -> None:
-    phase.act(reply, spent=spent)  # error
+    phase.act(reply)  # error
     phase.complete("x", text="x", spent=spent)  # error
-    phase.observe([], spent=spent)  # error
+    phase.observe([])  # error
 
 
 def from_completed(phase: Completed[str]) -> None:
     phase.think()  # error
-    phase.act(reply, spent=spent)  # error
+    phase.act(reply)  # error
     phase.complete("x", text="x", spent=spent)  # error
-    phase.observe([], spent=spent)  # error
+    phase.observe([])  # error
     phase.fail(AgentError("x"), spent=spent)  # error
 
 

@@ -32,8 +32,8 @@ class Weather:
 
 def all_the_way(idle: Idle[Weather]) -> Completed[Weather]:
     thinking = assert_type(idle.think(), Thinking[Weather])
-    acting = assert_type(thinking.act(LlmResponse("x"), spent=spent), Acting[Weather])
-    observing = assert_type(acting.observe([Observed("x", "x")], spent=spent), Observing[Weather])
+    acting = assert_type(thinking.act(LlmResponse("x")), Acting[Weather])
+    observing = assert_type(acting.observe([Observed("x", "x")]), Observing[Weather])
     again = assert_type(observing.think(), Thinking[Weather])
     return assert_type(again.complete(Weather("Oslo"), text="x", spent=spent), Completed[Weather])
 

@@ -36,7 +36,7 @@ class Refuse:
 Decision: TypeAlias = Approve | ApproveWith | Refuse
 
 
-def approval_token(run_id: str, step_id: int, call: ToolCall) -> str:
-    """The token of one call in one step of one run: another call, or other arguments, have another."""
-    text = json.dumps([run_id, step_id, call.id, call.name, call.args], sort_keys=True, default=repr)
+def approval_token(run_id: str, position: int, call: ToolCall) -> str:
+    """The token of one call at one point of one run: another call, or other arguments, have another."""
+    text = json.dumps([run_id, position, call.id, call.name, call.args], sort_keys=True, default=repr)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json
 from wesichain.errors import CodecError, InvalidModelActionError, ToolDispatchError
@@ -36,7 +36,7 @@ class Plan:
     """Calls to run, in order; `reply` has them with ids that are unique in the run."""
 
     reply: LlmResponse
-    calls: tuple[PreparedCall | Rejected, ...]
+    calls: Sequence[PreparedCall | Rejected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,21 @@ class Judge(Generic[OutT]):
     ) -> Verdict[OutT]:
         if (flaw := _shape_flaw(reply)) is not None:
             return Malformed(LlmResponse(), _invalid(flaw, reply, step_id))
-        if not reply.tool_calls:
+        calls = reply.tool_calls
+        if not calls:
             return self._without_calls(reply, step_id)
+        names = [call.name for call in calls]
         final = self.output.final_tool
-        if final is not None and any(call.name == final.name for call in reply.tool_calls):
+        if final is not None and final.name in names:
             return self._final_call(reply, final.name, step_id)
-        for call in reply.tool_calls:
-            if not call.name:  # text models say so when they cannot read their own reply
-                message = reply.reasoning or "a tool call has no name"
-                return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
-        reply = _with_unique_ids(reply, step_id, used_ids)
-        return Plan(reply, tuple(self._prepare(call, reply, step_id, excluded) for call in reply.tool_calls))
+        if "" in names:  # text models say so when they cannot read their own reply
+            message = reply.reasoning or "a tool call has no name"
+            call = calls[names.index("")]
+            return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
+        ids = {call.id for call in calls}
+        if "" in ids or len(ids) != len(calls) or not used_ids.isdisjoint(ids):
+            reply = _with_unique_ids(reply, step_id, used_ids)
+        return Plan(reply, [self._prepare(call, reply, step_id, excluded) for call in reply.tool_calls])
 
     def prepare(self, call: ToolCall, step_id: int) -> PreparedCall | Rejected:
         """One call, checked anew: after an approval, or when a run goes on in another process."""
@@ -153,29 +157,33 @@ def _invalid(
 
 def is_response(reply: Any) -> bool:
     """Whether a model returned what the protocol says it does, on the outside."""
-    return isinstance(reply, LlmResponse) and isinstance(cast("Any", reply.content), str)
+    return isinstance(reply, LlmResponse) and is_text(reply.content)
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _shape_flaw(reply: Any) -> str | None:
     """What is wrong with the reply as a Python value: models may be anybody's code."""
     if not isinstance(reply, LlmResponse):
         return f"the model returned {type(reply).__name__}, not an LlmResponse"
-    if not is_response(reply):
+    if not is_text(reply.content):
         return f"the reply's content is {type(reply.content).__name__}, not text"
-    for call in cast("tuple[Any, ...]", reply.tool_calls):
+    return _calls_flaw(reply.tool_calls) if reply.tool_calls else None
+
+
+def _calls_flaw(calls: Any) -> str | None:
+    for call in calls:
         if not isinstance(call, ToolCall):
             return f"the reply holds {type(call).__name__} {str(call)[:80]!r} where a ToolCall should be"
-        for part in cast("tuple[Any, Any]", (call.name, call.id)):
-            if not isinstance(part, str):
-                return f"the name and the id of a tool call are text, not {part!r}"
+        if type(call.name) is not str or type(call.id) is not str:
+            return f"the name and the id of a tool call are text, not {call.name!r} and {call.id!r}"
     return None
 
 
 def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Set[str]) -> LlmResponse:
     """The reply with an id for every call that has none, or one that was used before in the run."""
-    ids = [call.id for call in reply.tool_calls]
-    if all(ids) and len(set(ids)) == len(ids) and used_ids.isdisjoint(ids):
-        return reply
     taken = set(used_ids)
     calls: list[ToolCall] = []
     for index, call in enumerate(reply.tool_calls):

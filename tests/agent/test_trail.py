@@ -1,0 +1,32 @@
+"""Trails: shared, append-only, and never confused by a fork."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wesichain.agent import Trail
+from wesichain.core import Message, Role, Thought
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.text(max_size=2), max_size=3)), max_size=12))
+def test_every_trail_stays_what_it_was_made(moves: list[tuple[int, list[str]]]) -> None:
+    trails = [Trail([], [])]
+    wanted: list[list[str]] = [[]]
+    for index, texts in moves:
+        parent = index % len(trails)
+        trails.append(
+            trails[parent].grown([Message(Role.USER, text) for text in texts], [Thought(text) for text in texts])
+        )
+        wanted.append(wanted[parent] + texts)
+    for trail, texts in zip(trails, wanted, strict=True):
+        assert [message.content for message in trail.messages] == texts
+        assert list(trail.steps) == [Thought(text) for text in texts]
+        assert [message.content for message in trail.messages_since(1)] == texts[1:]
+
+
+def test_a_longer_trail_shares_the_lists_of_the_shorter() -> None:
+    first = Trail([Message(Role.USER, "q")], [])
+    second = first.grown([Message(Role.ASSISTANT, "a")], [Thought("t")])
+    assert second._messages is first._messages
+    assert (first.length, second.length) == (1, 2)
