@@ -41,7 +41,13 @@ def test_a_plain_function_is_a_tool() -> None:
         """Double a number."""
         return 2 * n
 
-    assert Agent(ScriptedLlm([say(call("double", {"n": 4})), "8"]), tools=[double]).run_sync("q").sources[0].value == 8
+    assert (
+        Agent(ScriptedLlm([say(call("double", {"n": 4})), "8"]), tools=[double])
+        .run_sync("q")
+        .sources[0]
+        .value
+        == 8
+    )
 
 
 def test_a_run_that_fails_raises_with_the_outcome() -> None:
@@ -66,7 +72,7 @@ async def test_a_run_that_waits_raises_and_can_be_resumed() -> None:
 
 
 async def test_run_sync_inside_a_loop_is_a_clear_error() -> None:
-    with pytest.raises(ConfigError, match="await agent.run"):
+    with pytest.raises(ConfigError, match=r"await agent\.run"):
         Agent(ScriptedLlm(["x"])).run_sync("q")
 
 
@@ -139,7 +145,12 @@ class TestConversation:
 
     def test_the_window_keeps_the_newest_that_fits_and_the_system_prompt(self) -> None:
         memory = Conversation(max_tokens=10, count_tokens=len)
-        memory.add(Message(Role.SYSTEM, "sy"), Message(Role.USER, "aaaaaa"), Message(Role.USER, "bbbb"), Message(Role.USER, "cccc"))
+        memory.add(
+            Message(Role.SYSTEM, "sy"),
+            Message(Role.USER, "aaaaaa"),
+            Message(Role.USER, "bbbb"),
+            Message(Role.USER, "cccc"),
+        )
         assert [message.content for message in memory.window()] == ["sy", "bbbb", "cccc"]
 
     def test_a_call_is_not_parted_from_its_result(self) -> None:
@@ -161,12 +172,10 @@ class TestConversation:
 
 class TestStream:
     async def test_it_yields_the_events_and_ends_with_the_result_of_a_plain_run(self) -> None:
-        script = [say(ADD, content="let me see"), "the answer is 3"]
+        script: list[Any] = [say(ADD, content="let me see"), "the answer is 3"]
         agent = Agent(StreamingScriptedLlm(script), tools=[add])
-        events = []
         async with agent.stream("q") as run:
-            async for event in run:
-                events.append(event)
+            events = [event async for event in run]
         plain = await Agent(ScriptedLlm(script), tools=[add]).run("q")
         assert run.result.output == plain.output
         assert list(run.result.steps) == list(plain.steps)
@@ -219,7 +228,9 @@ class TestNested:
         inner = Agent(ScriptedLlm([say(ADD), "three"]), tools=[add], name="maths", description="Does sums.")
         sink = CollectingSink()
         outer = Agent(
-            ScriptedLlm([say(call("maths", {"task": "1 + 2"})), "it is three"]), tools=[inner.as_tool()], events=sink
+            ScriptedLlm([say(call("maths", {"task": "1 + 2"})), "it is three"]),
+            tools=[inner.as_tool()],
+            events=sink,
         )
         result = outer.run_sync("q")
         assert result.output == "it is three"
@@ -241,7 +252,9 @@ class TestNested:
 
     def test_its_usage_is_the_caller_s(self) -> None:
         inner = Agent(ScriptedLlm([say(ADD), say(content="x")]), tools=[add], name="inner")
-        result = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), say(content="y")]), tools=[inner.as_tool()]).run_sync("q")
+        result = Agent(
+            ScriptedLlm([say(call("inner", {"task": "t"})), say(content="y")]), tools=[inner.as_tool()]
+        ).run_sync("q")
         assert result.usage.total_tokens == 20
 
     def test_its_failure_is_the_tool_s(self) -> None:
@@ -291,7 +304,9 @@ class TestModelNames:
     @pytest.mark.parametrize(
         "name", ["openai:gpt-x", "anthropic:claude-x", "ollama:llama3", "local:smollm2-135m"]
     )
-    def test_a_name_is_a_model_without_a_key_or_a_network(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_name_is_a_model_without_a_key_or_a_network(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
         assert isinstance(resolve_model(name), ToolCallingLlm)

@@ -111,9 +111,7 @@ def test_a_call_changed_after_the_approval_waits_again() -> None:
     assert outcome.unfinished is not None
     forged_call = replace(outcome.pending[0].call, args={"path": "/etc"})
     calls = (outcome.unfinished.reply.tool_calls[0], forged_call)
-    forged = replace(
-        outcome.unfinished, reply=replace(outcome.unfinished.reply, tool_calls=calls)
-    )
+    forged = replace(outcome.unfinished, reply=replace(outcome.unfinished.reply, tool_calls=calls))
     text = to_json(outcome).replace(to_json(outcome.unfinished), to_json(forged))
     read = from_json(Interrupted, text)
     again = asyncio.run(runtime.resume(read, {read.pending[0].token: Approve()}))
@@ -163,7 +161,9 @@ def test_a_rule_decides_which_calls_wait() -> None:
         """Pay."""
         return f"paid {amount}"
 
-    runtime = AgentRuntime(ScriptedLlm([say(call("pay", {"amount": 5})), say(call("pay", {"amount": 500})), "x"]), [pay])
+    runtime = AgentRuntime(
+        ScriptedLlm([say(call("pay", {"amount": 5})), say(call("pay", {"amount": 500})), "x"]), [pay]
+    )
     outcome = asyncio.run(runtime.run("q"))
     assert isinstance(outcome, Interrupted)
     assert [item.call.args for item in outcome.pending] == [{"amount": 500}]

@@ -61,13 +61,21 @@ async def careful() -> str:
 
 
 names = st.sampled_from(["work", "work", "work", "plain", "stop", "careful", "nosuch", ""])
-args = st.one_of(st.fixed_dictionaries({"n": st.integers(0, 3)}), st.just({}), st.just("{bad"), st.none(), st.just([1]))
+args: st.SearchStrategy[Any] = st.one_of(
+    st.fixed_dictionaries({"n": st.integers(0, 3)}), st.just({}), st.just("{bad"), st.none(), st.just([1])
+)
 calls = st.builds(ToolCall, st.sampled_from(["", "a", "b", "c"]), names, args)
 finish = st.sampled_from(["stop", "tool_calls", "length", "content_filter", "error"])
 replies = st.builds(
-    LlmResponse, st.sampled_from(["", "text", " "]), st.lists(calls, max_size=3).map(tuple), st.just(Usage(5, 3)), finish
+    LlmResponse,
+    st.sampled_from(["", "text", " "]),
+    st.lists(calls, max_size=3).map(tuple),
+    st.just(Usage(5, 3)),
+    finish,
 )
-faults = st.sampled_from([LlmTransportError("503", retryable=True), LlmRejectedError("401"), KeyError("bug"), OSError("x")])
+faults = st.sampled_from(
+    [LlmTransportError("503", retryable=True), LlmRejectedError("401"), KeyError("bug"), OSError("x")]
+)
 scripts = st.lists(st.one_of(replies, replies, replies, faults), max_size=14)
 
 decisions = st.sampled_from(
@@ -104,7 +112,13 @@ class Random:
 
 engines: st.SearchStrategy[Callable[[], Any]] = st.one_of(
     st.sampled_from(
-        [FailFast, RepromptOnceWithToolCatalog, ObserveErrors, lambda: RepromptN(2), lambda: Recovery({Exception: Retry()})]
+        [
+            FailFast,
+            RepromptOnceWithToolCatalog,
+            ObserveErrors,
+            lambda: RepromptN(2),
+            lambda: Recovery({Exception: Retry()}),
+        ]
     ),
     st.lists(decisions, min_size=1, max_size=4).map(lambda choices: lambda: Random(choices)),
 )
@@ -206,7 +220,9 @@ def test_every_call_in_the_messages_has_exactly_one_result(
     assert asked == answered
     assert len(set(asked)) == len(asked)
     actions = [step.call.id for step in outcome.steps if isinstance(step, Action)]
-    assert actions == [step.call_id for step in outcome.steps if isinstance(step, Observation) and step.call_id is not None]
+    assert actions == [
+        step.call_id for step in outcome.steps if isinstance(step, Observation) and step.call_id is not None
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -243,7 +259,9 @@ def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
 @given(scripts, st.integers(1, 12))
 def test_a_run_that_is_cut_and_resumed_ends_as_if_it_had_not_been(script: list[Any], at: int) -> None:
     """Cancel at any event, resume, and the scratchpad is that of the run that was left alone."""
-    plan = [reply for reply in script if not (isinstance(reply, LlmResponse) and _asks(reply, "stop", "careful"))]
+    plan = [
+        reply for reply in script if not (isinstance(reply, LlmResponse) and _asks(reply, "stop", "careful"))
+    ]
 
     async def whole() -> Any:
         return await _runtime(plan).run("q")
@@ -272,7 +290,9 @@ def _runtime(plan: list[Any]) -> AgentRuntime[str]:
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)
         return plan[turn] if turn < len(plan) else "the end"
 
-    return AgentRuntime(FunctionLlm(reply), [work, plain], clock=FakeClock(), budget=Budget(30), loop_guard=None)
+    return AgentRuntime(
+        FunctionLlm(reply), [work, plain], clock=FakeClock(), budget=Budget(30), loop_guard=None
+    )
 
 
 def _results(outcome: Any) -> list[Any]:
@@ -289,4 +309,3 @@ def test_the_laws_can_fail() -> None:
         except AssertionError:
             continue
         raise AssertionError("a broken log passed")
-

@@ -42,7 +42,9 @@ def final(args: Any) -> LlmResponse:
         pytest.param(City, OSLO, City(name="Oslo", people=700_000), id="a-pydantic-model"),
         pytest.param(Point, {"x": 1, "y": 2}, Point(1, 2), id="a-dataclass"),
         pytest.param(int, {"value": 5}, 5, id="a-number"),
-        pytest.param(list[City], {"value": [OSLO]}, [City(name="Oslo", people=700_000)], id="a-list-of-models"),
+        pytest.param(
+            list[City], {"value": [OSLO]}, [City(name="Oslo", people=700_000)], id="a-list-of-models"
+        ),
         pytest.param(bool | None, {"value": None}, None, id="perhaps-nothing"),
         pytest.param(dict[str, int], {"a": 1}, {"a": 1}, id="a-mapping"),
     ],
@@ -122,12 +124,16 @@ def test_a_refusal_ends_the_run_whatever_the_policy() -> None:
 def test_at_the_limit_a_typed_answer_is_asked_for_or_the_run_fails() -> None:
     replies = [say(ADD), final(OSLO)]
     outcome = asyncio.run(
-        AgentRuntime(ScriptedLlm(replies), [add], output_type=City, budget=Budget(1), on_limit="answer").run("q")
+        AgentRuntime(ScriptedLlm(replies), [add], output_type=City, budget=Budget(1), on_limit="answer").run(
+            "q"
+        )
     )
     assert isinstance(outcome, Completed)
     assert outcome.output.name == "Oslo"
     partial = asyncio.run(
-        AgentRuntime(ScriptedLlm(replies), [add], output_type=City, budget=Budget(1), on_limit="partial").run("q")
+        AgentRuntime(ScriptedLlm(replies), [add], output_type=City, budget=Budget(1), on_limit="partial").run(
+            "q"
+        )
     )
     assert isinstance(partial, Failed), "text that is no City must not pass for one"
 

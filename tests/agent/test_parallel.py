@@ -59,7 +59,8 @@ def batch(*names: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("concurrency", "most"), [pytest.param(1, 1, id="one"), pytest.param(2, 2, id="two"), pytest.param(9, 4, id="all")]
+    ("concurrency", "most"),
+    [pytest.param(1, 1, id="one"), pytest.param(2, 2, id="two"), pytest.param(9, 4, id="all")],
 )
 def test_results_stay_in_call_order_and_the_cap_holds(concurrency: int, most: int) -> None:
     meter = Meter()
@@ -99,7 +100,9 @@ def test_calls_in_the_queue_do_not_start_after_a_fatal_failure() -> None:
 
 def test_a_failure_that_is_told_loses_no_sibling() -> None:
     meter = Meter()
-    outcome = run([batch("wait", "fail", "wait"), "ok"], *meter.tools(), tool_concurrency=3, policy=ObserveErrors())
+    outcome = run(
+        [batch("wait", "fail", "wait"), "ok"], *meter.tools(), tool_concurrency=3, policy=ObserveErrors()
+    )
     values = [step.value for step in outcome.steps if isinstance(step, Observation)]
     assert (values[0], values[2]) == (0, 2)
     assert "[TOOL ERROR]" in str(values[1])
@@ -115,7 +118,9 @@ async def test_cancelling_stops_them_all() -> None:
         await asyncio.sleep(60)
         return n
 
-    runtime = AgentRuntime(ScriptedLlm([batch("forever", "forever", "wait")]), [forever, *meter.tools()], tool_concurrency=3)
+    runtime = AgentRuntime(
+        ScriptedLlm([batch("forever", "forever", "wait")]), [forever, *meter.tools()], tool_concurrency=3
+    )
     task = asyncio.create_task(runtime.run("q"))
     await asyncio.sleep(0.05)
     task.cancel()

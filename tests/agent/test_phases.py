@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from wesichain.agent import Acting, AgentRuntime, Completed, Failed, Idle, Interrupted, Observed, Observing, Thinking
+from wesichain.agent import (
+    Acting,
+    AgentRuntime,
+    Completed,
+    Failed,
+    Idle,
+    Interrupted,
+    Observed,
+    Observing,
+    Thinking,
+)
 from wesichain.core import LlmResponse
 from wesichain.errors import AgentError
 from wesichain.policy import Spent
@@ -42,7 +52,9 @@ def test_the_table_is_the_one_drawn_in_the_design() -> None:
         ("Thinking", "complete", "Completed"),
         ("Acting", "observe", "Observing"),
         ("Observing", "think", "Thinking"),
-    } | {(phase, "fail", "Failed") for phase in active} | {(phase, "interrupt", "Interrupted") for phase in active}
+    } | {(phase, "fail", "Failed") for phase in active} | {
+        (phase, "interrupt", "Interrupted") for phase in active
+    }
 
 
 def diagram() -> str:
@@ -67,7 +79,9 @@ def idle() -> Idle[str]:
         pytest.param(idle(), "complete", id="idle-cannot-complete"),
         pytest.param(idle().think(), "observe", id="thinking-cannot-observe"),
         pytest.param(idle().think().act(LlmResponse("x")), "complete", id="acting-cannot-complete"),
-        pytest.param(idle().think().complete("x", text="x", spent=SPENT), "think", id="completed-cannot-think"),
+        pytest.param(
+            idle().think().complete("x", text="x", spent=SPENT), "think", id="completed-cannot-think"
+        ),
     ],
 )
 def test_what_is_not_legal_is_not_there(phase: Any, missing: str) -> None:
@@ -78,7 +92,7 @@ def test_what_is_not_legal_is_not_there(phase: Any, missing: str) -> None:
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_phase_cannot_be_made_by_hand(phase: Any) -> None:
     info, trail = idle().info, idle().trail
-    rest: list[Any] = {
+    rest: Any = {
         Acting: ["reply"],
         Completed: [SPENT, "x", "x"],
         Failed: [SPENT, AgentError("x")],

@@ -38,8 +38,8 @@ from wesichain.errors import (
 from wesichain.policy import (
     Backoff,
     Budget,
-    FailFast,
     Fail,
+    FailFast,
     Interrupt,
     N,
     ObserveErrors,
@@ -67,34 +67,80 @@ DOWN = LlmTransportError("503", retryable=True)
         pytest.param(["hi"], {}, Completed, 1, id="an-answer-without-tools"),
         pytest.param([say(ADD), "3"], {}, Completed, 2, id="one-hop"),
         pytest.param([say(ADD, content="let me see"), "3"], {}, Completed, 2, id="text-and-a-call-goes-on"),
-        pytest.param([say(call("echo", {"text": str(n)})) for n in range(9)] + ["ok"], {}, Completed, 10, id="nine-hops"),
+        pytest.param(
+            [say(call("echo", {"text": str(n)})) for n in range(9)] + ["ok"],
+            {},
+            Completed,
+            10,
+            id="nine-hops",
+        ),
         pytest.param([UNKNOWN, "x"], {}, InvalidModelActionError, 1, id="an-unknown-tool-fails-fast"),
         pytest.param([BAD_ARGS, "x"], {}, InvalidModelActionError, 1, id="wrong-arguments-fail-fast"),
-        pytest.param([NOT_JSON, "x"], {}, InvalidModelActionError, 1, id="arguments-that-are-no-json-fail-fast"),
+        pytest.param(
+            [NOT_JSON, "x"], {}, InvalidModelActionError, 1, id="arguments-that-are-no-json-fail-fast"
+        ),
         pytest.param([EMPTY, "x"], {}, InvalidModelActionError, 1, id="an-empty-reply-fails-fast"),
         pytest.param([BOOM, "x"], {}, ToolFailedError, 1, id="a-failing-tool-fails-fast"),
         pytest.param([DOWN, "x"], {}, ModelTransportError, 1, id="a-dead-provider-fails-fast"),
         pytest.param([KeyError("?"), "x"], {}, ModelTransportError, 1, id="a-foreign-error-of-the-model"),
-        pytest.param([LlmResponse("x", finish_reason="error")], {}, ModelTransportError, 1, id="a-reply-that-is-an-error"),
-        pytest.param([UNKNOWN, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-unknown-tool"),
+        pytest.param(
+            [LlmResponse("x", finish_reason="error")],
+            {},
+            ModelTransportError,
+            1,
+            id="a-reply-that-is-an-error",
+        ),
+        pytest.param(
+            [UNKNOWN, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-unknown-tool"
+        ),
         pytest.param([BAD_ARGS, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-arguments"),
-        pytest.param([EMPTY, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-empty-reply"),
-        pytest.param([UNKNOWN] * 3, {"policy": RepromptN(2)}, InvalidModelActionError, 3, id="reprompt-twice-then-fail"),
-        pytest.param([BOOM, "x"], {"policy": RepromptN(3)}, ToolFailedError, 1, id="reprompt-does-not-cover-tools"),
-        pytest.param([UNKNOWN, "x"], {"policy": RepromptOnceWithToolCatalog()}, Completed, 2, id="once-with-catalog"),
         pytest.param(
-            [UNKNOWN] * 2, {"policy": RepromptOnceWithToolCatalog()}, InvalidModelActionError, 2, id="only-once"
+            [EMPTY, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-empty-reply"
         ),
         pytest.param(
-            [UNKNOWN, BAD_ARGS, EMPTY, BOOM, DOWN, "x"], {"policy": ObserveErrors()}, Completed, 6, id="observe-them-all"
+            [UNKNOWN] * 3, {"policy": RepromptN(2)}, InvalidModelActionError, 3, id="reprompt-twice-then-fail"
         ),
         pytest.param(
-            [UNKNOWN] * 20, {"policy": ObserveErrors(), "budget": Budget(5)}, BudgetExceededError, 5, id="observe-in-bounds"
+            [BOOM, "x"], {"policy": RepromptN(3)}, ToolFailedError, 1, id="reprompt-does-not-cover-tools"
         ),
         pytest.param(
-            [DOWN] * 20, {"policy": ObserveErrors(), "budget": Budget(4)}, BudgetExceededError, 4, id="dead-in-bounds"
+            [UNKNOWN, "x"], {"policy": RepromptOnceWithToolCatalog()}, Completed, 2, id="once-with-catalog"
         ),
-        pytest.param([DOWN, "x"], {"policy": Recovery({LlmTransportError: Retry()})}, Completed, 2, id="retry-the-model"),
+        pytest.param(
+            [UNKNOWN] * 2,
+            {"policy": RepromptOnceWithToolCatalog()},
+            InvalidModelActionError,
+            2,
+            id="only-once",
+        ),
+        pytest.param(
+            [UNKNOWN, BAD_ARGS, EMPTY, BOOM, DOWN, "x"],
+            {"policy": ObserveErrors()},
+            Completed,
+            6,
+            id="observe-them-all",
+        ),
+        pytest.param(
+            [UNKNOWN] * 20,
+            {"policy": ObserveErrors(), "budget": Budget(5)},
+            BudgetExceededError,
+            5,
+            id="observe-in-bounds",
+        ),
+        pytest.param(
+            [DOWN] * 20,
+            {"policy": ObserveErrors(), "budget": Budget(4)},
+            BudgetExceededError,
+            4,
+            id="dead-in-bounds",
+        ),
+        pytest.param(
+            [DOWN, "x"],
+            {"policy": Recovery({LlmTransportError: Retry()})},
+            Completed,
+            2,
+            id="retry-the-model",
+        ),
         pytest.param(
             [DOWN] * 9,
             {"policy": Recovery({LlmTransportError: Rule(Retry(), limit=2)})},
@@ -119,7 +165,9 @@ DOWN = LlmTransportError("503", retryable=True)
             5,
             id="free-retries-are-few",
         ),
-        pytest.param([BOOM, "x"], {"policy": Recovery({ValueError: Fail()})}, ToolFailedError, 1, id="no-row-for-it"),
+        pytest.param(
+            [BOOM, "x"], {"policy": Recovery({ValueError: Fail()})}, ToolFailedError, 1, id="no-row-for-it"
+        ),
     ],
 )
 def test_a_run_ends(replies: list[Any], options: dict[str, Any], ending: type, model_calls: int) -> None:
@@ -139,8 +187,12 @@ def test_a_run_ends(replies: list[Any], options: dict[str, Any], ending: type, m
 @pytest.mark.parametrize(
     ("on_limit", "replies", "output"),
     [
-        pytest.param("partial", [say(ADD, content="so far")] * 3, "so far", id="partial-takes-the-last-content"),
-        pytest.param("partial", [say(ADD, content="old"), say(ADD), say(ADD)], "", id="partial-takes-even-nothing"),
+        pytest.param(
+            "partial", [say(ADD, content="so far")] * 3, "so far", id="partial-takes-the-last-content"
+        ),
+        pytest.param(
+            "partial", [say(ADD, content="old"), say(ADD), say(ADD)], "", id="partial-takes-even-nothing"
+        ),
         pytest.param("answer", [say(ADD)] * 3 + ["best guess"], "best guess", id="answer-asks-once-more"),
     ],
 )
@@ -290,7 +342,7 @@ def test_the_catalog_is_shown_once() -> None:
     ],
 )
 def test_ids_are_repaired(ids: list[str], repaired: list[str]) -> None:
-    calls = [ToolCall(id, "echo", {"text": str(index)}) for index, id in enumerate(ids)]
+    calls = [ToolCall(given, "echo", {"text": str(index)}) for index, given in enumerate(ids)]
     outcome = run([say(*calls), "ok"])
     assert [step.call_id for step in outcome.steps if isinstance(step, Observation)] == repaired
     assert [step.value for step in outcome.steps if isinstance(step, Observation)] == ["0", "1"]
@@ -325,7 +377,12 @@ def test_a_reply_of_the_wrong_shape_is_malformed(reply: Any) -> None:
 
 
 def test_one_bad_call_does_not_lose_its_siblings() -> None:
-    reply = say(call("add", {"a": 1, "b": 2}, id="1"), call("nope", id="2"), call("boom", id="3"), call("echo", {"text": "x"}, id="4"))
+    reply = say(
+        call("add", {"a": 1, "b": 2}, id="1"),
+        call("nope", id="2"),
+        call("boom", id="3"),
+        call("echo", {"text": "x"}, id="4"),
+    )
     outcome = run([reply, "ok"], policy=ObserveErrors())
     observed = {step.call_id: step.value for step in outcome.steps if isinstance(step, Observation)}
     assert list(observed) == ["1", "2", "3", "4"]
@@ -336,7 +393,15 @@ def test_one_bad_call_does_not_lose_its_siblings() -> None:
 
 
 def test_a_failed_run_keeps_the_results_of_its_last_batch() -> None:
-    outcome = run([say(call("add", {"a": 1, "b": 2}, id="1"), call("boom", id="2"), call("echo", {"text": "x"}, id="3"))])
+    outcome = run(
+        [
+            say(
+                call("add", {"a": 1, "b": 2}, id="1"),
+                call("boom", id="2"),
+                call("echo", {"text": "x"}, id="3"),
+            )
+        ]
+    )
     assert isinstance(outcome, Failed)
     observed = {step.call_id: step.value for step in outcome.steps if isinstance(step, Observation)}
     assert observed["1"] == 3
@@ -362,7 +427,9 @@ def test_a_call_in_between_breaks_the_row() -> None:
 
 
 def test_the_loop_guard_can_be_set() -> None:
-    assert isinstance(run([say(ADD)] * 3, loop_guard=LoopGuard(tell_at=1, stop_at=2)).error, LoopDetectedError)
+    assert isinstance(
+        run([say(ADD)] * 3, loop_guard=LoopGuard(tell_at=1, stop_at=2)).error, LoopDetectedError
+    )
     assert run([say(ADD)] * 8 + ["ok"], loop_guard=None).output == "ok"
 
 
@@ -378,7 +445,9 @@ def test_a_tool_is_excluded_after_three_failures_and_the_model_is_told() -> None
 
 
 def test_exclusion_is_of_one_run() -> None:
-    engine = runtime([say(call("boom", {"why": str(n)})) for n in range(3)] + ["ok", "again"], policy=ObserveErrors())
+    engine = runtime(
+        [say(call("boom", {"why": str(n)})) for n in range(3)] + ["ok", "again"], policy=ObserveErrors()
+    )
     asyncio.run(engine.run("q"))
     asyncio.run(engine.run("q"))
     assert len(engine._llm.requests[-1].tools) == 3  # type: ignore[attr-defined]  # the script's own record
@@ -426,7 +495,9 @@ class Nonsense:
     on_tool_error = on_model_error
 
 
-@pytest.mark.parametrize("policy", [pytest.param(Raises(), id="raises"), pytest.param(Nonsense(), id="says-a-word")])
+@pytest.mark.parametrize(
+    "policy", [pytest.param(Raises(), id="raises"), pytest.param(Nonsense(), id="says-a-word")]
+)
 @pytest.mark.parametrize("reply", [pytest.param(UNKNOWN, id="model"), pytest.param(BOOM, id="tool")])
 def test_a_broken_policy_is_a_violation_and_the_state_is_kept(policy: Any, reply: Any) -> None:
     outcome = run([say(ADD), reply], policy=policy)
@@ -454,7 +525,9 @@ def test_a_policy_sees_the_run() -> None:
 
     class Watching(FailFast):
         def on_model_error(self, state: Any, error: Any) -> Any:
-            seen.append((state.user_input, len(state.scratchpad), state.iteration_count, state.faults(type(error))))
+            seen.append(
+                (state.user_input, len(state.scratchpad), state.iteration_count, state.faults(type(error)))
+            )
             return Reprompt(N(9))
 
     run([UNKNOWN, UNKNOWN, "ok"], policy=Watching())
@@ -472,7 +545,11 @@ def test_a_state_comes_back_with_the_run_in_it(state: Any) -> None:
     outcome = run([say(ADD), "3"], task=state)
     changed = outcome.state
     assert type(changed) is type(state)
-    value = changed if isinstance(changed, dict) else {"final_output": changed.final_output, "iteration_count": changed.iteration_count}
+    value = (
+        changed
+        if isinstance(changed, dict)
+        else {"final_output": changed.final_output, "iteration_count": changed.iteration_count}
+    )
     assert (value["final_output"], value["iteration_count"]) == ("3", 2)
 
 
@@ -483,7 +560,9 @@ def test_an_unfinished_state_goes_on() -> None:
     assert isinstance(outcome, Completed)
     assert [message.role for message in llm.requests[0].messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
     assert outcome.state.iteration_count == 3
-    assert isinstance(asyncio.run(AgentRuntime(ScriptedLlm([say(ADD)]), [add], budget=Budget(2)).run(before)), Failed)
+    assert isinstance(
+        asyncio.run(AgentRuntime(ScriptedLlm([say(ADD)]), [add], budget=Budget(2)).run(before)), Failed
+    )
 
 
 def test_a_finished_state_starts_anew_and_keeps_counting() -> None:
@@ -513,7 +592,11 @@ def test_orphans_in_a_history_are_dropped(history: list[Message]) -> None:
         pytest.param({"tool_concurrency": 0}, PolicyConfigError, id="no-tools-at-a-time"),
         pytest.param({"on_limit": "shrug"}, PolicyConfigError, id="an-unknown-way-at-the-limit"),
         pytest.param({"exclude_after": 0}, PolicyConfigError, id="exclusion-after-nothing"),
-        pytest.param({"budget": Budget(cost=1.0, prices={"other": (1.0, 1.0)})}, ConfigError, id="no-price-for-the-model"),
+        pytest.param(
+            {"budget": Budget(cost=1.0, prices={"other": (1.0, 1.0)})},
+            ConfigError,
+            id="no-price-for-the-model",
+        ),
     ],
 )
 def test_a_wrong_setting_fails_at_build(options: dict[str, Any], error: type[Exception]) -> None:
@@ -523,7 +606,7 @@ def test_a_wrong_setting_fails_at_build(options: dict[str, Any], error: type[Exc
 
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(ConfigError, match="is not a model"):
-        AgentRuntime(object())  # type: ignore[arg-type]
+        AgentRuntime(object())  # type: ignore[call-overload]  # the point of the test
 
 
 def test_start_gives_the_first_phase_which_can_be_run() -> None:

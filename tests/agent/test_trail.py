@@ -16,7 +16,9 @@ def test_every_trail_stays_what_it_was_made(moves: list[tuple[int, list[str]]]) 
     for index, texts in moves:
         parent = index % len(trails)
         trails.append(
-            trails[parent].grown([Message(Role.USER, text) for text in texts], [Thought(text) for text in texts])
+            trails[parent].grown(
+                [Message(Role.USER, text) for text in texts], [Thought(text) for text in texts]
+            )
         )
         wanted.append(wanted[parent] + texts)
     for trail, texts in zip(trails, wanted, strict=True):

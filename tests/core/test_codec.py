@@ -76,7 +76,9 @@ def test_the_same_value_has_the_same_text(value: Event) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        pytest.param(Message(Role.USER, "hé"), '{"role":"user","content":"hé"}', id="roles-in-lower-case-unicode-kept"),
+        pytest.param(
+            Message(Role.USER, "hé"), '{"role":"user","content":"hé"}', id="roles-in-lower-case-unicode-kept"
+        ),
         pytest.param(Message(Role.ASSISTANT), '{"role":"assistant","content":""}', id="empty-content-stays"),
         pytest.param(
             Message(Role.TOOL, "3", tool_call_id="c1"),
@@ -105,7 +107,9 @@ def test_the_form_is(value: object, text: str) -> None:
         pytest.param(Message, '{"role":"boss"}', "role: expected one of system", id="an-unknown-role"),
         pytest.param(Message, '{"role":["user"]}', "role: expected one of", id="a-role-that-is-a-list"),
         pytest.param(Message, '{"role":"user","x":1}', "x: expected only the fields", id="an-unknown-field"),
-        pytest.param(Message, '{"role":"user","content":5}', "content: expected text", id="a-number-for-text"),
+        pytest.param(
+            Message, '{"role":"user","content":5}', "content: expected text", id="a-number-for-text"
+        ),
         pytest.param(Message, '{"role":"user","role":"user"}', "given twice", id="a-key-twice"),
         pytest.param(Message, '{"role":"user","content":"\\ud800"}', "surrogate", id="a-lone-surrogate"),
         pytest.param(Message, '{"role":"user","opaque":NaN}', "NaN", id="nan"),
@@ -125,7 +129,10 @@ def test_the_form_is(value: object, text: str) -> None:
             id="the-place-is-named",
         ),
         pytest.param(
-            ToolSpec, '{"name":"f","description":"","parameters":{"type":"array"}}', "object schema", id="a-bad-schema"
+            ToolSpec,
+            '{"name":"f","description":"","parameters":{"type":"array"}}',
+            "object schema",
+            id="a-bad-schema",
         ),
         pytest.param(complex, "1", "not a type that the codec reads", id="a-foreign-type"),
     ],

@@ -55,7 +55,8 @@ RESULT = ReActState("q", [Thought("t"), FinalAnswer("a")], "a", 2)
         pytest.param(Own("q", other=["kept"]), id="a-frozen-dataclass"),
         pytest.param(Model(user_input="q"), id="a-pydantic-model"),
         pytest.param(
-            SimpleNamespace(user_input="q", scratchpad=[], final_output=None, iteration_count=0), id="a-plain-object"
+            SimpleNamespace(user_input="q", scratchpad=[], final_output=None, iteration_count=0),
+            id="a-plain-object",
         ),
         pytest.param({"input": "q", "extra": 1}, id="a-dict-without-the-other-keys"),
         pytest.param(OnlyInput("q"), id="a-class-with-room-for-the-input-alone"),

@@ -69,28 +69,42 @@ FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
         pytest.param(FailFast(), MALFORMED, Fail(), id="fail-fast-on-a-bad-call"),
         pytest.param(FailFast(), TOOL, Fail(), id="fail-fast-on-a-tool"),
         pytest.param(
-            RepromptOnceWithToolCatalog(), MALFORMED, Reprompt(OnceWithToolCatalog()), id="once-with-the-tools-shown"
+            RepromptOnceWithToolCatalog(),
+            MALFORMED,
+            Reprompt(OnceWithToolCatalog()),
+            id="once-with-the-tools-shown",
         ),
         pytest.param(RepromptOnceWithToolCatalog(), TOOL, Fail(), id="once-does-not-cover-tools"),
         pytest.param(RepromptN(2), MALFORMED, Reprompt(N(2)), id="n-times"),
         pytest.param(RepromptN(2), TOOL, Fail(), id="n-does-not-cover-tools"),
         pytest.param(ObserveErrors(), DENIED, Fail(), id="observing-cannot-help-a-wrong-key"),
-        pytest.param(ObserveErrors(), BUSY, Retry(delay=7.0), id="a-busy-provider-is-asked-again-when-it-says"),
+        pytest.param(
+            ObserveErrors(), BUSY, Retry(delay=7.0), id="a-busy-provider-is-asked-again-when-it-says"
+        ),
         pytest.param(ObserveErrors(), FOREIGN, Retry(), id="a-foreign-fault-is-tried-again"),
         pytest.param(Recovery({ToolFailedError: Retry()}), TOOL, Retry(), id="a-row-fits"),
         pytest.param(Recovery({ToolFailedError: Retry()}), MALFORMED, Fail(), id="no-row-fits"),
         pytest.param(Recovery({ToolTimeoutError: Retry()}), SLOW, Retry(), id="the-cause-fits"),
         pytest.param(
-            Recovery({ToolFailedError: Fail(), ToolTimeoutError: Retry()}), SLOW, Retry(), id="the-cause-says-more"
+            Recovery({ToolFailedError: Fail(), ToolTimeoutError: Retry()}),
+            SLOW,
+            Retry(),
+            id="the-cause-says-more",
         ),
         pytest.param(
-            Recovery({WesichainError: Interrupt(), ToolFailedError: Retry()}), TOOL, Retry(), id="the-deepest-class-wins"
+            Recovery({WesichainError: Interrupt(), ToolFailedError: Retry()}),
+            TOOL,
+            Retry(),
+            id="the-deepest-class-wins",
         ),
         pytest.param(
             Recovery({ModelTransportError: Retry()}), BUSY, Retry(delay=7.0), id="retry-after-is-honoured"
         ),
         pytest.param(
-            Recovery({ToolFailedError: Retry()}, backoff=Backoff(1.0)), TOOL, Retry(delay=1.0), id="the-first-wait"
+            Recovery({ToolFailedError: Retry()}, backoff=Backoff(1.0)),
+            TOOL,
+            Retry(delay=1.0),
+            id="the-first-wait",
         ),
     ],
 )
@@ -108,7 +122,9 @@ def test_the_decision_is(engine: PolicyEngine, error: Any, decision: object) -> 
     ],
 )
 def test_a_rule_counts_and_waits_longer(times: int, decision: object) -> None:
-    engine = Recovery({ToolExecutionError: Rule(Retry(), limit=2, backoff=Backoff(1.0), on_exhausted=Interrupt())})
+    engine = Recovery(
+        {ToolExecutionError: Rule(Retry(), limit=2, backoff=Backoff(1.0), on_exhausted=Interrupt())}
+    )
     error = caused(ToolFailedError("x"), ToolExecutionError("x"))
     assert engine.on_tool_error(View({ToolExecutionError: times}), error) == decision
 
@@ -129,7 +145,9 @@ def test_the_n_of_a_reprompt_is_its_limit() -> None:
         pytest.param(lambda: Recovery({ToolFailedError: "retry"}), id="a-word-for-a-decision"),  # type: ignore[dict-item]
         pytest.param(lambda: Recovery({"ToolFailedError": Retry()}), id="a-name-for-a-class"),  # type: ignore[dict-item]
         pytest.param(lambda: Recovery({ToolFailedError: Rule(Retry(), limit=0)}), id="a-limit-of-none"),
-        pytest.param(lambda: Recovery({ToolFailedError: Retry()}, on_exhausted=Retry()), id="exhausted-for-ever"),
+        pytest.param(
+            lambda: Recovery({ToolFailedError: Retry()}, on_exhausted=Retry()), id="exhausted-for-ever"
+        ),
         pytest.param(lambda: Backoff(initial=-1), id="waiting-backwards"),
         pytest.param(lambda: Backoff(factor=0.5), id="waiting-less-and-less"),
     ],

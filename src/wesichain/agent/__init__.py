@@ -21,6 +21,7 @@ from .phases import (
     Thinking,
     Unfinished,
 )
+from .replay import ReplayEffects, replay
 from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Tally
 from .running import OnLimit, Running, Settings
 from .runtime import AgentRuntime
@@ -51,6 +52,7 @@ __all__ = [
     "Outcome",
     "Phase",
     "Refuse",
+    "ReplayEffects",
     "RunInfo",
     "RunResult",
     "RunStream",
@@ -61,5 +63,6 @@ __all__ = [
     "Thinking",
     "Trail",
     "Unfinished",
+    "replay",
     "resolve_model",
 ]

@@ -26,6 +26,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import CancellationToken, JsonTool, ToolContext, ToolRegistry
+from wesichain.trace import Redactor
 
 from .conversation import Conversation
 from .models import resolve_model
@@ -112,8 +113,10 @@ class Agent(Generic[OutT]):
         tool_concurrency: int = 1,
         exclude_after: int | None = 3,
         loop_guard: LoopGuard | None = ...,
+        approval_ttl: float | None = None,
+        redactor: Redactor | None = None,
         clock: Clock | None = None,
-        **options: Any,
+        new_id: Callable[[], str] | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -134,8 +137,10 @@ class Agent(Generic[OutT]):
         tool_concurrency: int = 1,
         exclude_after: int | None = 3,
         loop_guard: LoopGuard | None = ...,
+        approval_ttl: float | None = None,
+        redactor: Redactor | None = None,
         clock: Clock | None = None,
-        **options: Any,
+        new_id: Callable[[], str] | None = None,
     ) -> None: ...
     def __init__(
         self,
@@ -158,6 +163,10 @@ class Agent(Generic[OutT]):
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
             resolve_model(model), tools, output_type=output_type, **options
         )
+
+    @property
+    def has_instructions(self) -> bool:
+        return self._instructions is not None
 
     async def run(
         self,

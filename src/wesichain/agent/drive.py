@@ -21,6 +21,7 @@ from wesichain.errors import (
     InternalInvariantError,
     LlmResponseError,
     ModelTransportError,
+    ReplayMismatchError,
 )
 from wesichain.policy import Retry
 from wesichain.tools import PreparedCall
@@ -92,7 +93,7 @@ class Drive(Generic[OutT]):
                 run.token.cancel(_TASK_CANCELLED)
                 run.narrator.run_interrupted(run.step, _TASK_CANCELLED, run.account.usage)
                 raise
-            except ConfigError as error:  # the caller's mistake, not the run's: said at once
+            except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
                 run.narrator.run_failed(run.step, error, run.account.usage)
                 raise
             except Exception as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
@@ -154,7 +155,7 @@ class Drive(Generic[OutT]):
         started = run.now()
         try:
             reply = await run.wait(run.effects.ask(request, step_id=run.step, on_text=self._on_text))
-        except (Stopped, AgentError, ConfigError):
+        except (Stopped, AgentError, ConfigError, ReplayMismatchError):
             raise
         except Exception as cause:  # noqa: BLE001  # a model may be anybody's code
             return _unreachable(cause, run.step)

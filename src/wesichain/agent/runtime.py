@@ -18,6 +18,7 @@ from wesichain.core import (
     Role,
     SystemClock,
     ToolCallingLlm,
+    ToolSpec,
     read_state,
     traits_of,
 )
@@ -149,6 +150,11 @@ class AgentRuntime(Generic[OutT]):
     @property
     def registry(self) -> ToolRegistry:
         return self._settings.registry
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools that a run begins with, the one for its typed answer included."""
+        final = self._settings.judge.output.final_tool
+        return self.registry.specs() if final is None else (*self.registry.specs(), final)
 
     @property
     def model(self) -> str:

@@ -3,6 +3,7 @@
 from .clock import FakeClock
 from .contracts import ModelContract, SinkContract, ToolContract
 from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
+from .recordings import assert_replays
 
 __all__ = [
     "FakeClock",
@@ -12,5 +13,6 @@ __all__ = [
     "SinkContract",
     "StreamingScriptedLlm",
     "ToolContract",
+    "assert_replays",
     "calls",
 ]

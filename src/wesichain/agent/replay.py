@@ -1,0 +1,293 @@
+"""Replay: the same loop, answered from a recording. Exact, or refused at the first difference."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from typing_extensions import override
+
+from wesichain import errors
+from wesichain.core import (
+    Clock,
+    Event,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    Role,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+    ToolCompleted,
+    ToolDispatched,
+    to_plain,
+)
+from wesichain.errors import ReplayMismatchError, ToolDispatchError, ToolExecutionError
+from wesichain.policy import Account
+from wesichain.tools import PreparedCall, ToolContext, ToolResult
+from wesichain.trace import Recording, Redactor
+
+from .agent import Agent
+from .effects import Effects, OnText
+from .phases import Outcome
+from .running import Stopped
+
+OutT = TypeVar("OutT")
+
+_UNASKED = "the model could not be asked: "
+
+
+async def replay(recording: Recording, agent: Agent[OutT], from_step: int | None = None) -> Outcome[OutT]:
+    """Run the agent again as it was recorded, offline, to the same events and outcome.
+
+    Requests and calls are compared redacted, as they were recorded. What the program now does
+    otherwise (another prompt, tool or argument) is a `ReplayMismatchError` at the first difference.
+    With `from_step`, the steps before it are replayed and the run goes on live from there.
+    """
+    own = [event for event in recording.events if not event.scope]
+    started = next((event for event in own if isinstance(event, RunStarted)), None)
+    if started is None:
+        raise ReplayMismatchError(f"the recording of {recording.run_id!r} has no beginning")
+    if started.resumed:
+        raise ReplayMismatchError(f"the recording of {recording.run_id!r} begins in the middle of a run")
+    script = _Script(recording.events, from_step)
+    script.check_tools(agent)
+    return await agent.outcome(
+        started.user_input,
+        history=script.history(agent),
+        run_id=recording.run_id,
+        stream=any(isinstance(event, TextDelta) for event in own),
+        effects=partial(ReplayEffects, script),
+        clock=_ReplayClock(script),
+    )
+
+
+class _Script:
+    """A recording, in the order in which a run needs it."""
+
+    def __init__(self, events: Sequence[Event], from_step: int | None) -> None:
+        self.events = [event for event in events if not event.scope]
+        self.nested = [event for event in events if event.scope]
+        self.times = [event.at for event in events]
+        self.elapsed = 0.0
+        self.from_step = from_step
+        self.redactor = Redactor()
+        self._next_time = 0
+        self._steps = {event.step_id: event for event in self.events if isinstance(event, StepStarted)}
+        self._by_step: dict[int, list[Event]] = {}
+        self._reason = "the recording breaks off"
+        self._calls: dict[str, list[tuple[ToolDispatched, ToolCompleted | StepFailed | None]]] = {}
+        for position, event in enumerate(self.events):
+            self._by_step.setdefault(event.step_id, []).append(event)
+            if isinstance(event, RunInterrupted):
+                self._reason = event.reason
+            if isinstance(event, ToolDispatched):
+                self._calls.setdefault(event.call_id, []).append((event, self._end_of(event, position)))
+
+    def is_live(self, step_id: int) -> bool:
+        return self.from_step is not None and step_id >= self.from_step
+
+    def time(self) -> float | None:
+        """The time of the next event, as long as the recording has one."""
+        if self._next_time >= len(self.times):
+            return None
+        self._next_time += 1
+        return self.times[self._next_time - 1]
+
+    def plain(self, value: object) -> Any:
+        """A value as it stands in a recording: plain and redacted."""
+        return self.redactor.value(to_plain(value))
+
+    def check_tools(self, agent: Agent[Any]) -> None:
+        started = next(event for event in self.events if isinstance(event, RunStarted))
+        recorded = {spec.name: self.plain(spec) for spec in started.tools}
+        present = {spec.name: self.plain(spec) for spec in agent.runtime.offered()}
+        for name in sorted(recorded.keys() | present.keys()):
+            then, now = recorded.get(name), present.get(name)
+            if then != now:
+                what = "is gone" if now is None else "is new" if then is None else "has changed"
+                raise ReplayMismatchError(
+                    f"the tool {name!r} {what} since the recording", expected=then, actual=now
+                )
+
+    def history(self, agent: Agent[Any]) -> tuple[Message, ...]:
+        """What stood before the question: the first request without our own prompt and the task."""
+        first = next((event for event in self.events if isinstance(event, StepStarted)), None)
+        if first is None:
+            return ()
+        asked = max((i for i, message in enumerate(first.messages) if message.role is Role.USER), default=0)
+        before = first.messages[:asked]
+        return before[1:] if before and before[0].role is Role.SYSTEM and agent.has_instructions else before
+
+    def step(self, step_id: int, messages: Sequence[Message], seen: int) -> None:
+        """Compare what the model is shown now with what it was shown then."""
+        event = self._steps.get(step_id)
+        if event is None:
+            raise ReplayMismatchError(
+                f"step {step_id}: the recording ends before this step; the program now takes more steps",
+                step_id=step_id,
+            )
+        new = [self.plain(message) for message in messages[seen:]]
+        old = [self.plain(message) for message in event.messages]
+        for index, (expected, actual) in enumerate(zip(old, new, strict=False)):
+            if expected != actual:
+                raise ReplayMismatchError(
+                    f"step {step_id}: message {seen + index} differs from the recording: "
+                    f"expected {str(expected)[:300]}, got {str(actual)[:300]}",
+                    step_id=step_id,
+                    expected=expected,
+                    actual=actual,
+                )
+        if len(old) != len(new):
+            raise ReplayMismatchError(
+                f"step {step_id}: {len(new)} new messages where the recording has {len(old)}",
+                step_id=step_id,
+                expected=old,
+                actual=new,
+            )
+
+    def reply(self, step_id: int, on_text: OnText | None) -> LlmResponse:
+        """What the model answered then, or raised."""
+        for event in self._by_step.get(step_id, ()):
+            match event:
+                case TextDelta(text=text) if on_text is not None:
+                    on_text(text)
+                case ModelResponded(response=response, duration_ms=duration):
+                    self.elapsed += duration / 1000
+                    return response
+                case StepFailed(call_id=None):
+                    raise _revived(event.error, event.message.removeprefix(_UNASKED))
+                case RunInterrupted(reason=reason):
+                    raise Stopped(reason)
+                case _:
+                    pass
+        raise ReplayMismatchError(
+            f"step {step_id}: the recording breaks off before the model's reply", step_id=step_id
+        )
+
+    def result(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
+        """What came of a call then; its nested runs are told again."""
+        call = prepared.call
+        waiting = self._calls.get(call.id)
+        if not waiting:
+            raise ReplayMismatchError(
+                f"step {ctx.step_id}: the call {call.name!r} ({call.id}) is not in the recording",
+                step_id=ctx.step_id,
+                actual=self.plain(call),
+            )
+        dispatched, end = waiting.pop(0)
+        expected, actual = self.plain(dispatched.call), self.plain(call)
+        if expected != actual:
+            raise ReplayMismatchError(
+                f"step {ctx.step_id}: the call differs from the recording: expected {expected}, got {actual}",
+                step_id=ctx.step_id,
+                expected=expected,
+                actual=actual,
+            )
+        self._tell_nested(call.id, ctx)
+        match end:
+            case ToolCompleted(value=value, duration_ms=duration):
+                return ToolResult(call.id, call.name, value, None, duration)
+            case StepFailed(decision="cancelled") | None:
+                raise Stopped(self._reason)
+            case StepFailed(error=kind, message=message, duration_ms=duration):
+                error = _revived_dispatch(kind, message)
+                error.call_id, error.tool_name = call.id, call.name
+                return ToolResult(call.id, call.name, None, error, duration)
+
+    def _tell_nested(self, call_id: str, ctx: ToolContext) -> None:
+        """Tell the events of the runs inside a call again, and charge what they spent to the caller."""
+        account = ctx.budget if isinstance(ctx.budget, Account) else None
+        for event in self.nested:
+            outer, _, inner = event.scope.partition("/")
+            if outer != call_id:
+                continue
+            if ctx.emit is not None:
+                ctx.emit(replace(event, scope=inner))
+            if account is not None and not inner:
+                match event:
+                    case StepStarted():
+                        account.spend_step()
+                    case ModelResponded(response=response):
+                        account.spend_usage(response.usage)
+                    case ToolDispatched():
+                        account.spend_tool_call()
+                    case _:
+                        pass
+
+    def _end_of(self, event: ToolDispatched, position: int) -> ToolCompleted | StepFailed | None:
+        for later in self.events[position + 1 :]:
+            if isinstance(later, ToolCompleted | StepFailed) and later.call_id == event.call_id:
+                return later
+        return None
+
+
+class ReplayEffects(Effects):
+    """The world as it was recorded; from `from_step` on, the world itself."""
+
+    __slots__ = ("_live", "_script", "_seen")
+
+    def __init__(self, script: _Script, live: Effects) -> None:
+        self._script = script
+        self._live = live
+        self._seen = 0
+
+    @override
+    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
+        if self._script.is_live(step_id):
+            return await self._live.ask(request, step_id=step_id, on_text=on_text)
+        self._script.step(step_id, request.messages, self._seen)
+        self._seen = len(request.messages)
+        return self._script.reply(step_id, on_text)
+
+    @override
+    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
+        if self._script.is_live(ctx.step_id):
+            return await self._live.call(prepared, ctx)
+        return self._script.result(prepared, ctx)
+
+
+class _ReplayClock(Clock):
+    """The times of the recording, event by event; nobody waits."""
+
+    def __init__(self, script: _Script) -> None:
+        self._script = script
+        self._last = 0.0
+
+    @override
+    def time(self) -> float:
+        at = self._script.time()
+        self._last = self._last if at is None else at
+        return self._last
+
+    @override
+    def monotonic(self) -> float:
+        return self._script.elapsed
+
+    @override
+    async def sleep(self, seconds: float) -> None:
+        return None
+
+
+def _revived(kind: str, message: str) -> Exception:
+    """An exception of the class that was recorded, as far as it is known here, with the same text."""
+    known = getattr(errors, kind, None) or getattr(builtins, kind, None)
+    base = known if isinstance(known, type) and issubclass(known, Exception) else Exception
+    return cast("Exception", type(kind, (base,), {"__str__": _text_of})(message))
+
+
+def _text_of(error: Exception) -> str:
+    return str(error.args[0])  # as it was: KeyError and its like would put quotes around it
+
+
+def _revived_dispatch(kind: str, message: str) -> ToolDispatchError:
+    known = getattr(errors, kind, ToolExecutionError)
+    if not (isinstance(known, type) and issubclass(known, ToolDispatchError)):
+        known = ToolExecutionError
+    return known(message)

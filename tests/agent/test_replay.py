@@ -1,0 +1,179 @@
+"""Replay: a recorded run goes the same way again, offline, or is refused at the first difference."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, say
+from wesichain.agent import Agent, Completed, Failed, Interrupted, replay
+from wesichain.core import LlmResponse, Message, Role, ToolCall
+from wesichain.errors import LlmTransportError, ReplayMismatchError
+from wesichain.policy import Backoff, Budget, ObserveErrors, Recovery, Retry
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, StreamingScriptedLlm, assert_replays
+from wesichain.tools import CancellationToken, tool
+from wesichain.trace import Recorder, Recording, diff, find_run, load
+
+
+def never(_: Any) -> str:
+    raise AssertionError("a replay asks no model")
+
+
+def agent(model: Any, *tools: Any, **options: Any) -> Agent[str]:
+    return Agent(model, tools=tools or (add, boom, echo), instructions="be exact", **options)
+
+
+def record(
+    folder: Path, model: Any, *tools: Any, history: Any = (), **options: Any
+) -> tuple[Recording, Path]:
+    run = agent(model, *tools, events=Recorder(folder), **options)
+    outcome = asyncio.run(run.outcome("what is 1 + 2?", history=history, stream=hasattr(model, "stream")))
+    path = find_run(folder, outcome.run_id)
+    return load(path), path
+
+
+SCRIPTS = [
+    pytest.param(["3"], {}, id="an-answer"),
+    pytest.param([say(ADD, content="hm"), "3"], {}, id="a-hop"),
+    pytest.param(
+        [say(call("nope")), say(call("boom")), "x"], {"policy": ObserveErrors()}, id="faults-that-are-told"
+    ),
+    pytest.param([say(call("boom"))], {}, id="a-run-that-fails"),
+    pytest.param(
+        [LlmTransportError("503"), "x"],
+        {"policy": Recovery({LlmTransportError: Retry()}, backoff=Backoff(9.0))},
+        id="a-dead-provider",
+    ),
+    pytest.param([KeyError("odd"), "x"], {"policy": ObserveErrors()}, id="a-foreign-error"),
+    pytest.param(
+        [say(ADD)] * 9, {"budget": Budget(3), "loop_guard": None, "on_limit": "partial"}, id="a-limit"
+    ),
+    pytest.param(
+        [say(ToolCall("", "echo", {"text": "a"}), ToolCall("", "echo", {"text": "b"})), "x"],
+        {"tool_concurrency": 2},
+        id="side-by-side",
+    ),
+]
+
+
+@pytest.mark.parametrize(("script", "options"), SCRIPTS)
+def test_it_gives_the_same_events_and_outcome(
+    script: list[Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    recording, path = record(tmp_path, ScriptedLlm(script, model="m"), clock=FakeClock(), **options)
+    again = agent(FunctionLlm(never, model="m"), clock=FakeClock(), **options)
+    outcome = assert_replays(path, again)
+    check_events(outcome.events)
+    assert [event.at for event in outcome.events] == [event.at for event in recording.events]
+    assert outcome.run_id == recording.run_id
+    ends = {"completed": Completed, "failed": Failed, "interrupted": Interrupted}
+    assert isinstance(outcome, ends[recording.status])
+
+
+def test_a_streamed_run_replays_with_its_pieces(tmp_path: Path) -> None:
+    recording, path = record(
+        tmp_path, StreamingScriptedLlm([say(ADD, content="let me"), "it is three"], model="m")
+    )
+    outcome = assert_replays(path, agent(FunctionLlm(never, model="m")))
+    assert [type(event) for event in outcome.events] == [type(event) for event in recording.events]
+
+
+def test_history_is_part_of_the_recording(tmp_path: Path) -> None:
+    history = [Message(Role.USER, "hello"), Message(Role.ASSISTANT, "hi")]
+    _, path = record(tmp_path, ScriptedLlm(["3"], model="m"), history=history)
+    assert_replays(path, agent(FunctionLlm(never, model="m")))
+
+
+def test_a_nested_run_is_told_again(tmp_path: Path) -> None:
+    def inner(model: Any) -> Any:
+        return Agent(model, tools=[add], name="maths").as_tool()
+
+    recording, path = record(
+        tmp_path,
+        ScriptedLlm([say(call("maths", {"task": "1+2"})), "three"], model="m"),
+        inner(ScriptedLlm([say(ADD), "3"])),
+    )
+    assert any(event.scope for event in recording.events)
+    assert_replays(path, agent(FunctionLlm(never, model="m"), inner(FunctionLlm(never))))
+
+
+async def test_a_cancelled_run_replays_to_its_cancellation(tmp_path: Path) -> None:
+    token = CancellationToken()
+
+    @tool
+    async def stop() -> str:
+        """Stops the run."""
+        token.cancel("enough")
+        await asyncio.sleep(30)
+        return "x"
+
+    live = agent(ScriptedLlm([say(call("stop"))], model="m"), stop, events=Recorder(tmp_path))
+    outcome = await live.outcome("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    recording = load(find_run(tmp_path, outcome.run_id))
+    again = await replay(recording, agent(FunctionLlm(never, model="m"), stop))
+    assert isinstance(again, Interrupted)
+    assert again.reason == "enough"
+
+
+def test_a_redacted_run_replays(tmp_path: Path) -> None:
+    secret = "sk-proj-" + "a1B2c3D4" * 5
+    calls: list[Any] = [say(call("echo", {"text": f"key {secret}"})), "done"]
+    recording, path = record(tmp_path, ScriptedLlm(calls, model="m"))
+    assert secret not in path.read_text(encoding="utf-8")
+    assert "[redacted" in path.read_text(encoding="utf-8")
+    assert_replays(path, agent(FunctionLlm(never, model="m")))
+    assert recording.status == "completed"
+
+
+@tool(name="add")
+async def changed_add(a: int, b: int, c: int = 0) -> int:
+    """Add two numbers."""
+    return a + b + c
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        pytest.param({"instructions": "be quick"}, "step 1", id="another-prompt"),
+        pytest.param({"tools": [changed_add, boom, echo]}, "'add' has changed", id="a-changed-tool"),
+        pytest.param({"tools": [add, boom]}, "'echo' is gone", id="a-tool-that-is-gone"),
+        pytest.param({"budget": Budget(1)}, "", id="a-smaller-budget-ends-otherwise"),
+    ],
+)
+def test_a_changed_program_is_refused_at_the_first_difference(
+    changed: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    recording, _ = record(tmp_path, ScriptedLlm([say(ADD), "3"], model="m"))
+    settings: dict[str, Any] = {"tools": [add, boom, echo], "instructions": "be exact", **changed}
+    program = Agent(FunctionLlm(never, model="m"), **settings)
+    if words:
+        with pytest.raises(ReplayMismatchError, match=words):
+            asyncio.run(replay(recording, program))
+    else:
+        assert diff(recording, asyncio.run(replay(recording, program)).events)
+
+
+def test_a_program_that_takes_more_steps_is_refused(tmp_path: Path) -> None:
+    recording, _ = record(
+        tmp_path, ScriptedLlm([say(ADD), "3"], model="m"), budget=Budget(1), on_limit="partial"
+    )
+    program = agent(FunctionLlm(never, model="m"), budget=Budget(5))
+    with pytest.raises(ReplayMismatchError, match="ends before this step") as caught:
+        asyncio.run(replay(recording, program))
+    assert caught.value.step_id == 2
+
+
+def test_it_forks_from_a_step_and_goes_on_live(tmp_path: Path) -> None:
+    recording, _ = record(
+        tmp_path, ScriptedLlm([say(ADD), say(call("echo", {"text": "x"})), "old"], model="m")
+    )
+    live = FunctionLlm(lambda _: LlmResponse("new"), model="m")
+    outcome = asyncio.run(replay(recording, agent(live), from_step=2))
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "new"
+    assert len(live.requests) == 1
+    assert outcome.events[3] == recording.events[3]
