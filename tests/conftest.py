@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +38,8 @@ def corpus(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder of its own for every test, so that none reads or writes the user's."""
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("WESICHAIN_HOME", str(folder))
-    yield folder
+    return folder

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,17 @@ def imports_of(path: Path) -> Iterator[str]:
                 stem = node.module or ""
             for alias in node.names:
                 inner = f"{stem}.{alias.name}"
-                yield inner if inner in MODULES else stem
+                yield inner if inner in MODULES and alias.name not in offered_by(stem) else stem
+
+
+@cache
+def offered_by(package: str) -> frozenset[str]:
+    """The names that a door binds by import: such a name is not the module that is called like it."""
+    door = SOURCE.parent.joinpath(*package.split("."), "__init__.py")
+    if not door.is_file():
+        return frozenset()
+    found = (node for node in ast.walk(tree_of(door)) if isinstance(node, ast.ImportFrom) and node.module)
+    return frozenset(alias.asname or alias.name for node in found for alias in node.names)
 
 
 def room_of(module: str) -> str | None:

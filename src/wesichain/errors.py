@@ -1,47 +1,27 @@
 """Every exception of the project.
 
     WesichainError
-    ├── ConfigError                    the programmer's mistake, found before anything runs
-    │   ├── ToolDefinitionError        a tool that cannot be described or checked
-    │   ├── DuplicateToolError
-    │   ├── GraphDefinitionError
-    │   │   ├── MissingNodeError
-    │   │   └── InvalidEdgeError
-    │   ├── PolicyConfigError
-    │   └── MissingDependencyError
-    ├── CodecError (ValueError)        text or data that is not what it should be
-    ├── LlmError                       the provider's fault, mapped at the adapter's border
-    │   ├── LlmTransportError          it could not be reached, or answered 429 or 5xx
-    │   ├── LlmRejectedError           it understood and refused: key, model, content
-    │   └── LlmResponseError           it answered what cannot be read
-    ├── ToolError                      what a tool raises on purpose
-    ├── ToolDispatchError              what became of one tool call
-    │   ├── UnknownToolError
-    │   ├── InvalidArgsError
-    │   ├── ToolExecutionError
-    │   ├── ToolTimeoutError
-    │   └── ToolSerializationError
-    ├── AgentError                     why a run ended in Failed
-    │   ├── ModelTransportError
-    │   ├── InvalidModelActionError
-    │   ├── ToolFailedError
-    │   ├── BudgetExceededError
-    │   ├── LoopDetectedError
-    │   ├── PolicyViolationError
-    │   └── InternalInvariantError
+    ├── ConfigError              the programmer's mistake, found before anything runs
+    │   ├── ToolDefinitionError, DuplicateToolError, PolicyConfigError, MissingDependencyError
+    │   └── GraphDefinitionError ── MissingNodeError, InvalidEdgeError
+    ├── CodecError (ValueError)  text or data that is not what it should be
+    ├── LlmError                 the provider's fault, mapped at the adapter's border
+    │   └── LlmTransportError, LlmRejectedError, LlmResponseError
+    ├── ToolError                what a tool raises on purpose
+    ├── ToolDispatchError        what became of one tool call
+    │   ├── UnknownToolError, InvalidArgsError
+    │   └── ToolExecutionError, ToolTimeoutError, ToolSerializationError
+    ├── AgentError               why a run ended in Failed
+    │   ├── ModelTransportError, InvalidModelActionError, ToolFailedError
+    │   ├── BudgetExceededError, LoopDetectedError
+    │   └── PolicyViolationError, InternalInvariantError
     ├── RunFailedError, RunInterruptedError   the outcome of Agent.run, raised
-    ├── GraphError
-    │   ├── NodeFailedError
+    ├── GraphError               why a graph's run did not reach its end
+    │   ├── NodeFailedError, ConflictingUpdateError, GraphInterruptedError, CheckpointError
     │   ├── MaxStepsExceededError, MaxVisitsExceededError, CycleDetectedError, GraphTimeoutError
-    │   ├── ConflictingUpdateError
-    │   ├── GraphInterruptedError
-    │   ├── ToolCallFailedError, InvalidToolCallResponseError
-    │   └── CheckpointError
-    ├── PlaybookError
-    │   ├── DomainError
-    │   └── CorruptRecordError
-    ├── DurableError
-    │   └── RunIdConflictError
+    │   └── ToolCallFailedError, InvalidToolCallResponseError
+    ├── PlaybookError ── DomainError, CorruptRecordError
+    ├── DurableError ── RunIdConflictError
     └── ReplayMismatchError
 
 A message says what, which, and what to do now; the data behind it is in fields.
@@ -55,9 +35,6 @@ from typing import Any
 
 class WesichainError(Exception):
     """The root: `except WesichainError` catches all that this project raises on purpose."""
-
-
-# --- the programmer's mistakes -------------------------------------------------------------------
 
 
 class ConfigError(WesichainError):
@@ -105,9 +82,6 @@ class CodecError(WesichainError, ValueError):
     """Data that cannot be read as the type it should be, or a value that has no JSON."""
 
 
-# --- models --------------------------------------------------------------------------------------
-
-
 class LlmError(WesichainError):
     """A model could not answer. `retryable` says whether asking again can help."""
 
@@ -127,9 +101,6 @@ class LlmRejectedError(LlmError):
 
 class LlmResponseError(LlmError):
     """The provider answered with something that is not a reply."""
-
-
-# --- tools ---------------------------------------------------------------------------------------
 
 
 class ToolErrorKind(StrEnum):
@@ -228,9 +199,6 @@ class ToolSerializationError(ToolDispatchError):
     kind = ToolErrorKind.SERIALIZATION
 
 
-# --- runs ----------------------------------------------------------------------------------------
-
-
 class AgentError(WesichainError):
     """Why a run failed. `step_id` says where; the outcome that carries it has the run so far."""
 
@@ -265,9 +233,7 @@ class InvalidModelActionError(AgentError):
         raw_response: Any = None,
     ) -> None:
         super().__init__(message, step_id=step_id)
-        self.tool_name = tool_name
-        self.received_args = received_args
-        self.raw_response = raw_response
+        self.tool_name, self.received_args, self.raw_response = tool_name, received_args, raw_response
 
 
 class ToolFailedError(AgentError):
@@ -277,9 +243,7 @@ class ToolFailedError(AgentError):
         self, message: str, *, step_id: int = 0, tool_name: str = "", call_id: str = "", attempts: int = 1
     ) -> None:
         super().__init__(message, step_id=step_id)
-        self.tool_name = tool_name
-        self.call_id = call_id
-        self.attempts = attempts
+        self.tool_name, self.call_id, self.attempts = tool_name, call_id, attempts
 
 
 class BudgetExceededError(AgentError):
@@ -289,9 +253,7 @@ class BudgetExceededError(AgentError):
         self, message: str, *, step_id: int = 0, resource: str = "steps", limit: float = 0, used: float = 0
     ) -> None:
         super().__init__(message, step_id=step_id)
-        self.resource = resource
-        self.limit = limit
-        self.used = used
+        self.resource, self.limit, self.used = resource, limit, used
 
 
 class LoopDetectedError(AgentError):
@@ -299,11 +261,9 @@ class LoopDetectedError(AgentError):
 
     def __init__(
         self, message: str, *, step_id: int = 0, tool_name: str = "", args: Any = None, times: int = 0
-    ) -> None:
+    ):
         super().__init__(message, step_id=step_id)
-        self.tool_name = tool_name
-        self.repeated_args = args
-        self.times = times
+        self.tool_name, self.repeated_args, self.times = tool_name, args, times
 
 
 class PolicyViolationError(AgentError):
@@ -314,23 +274,18 @@ class InternalInvariantError(AgentError):
     """A bug of this project: please report it with the traceback."""
 
 
-class RunFailedError(WesichainError):
+class _RunEndedError(WesichainError):
+    def __init__(self, message: str, outcome: Any) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class RunFailedError(_RunEndedError):
     """A run ended in Failed; `.outcome` has everything it did."""
 
-    def __init__(self, message: str, outcome: Any) -> None:
-        super().__init__(message)
-        self.outcome = outcome
 
-
-class RunInterruptedError(WesichainError):
+class RunInterruptedError(_RunEndedError):
     """A run ended in Interrupted; `.outcome` can be resumed."""
-
-    def __init__(self, message: str, outcome: Any) -> None:
-        super().__init__(message)
-        self.outcome = outcome
-
-
-# --- graphs --------------------------------------------------------------------------------------
 
 
 class GraphError(WesichainError):
@@ -411,9 +366,6 @@ class InvalidToolCallResponseError(GraphError):
 
 class CheckpointError(GraphError):
     """A checkpoint cannot be read or written."""
-
-
-# --- learning, durable runs, replay ---------------------------------------------------------------
 
 
 class PlaybookError(WesichainError):

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from wesichain.core import CompletionLlm, ToolCallingLlm
 from wesichain.errors import ConfigError
-from wesichain.llm.react_text import TextReAct
 
 FORMS = ("openai:NAME", "anthropic:NAME", "ollama:NAME", "local:NAME")
 
@@ -20,6 +19,8 @@ def resolve_model(model: ToolCallingLlm | CompletionLlm | str) -> ToolCallingLlm
         return model
     given = cast("Any", model)
     if isinstance(given, CompletionLlm):
+        from wesichain.llm.react_text import TextReAct  # 11 ms that only text models need
+
         return TextReAct(given)
     raise ConfigError(
         f"{type(given).__name__} is not a model; pass an object with complete(request), "

@@ -1,0 +1,178 @@
+"""TextReAct: a model that only writes text, made into one that calls tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import count
+from typing import Literal
+
+from wesichain.core import (
+    CompletionLlm,
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    Message,
+    PromptTemplate,
+    Role,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolCallingLlm,
+)
+from wesichain.errors import ConfigError
+from wesichain.llm.relay import relay
+
+from .dialects import Dialect, parse, without_thinking
+from .parsed import Parsed
+from .prompt import Prompt
+from .react import until_invented
+from .signature import fit, takes_nothing
+from .speech import Speech
+from .transcript import ANSWER, UNREADABLE, Transcript, read_messages
+
+_STOP = ("\nObservation:",)
+
+
+class TextReAct:
+    """Asks a model in plain text for `Thought / Action / Action Input` and reads what it writes.
+
+    The model is a `CompletionLlm`, which is given one growing prompt, or a chat model, which is given
+    the prompt as its first message and the steps as the turns that follow. Neither is sent any tools.
+
+    A reply that cannot be read comes back as a call without a name, with the reason, and the format
+    once more, in `reasoning`: the runtime tells it to the model. Without tools in the request, text
+    without a marker is the answer. `stop`: texts at which a completion model ends; True means the
+    start of an observation, False sends none, for models that accept none (an observation that the
+    model makes up is cut off in any case).
+    """
+
+    traits = LlmTraits(observes_errors=True, native_output=True)
+
+    def __init__(
+        self,
+        llm: CompletionLlm | ToolCallingLlm,
+        *,
+        template: PromptTemplate | str | None = None,
+        dialect: str | Dialect = "react",
+        strict: bool = True,
+        stop: bool | Sequence[str] = True,
+    ) -> None:
+        if not hasattr(llm, "complete_text") and not hasattr(llm, "complete"):
+            raise ConfigError(
+                f"{type(llm).__name__} is not a model: it has neither complete_text(prompt, *, stop) "
+                f"nor complete(request)"
+            )
+        self._llm = llm
+        self._prompt = Prompt.of(template, dialect=dialect)
+        self._strict = strict
+        self._stop = (_STOP if stop else ()) if isinstance(stop, bool) else tuple(stop)
+
+    @property
+    def model(self) -> str:
+        return str(getattr(self._llm, "model", ""))
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        if isinstance(self._llm, CompletionLlm):
+            text = await self._llm.complete_text(self.prompt(request), stop=self._stop)
+            return self._read(request, LlmResponse(text))
+        return self._read(request, await self._llm.complete(self._chat(request)))
+
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        """The thoughts and the answer as they come, where the model streams; the response last."""
+        if isinstance(self._llm, CompletionLlm):
+            yield await self.complete(request)
+            return
+        speech = Speech()
+        async with aclosing(relay(self._llm, self._chat(request))) as items:
+            async for item in items:
+                if isinstance(item, TextChunk) and (text := speech.hear(item.text)):
+                    yield TextChunk(text)
+                elif isinstance(item, LlmResponse):
+                    if text := speech.end():
+                        yield TextChunk(text)
+                    yield self._read(request, item)
+
+    def prompt(self, request: LlmRequest) -> str:
+        """The text that a completion model is given: it only ever grows at its end."""
+        read = read_messages(request.messages)
+        return self._render(request, read, scratchpad=self._prompt.scratchpad(read.steps))
+
+    def _chat(self, request: LlmRequest) -> LlmRequest:
+        read = read_messages(request.messages)
+        first = Message(Role.USER, self._render(request, read, scratchpad="").rstrip())
+        return LlmRequest(request.model, (first, *self._prompt.turns(read.steps)))
+
+    def _render(self, request: LlmRequest, read: Transcript, *, scratchpad: str) -> str:
+        return self._prompt.render(
+            request.tools,
+            read.question,
+            scratchpad=scratchpad,
+            history=read.history,
+            instructions=read.instructions,
+            output_schema=request.output_schema,
+        )
+
+    def _read(self, request: LlmRequest, reply: LlmResponse) -> LlmResponse:
+        """The reply, with what it says in place of its text. One that is no text is passed on as it is."""
+        truncated = reply.finish_reason == "length"
+        if reply.tool_calls or (not reply.content.strip() and reply.finish_reason != "stop"):
+            return reply
+        parsed = parse(
+            reply.content,
+            strict=self._strict and bool(request.tools),
+            dialect=self._prompt.dialect,
+            truncated=truncated,
+        )
+        if parsed.kind == "final":
+            mark = ANSWER if request.output_schema is not None else reply.opaque
+            return replace(reply, content=parsed.answer or "", opaque=mark)
+        call = _call(request, parsed)
+        if call is None or (truncated and parsed.kind == "malformed"):
+            return self._unreadable(reply, parsed.reason, truncated=truncated)
+        return replace(reply, content=parsed.thought, tool_calls=(call,), finish_reason="tool_calls")
+
+    def _unreadable(self, reply: LlmResponse, reason: str, *, truncated: bool) -> LlmResponse:
+        said = until_invented(without_thinking(reply.content))
+        cut = "Your reply was cut off at the token limit: be briefer. " if truncated else ""
+        return replace(
+            reply,
+            content=said,
+            tool_calls=(ToolCall(id="", name="", args=said),),
+            reasoning=f"{cut}Your reply could not be read: {reason}. {self._prompt.dialect.hint}",
+            opaque=UNREADABLE,
+        )
+
+
+def text_mode(
+    llm: CompletionLlm | ToolCallingLlm, mode: Literal["auto", "native", "text"] = "auto"
+) -> ToolCallingLlm:
+    """The model as one that calls tools: as it is, or through text.
+
+    "auto" wraps a model that can only complete text and leaves every other as it is.
+    """
+    if mode not in ("auto", "native", "text"):
+        raise ConfigError(f"mode={mode!r}: use 'auto', 'native' or 'text'")
+    if isinstance(llm, TextReAct) or (isinstance(llm, ToolCallingLlm) and mode != "text"):
+        return llm
+    if mode == "native":
+        raise ConfigError(
+            f"{type(llm).__name__} cannot call tools natively: it has no complete(request); use mode='text'"
+        )
+    return TextReAct(llm)
+
+
+def _call(request: LlmRequest, parsed: Parsed) -> ToolCall | None:
+    """The call that the model asks for; a tool that takes nothing needs no input."""
+    spec = next((tool for tool in request.tools if tool.name == parsed.tool), None)
+    if parsed.tool is None or (parsed.kind == "malformed" and (spec is None or not takes_nothing(spec))):
+        return None
+    args = parsed.args if spec is None else fit(spec, parsed)
+    return ToolCall(_free_id(request.messages), parsed.tool, args)
+
+
+def _free_id(messages: Sequence[Message]) -> str:
+    """The same request gives the same id, so that equal runs are equal."""
+    used = [call.id for message in messages for call in message.tool_calls]
+    return next(name for n in count(len(used) + 1) if (name := f"call_{n}") not in used)

@@ -1,0 +1,87 @@
+"""Transcripts: the messages of a request as the steps of a ReAct run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from wesichain.core import (
+    Action,
+    FinalAnswer,
+    JsonValue,
+    Message,
+    Observation,
+    ReActStep,
+    Role,
+    Thought,
+)
+
+# Marks on a reply that may be refused: the runtime hands them back with the message.
+UNREADABLE: JsonValue = {"react_text": "unreadable"}
+ANSWER: JsonValue = {"react_text": "answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a user asked."""
+
+    text: str
+
+
+TranscriptStep: TypeAlias = Question | ReActStep
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A request, taken apart. `question` is what is asked now, `steps` what was done about it so far."""
+
+    instructions: str
+    history: tuple[Message, ...]
+    question: str
+    steps: tuple[TranscriptStep, ...]
+
+
+def read_messages(messages: Sequence[Message]) -> Transcript:
+    """Take the messages of a request apart.
+
+    The last question is the one to answer. A user's message behind a tool's result or a refused
+    reply is no question: it is the runtime's word on that.
+    """
+    instructions = "\n\n".join(message.content for message in messages if message.role is Role.SYSTEM)
+    spoken = [message for message in messages if message.role is not Role.SYSTEM]
+    asked = max((index for index in range(len(spoken)) if _is_question(spoken, index)), default=-1)
+    return Transcript(
+        instructions,
+        history=tuple(spoken[: max(asked, 0)]),
+        question=spoken[asked].content if asked >= 0 else "",
+        steps=tuple(steps_of(spoken[asked + 1 :])),
+    )
+
+
+def steps_of(messages: Sequence[Message]) -> Iterator[TranscriptStep]:
+    """The steps that the messages stand for."""
+    for index, message in enumerate(messages):
+        match message.role:
+            case Role.USER if _is_question(messages, index):
+                yield Question(message.content)
+            case Role.USER | Role.TOOL:
+                yield Observation(message.content, message.tool_call_id)
+            case Role.ASSISTANT if message.tool_calls or message.opaque == UNREADABLE:
+                yield Thought(message.content)
+                yield from (Action(call) for call in message.tool_calls if call.name)
+            case Role.ASSISTANT:
+                yield FinalAnswer(message.content)
+            case Role.SYSTEM:
+                pass
+
+
+def _is_question(messages: Sequence[Message], index: int) -> bool:
+    if messages[index].role is not Role.USER:
+        return False
+    before = messages[index - 1] if index else None
+    return before is None or not (before.role is Role.TOOL or before.tool_calls or _is_marked(before))
+
+
+def _is_marked(message: Message) -> bool:
+    return message.opaque in (UNREADABLE, ANSWER)

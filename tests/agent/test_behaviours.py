@@ -1,0 +1,120 @@
+"""Every behaviour that other frameworks' suites pin of an agent loop: the test that shows ours, or a reason.
+
+The behaviours are listed in the corpus `agent_loop_behaviours.md`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.conftest import ROOT, corpora
+
+R = "agent/test_runtime.py::"
+G = "agent/test_agent.py::"
+P = "agent/test_parallel.py::"
+O = "agent/test_output.py::"  # noqa: E741  # one letter a file, to keep the table a table
+C = "agent/test_cancellation.py::"
+AP = "agent/test_approvals.py::"
+L = "agent/test_laws.py::"
+
+SHOWN = {
+    "A01": R + "test_a_run_ends",
+    "A02": R + "test_the_messages_are_those_of_a_conversation_with_tools",
+    "A03": R + "test_the_messages_are_those_of_a_conversation_with_tools",
+    "A04": L + "test_every_call_in_the_messages_has_exactly_one_result",
+    "A06": R + "test_a_run_ends",
+    "A07": R + "test_the_model_is_told_what_was_wrong",
+    "A08": G + "test_history_goes_in_and_comes_out",
+    "A10": R + "test_orphans_in_a_history_are_dropped",
+    "A12": G + "test_instructions",
+    "A13": G + "test_instructions_may_be_async_and_are_made_for_every_run",
+    "A14": R + "test_what_is_no_model_is_refused",
+    "A20": R + "test_out_of_steps_fails_with_everything_so_far",
+    "A21": R + "test_an_always_calling_model_at_the_limit",
+    "A22": R + "test_an_always_calling_model_at_the_limit",
+    "A23": R + "test_a_failed_run_keeps_the_results_of_its_last_batch",
+    "A24": R + "test_other_limits",
+    "A25": G + "test_its_usage_is_the_caller_s",
+    "A26": R + "test_the_model_is_told_what_was_wrong",
+    "A27": R + "test_complete_arguments_run_even_when_the_reply_was_cut",
+    "A30": R + "test_the_model_is_told_what_was_wrong",
+    "A31": R + "test_the_model_is_told_what_was_wrong",
+    "A32": R + "test_a_run_ends",
+    "A33": R + "test_a_run_ends",
+    "A34": R + "test_a_tool_is_retried_and_every_retry_spends_a_step",
+    "A35": R + "test_an_endless_retry_of_a_tool_is_bounded_by_the_budget",
+    "A36": C + "test_during_a_tool_and_the_results_before_it_are_kept",
+    "A37": P + "test_results_stay_in_call_order_and_the_cap_holds",
+    "A38": P + "test_calls_in_the_queue_do_not_start_after_a_fatal_failure",
+    "A39": P + "test_a_sequential_tool_is_a_barrier",
+    "A40": R + "test_one_bad_call_does_not_lose_its_siblings",
+    "A41": P + "test_a_failure_that_ends_the_run_stops_the_siblings_and_is_the_first_in_call_order",
+    "A42": C + "test_cancelling_the_task_cleans_up_tells_and_propagates",
+    "A44": "tools/test_registry.py::test_a_second_tool_of_the_same_name_is_refused",
+    "A45": R + "test_a_tool_is_excluded_after_three_failures_and_the_model_is_told",
+    "A47": G + "test_context_of_a_tool",
+    "A53": R + "test_ids_are_repaired",
+    "A60": O + "test_an_invalid_answer_is_reprompted_under_the_same_policy",
+    "A61": O + "test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run",
+    "A62": O + "test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run",
+    "A63": O + "test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run",
+    "A65": O + "test_an_invalid_answer_is_reprompted_under_the_same_policy",
+    "A66": O + "test_a_refusal_ends_the_run_whatever_the_policy",
+    "A70": AP + "test_the_decision_is_carried_out",
+    "A71": C + "test_an_interrupted_run_goes_on_where_it_stopped",
+    "A72": AP + "test_the_decision_is_carried_out",
+    "A77": "test_docs.py::test_an_example_runs_and_is_short",
+    "A80": G + "test_it_yields_the_events_and_ends_with_the_result_of_a_plain_run",
+    "A81": G + "test_leaving_early_stops_the_run",
+    "A82": G + "test_a_failure_reaches_the_reader",
+    "A83": R + "test_a_run_ends",
+    "A85": G + "test_it_remembers_questions_and_answers_and_no_reasoning",
+    "A86": R + "test_the_events_of_one_hop",
+    "A87": L + "test_a_run_always_ends_within_its_budget_with_lawful_events",
+    "A88": L + "test_a_run_always_ends_within_its_budget_with_lawful_events",
+    "A89": G + "test_an_agent_is_a_tool_of_another",
+    "A90": G + "test_run_sync_works_again_and_again",
+    "A91": G + "test_the_same_agent_runs_many_times_at_once",
+}
+
+REASONS = {
+    "A05": "a reply is one message here (LlmResponse): adapters join several into it",
+    "A09": "a run always has a task; a history that ends in open calls has them dropped (A10), resume() is for those",
+    "A11": "the input of a run is a task or a state; messages go in as history",
+    "A43": "a tool's timeout is its own setting; there is no second, agent-wide one to override it (tests/tools)",
+    "A46": "the tools of a runtime are fixed: a run can be replayed only if they are",
+    "A48": "results are the tools room's: tests/tools",
+    "A49": "a tool ends no run: a typed answer (output_type) is how a run ends with data, and a graph node is how it routes",
+    "A50": "likewise: a conditional edge after an agent node decides with code",
+    "A51": "there is no tool_choice setting, so that it cannot loop",
+    "A52": "control flow belongs to the graph: conditional edges, Send, and updates of the state",
+    "A64": "a pydantic validator on the output type transforms or refuses; the refusal is reprompted (A60)",
+    "A73": "a deferred call is one that waits for approval: ApproveWith or Refuse answer it later, from another process",
+    "A74": "a guardrail on input is code before run(); there is no second way to stop a run",
+    "A75": "a guardrail on output is a validator of the output type (A64)",
+    "A76": "a guardrail on a tool is the tool, or an approval rule (A70)",
+    "A84": "adapters retry a stream before its first item alone: tests/llm",
+    "A92": "there is no planning step: a plan is a thought, or a node of a graph",
+}
+
+
+def test_every_behaviour_is_shown_or_has_a_reason() -> None:
+    page = corpora() / "agent_loop_behaviours.md"
+    if not page.is_file():
+        pytest.skip("corpus agent_loop_behaviours.md is absent; point WESICHAIN_CORPORA at its folder")
+    listed = set(re.findall(r"^(A\d\d) ", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert listed == SHOWN.keys() | REASONS.keys()
+    assert not SHOWN.keys() & REASONS.keys()
+
+
+@pytest.mark.parametrize("where", sorted(set(SHOWN.values())))
+def test_the_test_named_exists(where: str) -> None:
+    file, _, name = where.partition("::")
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    defined = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert name in defined

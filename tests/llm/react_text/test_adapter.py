@@ -1,0 +1,426 @@
+"""TextReAct: a model that only writes text, under the protocol of models that call tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    Message,
+    Role,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolCallingLlm,
+    ToolSpec,
+    Usage,
+    from_json,
+    to_json,
+    traits_of,
+)
+from wesichain.errors import ConfigError
+from wesichain.llm.react_text import TextReAct, text_mode
+
+
+class Scripted:
+    """A completion model that writes what it was given to write."""
+
+    model = "scripted-text"
+
+    def __init__(self, *replies: str) -> None:
+        self.replies = list(replies)
+        self.prompts: list[str] = []
+        self.stops: list[Sequence[str]] = []
+
+    async def complete_text(self, prompt: str, *, stop: Sequence[str]) -> str:
+        self.prompts.append(prompt)
+        self.stops.append(stop)
+        return self.replies.pop(0)
+
+
+class Chat:
+    """A chat model that answers what it was given to answer."""
+
+    model = "scripted-chat"
+
+    def __init__(self, *replies: LlmResponse) -> None:
+        self.replies = list(replies)
+        self.requests: list[LlmRequest] = []
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.requests.append(request)
+        return self.replies.pop(0)
+
+
+class StreamingChat(Chat):
+    """The same, in pieces of three characters."""
+
+    closed = False
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamItem]:
+        reply = await self.complete(request)
+        try:
+            for at in range(0, len(reply.content), 3):
+                yield TextChunk(reply.content[at : at + 3])
+            yield reply
+        finally:
+            self.closed = True
+
+
+def spec(name: str, *, required: Sequence[str] = (), **properties: Any) -> ToolSpec:
+    return ToolSpec(
+        name, f"Does {name}.", {"type": "object", "properties": properties, "required": list(required)}
+    )
+
+
+TEXT = {"type": "string"}
+WEATHER = spec("weather", city=TEXT)
+ADD = spec("add", required=["a", "b"], a={"type": "integer"}, b={"type": "integer"})
+NOW = spec("now")
+TOOLS = (WEATHER, ADD, NOW)
+
+
+def ask(*messages: Message, tools: tuple[ToolSpec, ...] = TOOLS, **more: Any) -> LlmRequest:
+    return LlmRequest("m", messages or (Message(Role.USER, "Paris?"),), tools, **more)
+
+
+def user(text: str) -> Message:
+    return Message(Role.USER, text)
+
+
+async def reply_to(text: str, request: LlmRequest | None = None, **options: Any) -> LlmResponse:
+    return await TextReAct(Scripted(text), **options).complete(request or ask())
+
+
+class TestReplies:
+    async def test_an_action_is_a_call(self) -> None:
+        reply = await reply_to(' I look.\nAction: weather\nAction Input: {"city": "Paris"}\n')
+        assert reply == LlmResponse(
+            "I look.", (ToolCall("call_1", "weather", {"city": "Paris"}),), finish_reason="tool_calls"
+        )
+
+    async def test_a_final_answer_is_the_content(self) -> None:
+        assert await reply_to(" Easy.\nFinal Answer: Sunny.") == LlmResponse("Sunny.")
+
+    async def test_an_invented_observation_is_cut_off(self) -> None:
+        reply = await reply_to("Action: now\nAction Input: {}\nObservation: noon\nFinal Answer: noon")
+        assert [call.name for call in reply.tool_calls] == ["now"]
+        assert "noon" not in to_json(reply)
+
+    async def test_an_unknown_tool_is_for_the_runtime_to_judge(self) -> None:
+        reply = await reply_to("Action: dance\nAction Input: tango")
+        assert reply.tool_calls == (ToolCall("call_1", "dance", "tango"),)
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            pytest.param("I wonder.", "neither an Action nor a Final Answer", id="no marker"),
+            pytest.param("Action: weather", "no Action Input", id="no input"),
+            pytest.param(
+                "Action: add\nAction Input: {'a': 1", "ends before it is complete", id="half an input"
+            ),
+            pytest.param("", "the reply is empty", id="nothing at all"),
+        ],
+    )
+    async def test_an_unreadable_reply_is_a_call_without_a_name(self, text: str, why: str) -> None:
+        reply = await reply_to(text)
+        assert reply.tool_calls == (ToolCall("", "", text),)
+        assert reply.content == text
+        assert why in reply.reasoning
+        assert '"Action Input: <JSON object>"' in reply.reasoning
+        assert from_json(LlmResponse, to_json(reply)) == reply
+
+    async def test_what_follows_an_invented_observation_is_not_kept_as_the_models_word(self) -> None:
+        reply = await reply_to("Action: weather\nObservation: rain\nFinal Answer: rain")
+        assert reply.content == "Action: weather"
+
+    async def test_without_tools_plain_text_is_the_answer(self) -> None:
+        assert (await reply_to("It rains.", ask(tools=()))).content == "It rains."
+
+    async def test_looseness_can_be_asked_for(self) -> None:
+        assert (await reply_to("It rains.", strict=False)).tool_calls == ()
+
+    async def test_ids_count_on_and_avoid_those_in_use(self) -> None:
+        text = "Action: now\nAction Input: {}"
+        used = tuple(ToolCall(name, "now", {}) for name in ("call_2", "call_3"))
+        reply = await reply_to(text, ask(user("?"), Message(Role.ASSISTANT, tool_calls=used)))
+        assert reply.tool_calls[0].id == "call_4"
+        again = await reply_to(text, ask(user("?"), Message(Role.ASSISTANT, tool_calls=used[:1])))
+        assert again.tool_calls[0].id == "call_3"
+
+
+OPTIONAL = spec("search", required=["query"], query=TEXT, limit={"type": "integer"})
+INPUTS = [
+    pytest.param(WEATHER, "Paris", {"city": "Paris"}, id="a text goes to the only parameter"),
+    pytest.param(WEATHER, '"Paris"', {"city": "Paris"}, id="a quoted text is a text"),
+    pytest.param(WEATHER, "1.10", {"city": "1.10"}, id="a number for a text stays as written"),
+    pytest.param(WEATHER, "true", {"city": "true"}, id="a literal for a text stays as written"),
+    pytest.param(WEATHER, '["a"]', {"city": ["a"]}, id="a list for a text is for the runtime to refuse"),
+    pytest.param(WEATHER, '{"town": 1}', {"town": 1}, id="an object is left alone"),
+    pytest.param(OPTIONAL, "x", {"query": "x"}, id="a text goes to the only required parameter"),
+    pytest.param(spec("sq", n={"type": "number"}), "4", {"n": 4}, id="a number goes to the only parameter"),
+    pytest.param(spec("sum", ns={"type": "array"}), "[1, 2]", {"ns": [1, 2]}, id="a list likewise"),
+    pytest.param(
+        spec("sq", n={"type": "number"}), "four", "four", id="a text for a number is not guessed at"
+    ),
+    pytest.param(ADD, "4", 4, id="two parameters: nobody knows which"),
+    pytest.param(spec("s", q={"type": ["string", "null"]}), "5", {"q": "5"}, id="one of several kinds"),
+    pytest.param(spec("s", q={"anyOf": [TEXT, {"type": "null"}]}), "5", {"q": "5"}, id="an optional text"),
+    pytest.param(NOW, "", {}, id="no parameters, no input"),
+    pytest.param(NOW, "None", {}, id="no parameters, an input that says so"),
+    pytest.param(NOW, "UTC", "UTC", id="no parameters, but an input"),
+]
+
+
+@pytest.mark.parametrize(("tool", "given", "args"), INPUTS)
+async def test_an_input_without_names(tool: ToolSpec, given: str, args: Any) -> None:
+    reply = await reply_to(f"Action: {tool.name}\nAction Input: {given}", ask(tools=(tool, NOW)))
+    assert reply.tool_calls[0].args == args
+
+
+async def test_a_tool_that_takes_nothing_needs_no_input_at_all() -> None:
+    assert (await reply_to(" So.\nAction: now\n")).tool_calls == (ToolCall("call_1", "now", {}),)
+    assert (await reply_to(" So.\nAction: now(zone)\n")).tool_calls[0].name == ""
+
+
+# --- the transcript --------------------------------------------------------------------------------
+
+
+def scratchpad(prompt: str) -> str:
+    return prompt.partition("Begin!\n\n")[2]
+
+
+async def test_the_prompt_grows_only_at_its_end() -> None:
+    """So that a local model reads only what is new: each prompt begins with the last one and its reply."""
+    replies = [
+        ' I look.\nAction: weather\nAction Input: {"city": "Paris"}\n',
+        '\nAction: add\nAction Input: {"a": 1, "b": 2}',
+        " Hm, what now?",
+        " I know.\nFinal Answer: Sunny.",
+    ]
+    inner = Scripted(*replies)
+    llm = TextReAct(inner)
+    messages = [Message(Role.SYSTEM, "Be brief."), user("Paris?")]
+    while True:
+        reply = await llm.complete(ask(*messages))
+        if not reply.tool_calls:
+            break
+        call = reply.tool_calls[0]
+        # As the runtime does: an unreadable reply stays as text, and is answered by a user's message.
+        if call.name:
+            said = Message(Role.ASSISTANT, reply.content, tool_calls=reply.tool_calls)
+            messages += [said, Message(Role.TOOL, "fine", call.id)]
+        else:
+            said = Message(Role.ASSISTANT, reply.content, opaque=reply.opaque)
+            messages += [said, user(f"[INVALID CALL] {reply.reasoning}")]
+    assert len(inner.prompts) == len(replies)
+    for before, said_text, after in zip(inner.prompts, replies, inner.prompts[1:], strict=False):
+        assert after.startswith((before + said_text).rstrip())
+        assert after[len((before + said_text).rstrip()) :].startswith("\nObservation: ")
+    assert inner.prompts[0].startswith("Be brief.\n\n")
+    assert scratchpad(inner.prompts[3]).startswith("Question: Paris?\nThought: I look.\nAction: weather\n")
+    assert inner.prompts[3].endswith('"Final Answer: <answer>".\nThought:')
+
+
+async def test_a_call_is_shown_again_in_good_form() -> None:
+    llm = TextReAct(Scripted("Thought: I look\nAction: weather\nAction Input: Paris\n\nThought: wait"))
+    reply = await llm.complete(ask())
+    shown = llm.prompt(ask(user("?"), Message(Role.ASSISTANT, reply.content, tool_calls=reply.tool_calls)))
+    assert scratchpad(shown) == (
+        'Question: ?\nThought: I look\nAction: weather\nAction Input: {"city": "Paris"}\nThought:'
+    )
+
+
+CALL = Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "now", {}),))
+RESULT = Message(Role.TOOL, "noon", "c")
+CONVERSATIONS = [
+    pytest.param(
+        [user("a?"), Message(Role.ASSISTANT, "A."), user("b?")],
+        "Question: a?\nFinal Answer: A.\n\nQuestion: b?\nThought:",
+        id="earlier questions are history",
+    ),
+    pytest.param(
+        [user("a?"), CALL, RESULT, user("Answer now.")],
+        "Question: a?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\n"
+        "Observation: Answer now.\nThought:",
+        id="a word of the runtime is an observation",
+    ),
+    pytest.param(
+        [
+            user("a?"),
+            Message(Role.ASSISTANT, "Hm", tool_calls=(ToolCall("", "", "Hm"),)),
+            user("Unreadable."),
+        ],
+        "Question: a?\nThought: Hm\nObservation: Unreadable.\nThought:",
+        id="an unreadable reply stays as it was",
+    ),
+    pytest.param(
+        [
+            user("a?"),
+            Message(Role.ASSISTANT, "Thought: Hm", opaque={"react_text": "unreadable"}),
+            user("No."),
+        ],
+        "Question: a?\nThought: Hm\nObservation: No.\nThought:",
+        id="a thought is not labelled twice",
+    ),
+    pytest.param(
+        [user("a?"), Message(Role.ASSISTANT, "A.", opaque={"react_text": "answer"}), user("Wrong form.")],
+        "Question: a?\nFinal Answer: A.\nObservation: Wrong form.\nThought:",
+        id="an answer that was refused is asked for again",
+    ),
+    pytest.param(
+        [user("a?"), CALL, RESULT, Message(Role.ASSISTANT, "A."), user("b?"), CALL, RESULT],
+        "Question: a?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\nFinal Answer: A.\n\n"
+        "Question: b?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\nThought:",
+        id="the calls of earlier questions are shown with them",
+    ),
+    pytest.param([], "Question: \nThought:", id="no message at all"),
+]
+
+
+@pytest.mark.parametrize(("messages", "text"), CONVERSATIONS)
+def test_a_conversation_as_text(messages: list[Message], text: str) -> None:
+    assert scratchpad(TextReAct(Scripted()).prompt(LlmRequest("m", messages, TOOLS))) == text
+
+
+async def test_the_answers_form_is_shown() -> None:
+    schema = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
+    prompt = TextReAct(Scripted()).prompt(ask(output_schema=schema))
+    assert '\nFinal Answer: the final answer as JSON of this form: {"value": integer}\n' in prompt
+    assert (await reply_to("Final Answer: 4", ask(output_schema=schema))).opaque == {"react_text": "answer"}
+    own = TextReAct(Scripted(), template="{tools}{tool_names}{question}{scratchpad}")
+    assert own.prompt(ask(output_schema=schema)).startswith("Give the final answer as JSON of this form")
+
+
+def test_without_tools_none_are_promised() -> None:
+    assert "\n(there are none: give the final answer)\n" in TextReAct(Scripted()).prompt(ask(tools=()))
+
+
+# --- the model behind it ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stop", "sent"),
+    [(True, ("\nObservation:",)), (False, ()), (["\nQuestion:"], ("\nQuestion:",))],
+)
+async def test_stop_sequences(stop: Any, sent: tuple[str, ...]) -> None:
+    inner = Scripted("Final Answer: 1")
+    await TextReAct(inner, stop=stop).complete(ask())
+    assert inner.stops == [sent]
+
+
+class TestChatModels:
+    async def test_the_steps_are_turns_and_no_tools_are_sent(self) -> None:
+        inner = Chat(LlmResponse("Final Answer: noon", usage=Usage(7, 3), reasoning="because"))
+        reply = await TextReAct(inner).complete(
+            ask(Message(Role.SYSTEM, "Be brief."), user("When?"), CALL, RESULT)
+        )
+        assert reply == LlmResponse("noon", usage=Usage(7, 3), reasoning="because")
+        (request,) = inner.requests
+        first, *turns = request.messages
+        assert (request.model, request.tools, request.output_schema) == ("m", (), None)
+        assert first.role is Role.USER
+        assert first.content.startswith("Be brief.\n\n")
+        assert first.content.endswith("Begin!\n\nQuestion: When?")
+        assert turns == [
+            Message(Role.ASSISTANT, "Thought:\nAction: now\nAction Input: {}"),
+            Message(Role.USER, "Observation: noon"),
+        ]
+
+    async def test_native_calls_are_passed_on(self) -> None:
+        native = LlmResponse("", (ToolCall("x", "now", {}),), finish_reason="tool_calls")
+        assert await TextReAct(Chat(native)).complete(ask()) is native
+
+    async def test_a_reply_cut_by_the_token_limit_is_only_taken_if_whole(self) -> None:
+        cut = LlmResponse('Action: weather\nAction Input: {"city": "Par"', finish_reason="length")
+        reply = await TextReAct(Chat(cut)).complete(ask())
+        assert (reply.tool_calls[0].name, reply.finish_reason) == ("", "length")
+        assert "cut off at the token limit" in reply.reasoning
+        bare = LlmResponse("Action: now", finish_reason="length")
+        assert (await TextReAct(Chat(bare)).complete(ask())).tool_calls[0].name == ""
+        whole = LlmResponse('Action: weather\nAction Input: {"city": "Paris"}', finish_reason="length")
+        assert (await TextReAct(Chat(whole)).complete(ask())).tool_calls[0].name == "weather"
+
+    @pytest.mark.parametrize("reason", ["length", "content_filter", "error"])
+    async def test_a_reply_without_text_is_the_runtimes_to_explain(self, reason: Any) -> None:
+        empty = LlmResponse("", finish_reason=reason)
+        assert await TextReAct(Chat(empty)).complete(ask()) is empty
+
+    async def test_a_fault_of_the_model_is_not_touched(self) -> None:
+        with pytest.raises(IndexError):
+            await TextReAct(Chat()).complete(ask())
+
+
+class TestStreams:
+    @pytest.mark.parametrize(
+        ("text", "heard"),
+        [
+            pytest.param(
+                "Thought: I look.\nAll day.\nAction: weather\nAction Input: x\nObservation: y\nThought: z",
+                "I look.\nAll day.\n",
+                id="a thought is heard, a call is not",
+            ),
+            pytest.param(
+                "Sure.\nFinal Answer: It is:\n- wet", "Sure.\nIt is:\n- wet", id="an answer is heard"
+            ),
+            pytest.param(
+                "Well, I know: it depends on the weather.",
+                "Well, I know: it depends on the weather.",
+                id="text",
+            ),
+        ],
+    )
+    async def test_thoughts_and_answers_are_heard_as_they_come(self, text: str, heard: str) -> None:
+        items = [item async for item in TextReAct(StreamingChat(LlmResponse(text))).stream(ask())]
+        chunks = [item.text for item in items if isinstance(item, TextChunk)]
+        assert "".join(chunks) == heard
+        assert len(chunks) > 1
+        assert items[-1] == await TextReAct(Chat(LlmResponse(text))).complete(ask())
+
+    async def test_a_stream_that_is_left_is_closed(self) -> None:
+        inner = StreamingChat(LlmResponse("Thought: a long story, and then some more of it"))
+        async with aclosing(TextReAct(inner).stream(ask())) as items:
+            async for _ in items:
+                break
+        assert inner.closed
+
+    async def test_a_model_that_does_not_stream_gives_the_response_alone(self) -> None:
+        for inner in (Scripted("Final Answer: 1"), Chat(LlmResponse("Final Answer: 1"))):
+            items = [item async for item in TextReAct(inner).stream(ask())]
+            assert items == [LlmResponse("1")]
+
+
+class TestTheModeOfAModel:
+    def test_it_is_native_where_it_can_be(self) -> None:
+        chat = Chat()
+        assert text_mode(chat) is chat
+        assert text_mode(chat, "native") is chat
+        assert isinstance(text_mode(Scripted()), TextReAct)
+
+    def test_text_can_be_forced(self) -> None:
+        assert isinstance(text_mode(Chat(), "text"), TextReAct)
+        assert isinstance(text_mode(Scripted(), "text"), TextReAct)
+
+    def test_nothing_is_wrapped_twice(self) -> None:
+        llm = TextReAct(Chat())
+        assert text_mode(llm, "text") is text_mode(llm) is llm
+
+    def test_what_cannot_be_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="Scripted cannot call tools natively"):
+            text_mode(Scripted(), "native")
+        with pytest.raises(ConfigError, match="use 'auto', 'native' or 'text'"):
+            text_mode(Chat(), "loud")  # type: ignore[arg-type]  # a caller's mistake
+        with pytest.raises(ConfigError, match="str is not a model"):
+            TextReAct("gpt")  # type: ignore[arg-type]  # a caller's mistake
+
+    def test_it_says_what_it_is(self) -> None:
+        llm = TextReAct(Scripted())
+        assert isinstance(llm, ToolCallingLlm)
+        assert llm.model == "scripted-text"
+        assert traits_of(llm) == LlmTraits(observes_errors=True, native_output=True)

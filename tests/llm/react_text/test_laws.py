@@ -1,0 +1,193 @@
+"""Laws of the scanner: it never raises, takes linear time, and reads back what is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from wesichain.core import dump_json
+from wesichain.llm.react_text import parse
+from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
+from wesichain.llm.react_text.sections import quote, split
+
+PIECES = [
+    *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
+    *("**Action:**", "action_input:", "Action 1:", "search", "search[x]", "search(q=1)", "None", "Obs"),
+    *("\n", "\n\n", " ", "\t", "\r\n", "\u2028", "\n```\n", "```json\n", "```", "`", "~~~\n", "**", "#"),
+    *("{", "}", "[", "]", "(", ")", '"', "'", ":", "=", ",", "\\", "/", "/*", "*/", "<", ">", "|"),
+    *('{"a": 1}', '{"action": "x", "action_input": {}}', "{'a': True,}", '"text"', "5", "NaN", "null"),
+    *("<think>", "</think>", "<|end|>", "</s>", "<tool>", "<tool_input>", "<final_answer>", "<tool_call>"),
+]
+REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join)
+
+
+@given(text=REPLIES, strict=st.booleans(), truncated=st.booleans(), dialect=st.sampled_from(sorted(DIALECTS)))
+@settings(max_examples=500)
+def test_every_text_is_read_as_one_of_three_things(
+    text: str, strict: bool, truncated: bool, dialect: str
+) -> None:
+    parsed = parse(text, strict=strict, truncated=truncated, dialect=dialect)
+    match parsed.kind:
+        case "action":
+            assert parsed.tool
+            assert not parsed.reason
+            dump_json(parsed.args)
+        case "final":
+            assert parsed.answer == (parsed.answer or "").strip() != ""
+        case "malformed":
+            assert parsed.reason
+            assert parsed.args is None is parsed.answer
+
+
+@given(text=REPLIES)
+def test_looseness_only_makes_answers_of_what_has_no_marker(text: str) -> None:
+    strict, loose = parse(text), parse(text, strict=False)
+    if strict.kind == "malformed":
+        assert loose.kind != "action"
+    else:
+        assert loose == strict
+
+
+@given(text=REPLIES)
+def test_a_cut_never_makes_an_action_of_what_was_none(text: str) -> None:
+    if parse(text, truncated=True).kind == "action":
+        assert parse(text) == parse(text, truncated=True)
+
+
+# --- reading back what is written ------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+ARGS = st.dictionaries(st.text() | st.sampled_from(["q", "city", "True"]), JSON, max_size=4)
+NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", fullmatch=True).filter(
+    lambda name: name.lower() not in ("none", "null", "finish")
+)
+
+
+@pytest.mark.parametrize("dialect", ["react", "react_bracket", "call_syntax", "xml"])
+@given(name=NAMES, args=ARGS, after=REPLIES)
+@example(name="search", args={"q": "\nObservation: 1\n```\nFinal Answer: <b>"}, after="")
+def test_an_action_that_is_written_is_read_back(
+    dialect: str, name: str, args: dict[str, Any], after: str
+) -> None:
+    written = find_dialect(dialect).action(name, args)
+    parsed = parse(f"Thought: so\n{written}\nObservation: {after}", dialect=dialect)
+    assert (parsed.kind, parsed.thought, parsed.tool, parsed.args) == ("action", "so", name, args)
+
+
+@given(name=NAMES, args=JSON)
+def test_any_json_can_be_an_input(name: str, args: Any) -> None:
+    parsed = parse(find_dialect("react").action(name, args))
+    assert (parsed.tool, parsed.args) == (name, args)
+
+
+@pytest.mark.parametrize("dialect", ["react", "react_bracket", "call_syntax", "xml"])
+def test_an_answer_that_is_written_is_read_back(dialect: str) -> None:
+    written = find_dialect(dialect).final('It is 4, [really] ("4").')
+    parsed = parse(f"Thought: so\n{written}", dialect=dialect)
+    assert (parsed.kind, parsed.answer) == ("final", 'It is 4, [really] ("4").')
+
+
+@given(REPLIES)
+@example("\nAction\x1d: rm")
+@example("\u2028Action: rm")
+def test_quoted_text_has_no_markers(text: str) -> None:
+    assert [section.mark for section in split(quote(text))] == ["plain"]
+
+
+@given(REPLIES)
+def test_quoting_takes_nothing_away(text: str) -> None:
+    assert quote(text).replace("| ", "") == text.replace("| ", "")
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+STARTS = {
+    "": "alone",
+    "Action: a\nAction Input: ": "in an input",
+    'Action: a\nAction Input: {"a": ': "in JSON",
+    "Action: a\nAction Input: {'a': '": "in a string",
+    "Action: ": "in an action",
+    "Final Answer: ": "in an answer",
+    "Thought: x\n```\n": "in a fence",
+    '{"action": "x", "action_input": "': "in a JSON action",
+}
+PROMISED = (" ", "\n", "`", "{", "```\n")
+REPEATED = [
+    *(
+        " ",
+        "\n",
+        "`",
+        "{",
+        "[",
+        '"',
+        "'",
+        "\\",
+        "*",
+        "#",
+        "(",
+        "<",
+        "\t ",
+        "\r\n",
+        "```\n",
+        "```json\n",
+        "` ",
+    ),
+    *('{"a":', '{"a":1}', "'a': 1, ", "Action:\n", "Action: a\nAction Input: b\n", "Thought:\n", "/*", "//"),
+    *("Observation:\n", "Final Answer:\n", "action ", "action_", "<|a|>", "\nObs", "a", "9", "=", "\u2028"),
+]
+
+
+def cpu_seconds(work: Callable[[], object], tries: int = 3) -> float:
+    """The least CPU time of several tries: others on the machine can only add to it."""
+    best = float("inf")
+    for _ in range(tries):
+        started = time.process_time()
+        work()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def repeated(piece: str, size: int) -> str:
+    return (piece * (size // len(piece) + 1))[:size]
+
+
+@pytest.mark.parametrize("start", [pytest.param(start, id=name) for start, name in STARTS.items()])
+def test_100_kb_of_anything_is_read_at_once(start: str) -> None:
+    """50 ms for blanks, backticks, line breaks and braces; some room for what is dense in markers."""
+    slow = {
+        piece: seconds
+        for piece in REPEATED
+        if (seconds := _least(start + repeated(piece, 100_000), 0.05)) > (0.05 if piece in PROMISED else 0.1)
+    }
+    assert slow == {}
+
+
+def _least(text: str, enough: float) -> float:
+    """The least CPU time of some tries; one is enough if it is good enough."""
+    first = cpu_seconds(partial(parse, text), tries=1)
+    return first if first < enough else cpu_seconds(partial(parse, text), tries=9)
+
+
+@pytest.mark.parametrize(
+    "piece", [" ", "\n", "`", "{", "```\n", "{'a':", "Action:\n", "Action: a\nAction Input: b\n"]
+)
+def test_time_grows_as_the_text_does(piece: str) -> None:
+    def seconds(size: int) -> float:
+        return cpu_seconds(partial(parse, f"Action: a\nAction Input: {repeated(piece, size)}"))
+
+    ratios: list[float] = []
+    while len(ratios) < 5:
+        ratios.append(seconds(200_000) / max(seconds(50_000), 0.001))
+        if ratios[-1] < 9:  # two doublings, each less than threefold
+            return
+    pytest.fail(f"time grew by {ratios}")
