@@ -46,8 +46,8 @@ def _by_name(text: str) -> ToolCallingLlm:
         case "ollama":
             from wesichain.llm.openai import OpenAiClient
 
-            host = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
-            return OpenAiClient(name, base_url=f"http://{host.removeprefix('http://')}/v1")
+            host = (os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434").rstrip("/")
+            return OpenAiClient(name, base_url=f"{host if '://' in host else f'http://{host}'}/v1")
         case "local":
             from wesichain.llm.local import LocalLlm
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json
+from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json, is_object
 from wesichain.errors import CodecError, InvalidModelActionError, ToolDispatchError
 from wesichain.tools import PreparedCall, ToolRegistry
 
@@ -84,6 +84,9 @@ class Judge(Generic[OutT]):
         return self._prepare(call, LlmResponse(tool_calls=(call,)), step_id, ())
 
     def _without_calls(self, reply: LlmResponse, step_id: int) -> Verdict[OutT]:
+        refusal = reply.opaque.get("refusal") if is_object(reply.opaque) else None
+        if refusal and not reply.content.strip():
+            return Malformed(reply, _invalid(f"the model refused: {refusal}", reply, step_id), final=True)
         if not reply.content.strip():
             return Malformed(reply, _invalid(_EMPTY.get(reply.finish_reason, _EMPTY["stop"]), reply, step_id))
         if self.output.final_tool is not None:

@@ -1,0 +1,5 @@
+"""Anthropic's messages API."""
+
+from .client import AnthropicClient
+
+__all__ = ["AnthropicClient"]

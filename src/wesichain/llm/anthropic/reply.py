@@ -1,0 +1,207 @@
+"""The messages API on the wire: a reply, read whole or put together from its events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wesichain.core import (
+    FinishReason,
+    LlmResponse,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolCallChunk,
+    Usage,
+    is_array,
+    is_object,
+    parse_json,
+)
+from wesichain.errors import CodecError
+from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed
+from wesichain.llm.transport import Endpoint, SseEvent
+
+from .wire import OPAQUE
+
+_FINISH: dict[str, FinishReason] = {
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+@dataclass(slots=True)
+class _Block:
+    """A content block while its pieces come: of text, of a thought, or of a call's arguments."""
+
+    data: dict[str, Any]
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        return str(self.data.get("type"))
+
+    def whole(self) -> dict[str, Any]:
+        text = "".join(self.pieces)
+        if self.kind in ("text", "thinking"):
+            return {**self.data, self.kind: str(self.data.get(self.kind) or "") + text}
+        return {**self.data, "input": read_args(text)} if text.strip() else self.data
+
+    def grow(self, fields: dict[str, Any]) -> None:
+        """Texts go on where they ended; anything else takes the place of what was there."""
+        for key, value in fields.items():
+            before = self.data.get(key)
+            self.data[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
+
+
+class MessageReply:
+    """One reply. Tool names are given back as the request knew them."""
+
+    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+        self.is_over = False
+        self._has_begun = False
+        self._names = names
+        self._endpoint = endpoint
+        self._blocks: dict[int, _Block] = {}
+        self._stop: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+
+    @staticmethod
+    def read(body: object, *, names: ToolNames, endpoint: Endpoint) -> LlmResponse:
+        """The response in a body that came in one piece."""
+        content = body.get("content") if is_object(body) else None
+        if not is_object(body) or not is_array(content):
+            if is_object(body) and body.get("error"):
+                raise endpoint.reported(body["error"])
+            raise endpoint.unreadable("JSON that is not a message")
+        usage = body.get("usage")
+        blocks = [block for block in content if is_object(block)]
+        return _response(blocks, end=body, usage=usage if is_object(usage) else {}, names=names)
+
+    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+        try:
+            data = parse_json(event.data)
+        except CodecError as error:
+            raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
+        if not is_object(data):
+            raise self._endpoint.unreadable("an event that is not an object")
+        match data.get("type"):
+            case "message_start":
+                # A second one begins another message: nothing of the first may be taken for it.
+                self._has_begun = True
+                self._blocks.clear()
+                self._stop = {}
+                self._count(data.get("message"))
+            case "content_block_start":
+                yield from self._start(data)
+            case "content_block_delta":
+                yield from self._grow(data)
+            case "message_delta":
+                if is_object(delta := data.get("delta")):
+                    self._stop |= delta
+                self._count(data)
+            case "message_stop":
+                self.is_over = True
+            case "error":
+                raise self._endpoint.reported(data.get("error"))
+            case _:
+                pass  # pings, ends of blocks, and what is yet to be invented
+
+    def whole(self) -> LlmResponse:
+        if not self.is_over:
+            raise self._endpoint.cut()
+        if not self._has_begun:
+            raise self._endpoint.unreadable("no message in it")
+        blocks = [block.whole() for _, block in sorted(self._blocks.items())]
+        return _response(blocks, end=self._stop, usage=self._usage, names=self._names)
+
+    def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
+        block = data.get("content_block")
+        index = data.get("index")
+        if not is_object(block) or not isinstance(index, int):
+            raise self._endpoint.unreadable("a content block without its content")
+        self._blocks[index] = _Block(block)
+        if block.get("type") == "tool_use":
+            name = self._names.from_wire(_string(block.get("name")))
+            yield ToolCallChunk(self._place(index), id=_string(block.get("id")), name=name)
+        elif block.get("type") == "text" and block.get("text"):
+            yield TextChunk(_string(block["text"]))
+
+    def _grow(self, data: dict[str, Any]) -> Iterator[StreamItem]:
+        delta, index = data.get("delta"), data.get("index")
+        if not is_object(delta) or not isinstance(index, int) or index not in self._blocks:
+            raise self._endpoint.unreadable("a piece of no content block")
+        block = self._blocks[index]
+        match delta.get("type"):
+            case "text_delta":
+                piece = _string(delta.get("text"))
+                block.pieces.append(piece)
+                yield TextChunk(piece)
+            case "input_json_delta":
+                piece = _string(delta.get("partial_json"))
+                block.pieces.append(piece)
+                if block.kind == "tool_use":
+                    yield ToolCallChunk(self._place(index), args=piece)
+            case "thinking_delta":
+                block.pieces.append(_string(delta.get("thinking")))
+            case "citations_delta":
+                pass
+            case _:  # signatures, and the fields of blocks that are the provider's own
+                block.grow({key: value for key, value in delta.items() if key != "type"})
+
+    def _place(self, index: int) -> int:
+        """The number of the call in block `index`."""
+        return sum(block.kind == "tool_use" for at, block in self._blocks.items() if at < index)
+
+    def _count(self, data: object) -> None:
+        usage = data.get("usage") if is_object(data) else None
+        if is_object(usage):
+            self._usage |= {key: value for key, value in usage.items() if value is not None}
+
+
+def _response(
+    blocks: Sequence[dict[str, Any]], *, end: Mapping[str, Any], usage: Mapping[str, Any], names: ToolNames
+) -> LlmResponse:
+    texts = [_string(block.get("text")) for block in blocks if block.get("type") == "text"]
+    thoughts = [_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
+    calls = tuple(_call(block, names) for block in blocks if block.get("type") == "tool_use")
+    finish: FinishReason = "tool_calls" if calls else "stop"
+    if stop := end.get("stop_reason"):
+        finish = _FINISH.get(str(stop), "stop")
+    details = end.get("stop_details")
+    refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
+    layout = _layout(blocks) if any(_is_own(block) for block in blocks) else []
+    return LlmResponse(
+        content="".join(texts),
+        tool_calls=calls,
+        usage=Usage(_tokens(usage.get("input_tokens")), _tokens(usage.get("output_tokens"))),
+        finish_reason=finish,
+        reasoning="".join(thoughts),
+        opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
+    )
+
+
+def _call(block: dict[str, Any], names: ToolNames) -> ToolCall:
+    args = block.get("input")
+    name = names.from_wire(_string(block.get("name")))
+    return ToolCall(_string(block.get("id")), name, {} if args is None else args)
+
+
+def _is_own(block: dict[str, Any]) -> bool:
+    """Whether a block is the provider's own: signed thoughts, and what its server-side tools did."""
+    return block.get("type") not in ("text", "tool_use")
+
+
+def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The blocks as they go back; calls are only marked, since the message itself holds them."""
+    return [{"type": "tool_use"} if block.get("type") == "tool_use" else block for block in blocks]
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _tokens(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,102 @@
+"""Tool calls on the wire: names that providers accept, arguments in and out, ids that must be there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wesichain.core import JsonValue, LlmRequest, Message, Role, is_object, parse_json
+from wesichain.errors import CodecError, LlmRejectedError
+
+REFUSAL = "refusal"  # in `LlmResponse.opaque`: what the model said when it refused
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST = 64
+
+
+class ToolNames:
+    """The names of one request, as `[A-Za-z0-9_-]{1,64}` and back.
+
+    A legal name stays as it is; an illegal one (`files.read`) is renamed, without taking the name of
+    another tool. Names in the history count too: providers refuse a message that holds an illegal one.
+    """
+
+    __slots__ = ("_back", "_out")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        distinct = dict.fromkeys(names)
+        self._out = {name: name for name in distinct if _is_legal(name)}
+        self._back = dict(self._out)
+        for name in distinct:
+            if name not in self._out:
+                wire = self._free(_ILLEGAL.sub("_", name)[:_LONGEST] or "_")
+                self._out[name] = wire
+                self._back[wire] = name
+
+    @classmethod
+    def of(cls, request: LlmRequest) -> ToolNames:
+        offered = [tool.name for tool in request.tools]
+        called = [call.name for message in request.messages for call in message.tool_calls]
+        return cls([*offered, *called])
+
+    def to_wire(self, name: str) -> str:
+        return self._out[name]
+
+    def from_wire(self, wire: str) -> str:
+        """The tool's own name; one that was never sent stays as it is, for the runtime to judge."""
+        return self._back.get(wire, wire)
+
+    def _free(self, wanted: str) -> str:
+        wire, number = wanted, 1
+        while wire in self._back:
+            number += 1
+            suffix = f"_{number}"
+            wire = wanted[: _LONGEST - len(suffix)] + suffix
+        return wire
+
+
+def _is_legal(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST and not _ILLEGAL.search(name)
+
+
+def read_args(text: str) -> JsonValue:
+    """The arguments of a call: none at all is `{}`, and text that is not JSON stays the text it is."""
+    if not text.strip():
+        return {}
+    try:
+        value: JsonValue = parse_json(text)
+    except CodecError:
+        return text
+    return value
+
+
+def write_args(args: JsonValue) -> JsonValue:
+    """Arguments for a history message. Several servers refuse, or crash on, what is not an object."""
+    return args if is_object(args) else {"malformed_arguments": args}
+
+
+def require_ids(messages: Iterable[Message]) -> None:
+    """A provider pairs calls with results by id, so a message without one is never sent."""
+    for number, message in enumerate(messages):
+        if any(not call.id for call in message.tool_calls) or (
+            message.role is Role.TOOL and not message.tool_call_id
+        ):
+            raise LlmRejectedError(
+                f"message {number} ({message.role}) has a tool call without an id; give every call an id, "
+                f"and its result the same one"
+            )
+
+
+def sealed(opaque: Mapping[str, JsonValue]) -> JsonValue:
+    """What a reply carries for its provider, without the parts that are empty; None if all are."""
+    return {key: value for key, value in opaque.items() if value} or None
+
+
+def with_options(body: Mapping[str, Any], options: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """The body with the user's own fields: an object is merged into ours, and None takes ours out."""
+    merged = dict(body)
+    for key, value in options.items():
+        ours = merged.get(key)
+        merged[key] = {**ours, **value} if is_object(ours) and is_object(value) else value
+    return {key: value for key, value in merged.items() if value is not None}

@@ -1,0 +1,78 @@
+"""Fallback: several models in order, the next one when one cannot answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from wesichain.core import LlmRequest, LlmResponse, LlmTraits, StreamItem, ToolCallingLlm, traits_of
+from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
+
+from .relay import relay
+
+
+class Fallback:
+    """A `StreamingLlm` over models in order of preference.
+
+    Every `LlmError` passes the request on, a refusal too: another provider may know the model or have
+    the quota. `when` narrows that (`when=lambda error: error.retryable`); an error it does not want is
+    raised as it is. A streamed reply is passed on only before its first piece. When all fail, one
+    `LlmError` says what each said, retryable if any of theirs is, and its cause is an `ExceptionGroup`
+    of them. A missing key is a `ConfigError`, so it ends the request: it is a mistake, not a fault.
+    """
+
+    def __init__(
+        self, models: Sequence[ToolCallingLlm], *, when: Callable[[LlmError], bool] = lambda _: True
+    ) -> None:
+        if not models:
+            raise ConfigError("Fallback has no models; give at least one, the preferred one first")
+        self.models = tuple(models)
+        self.model = _name(self.models[0])
+        self._when = when
+        traits = [traits_of(model) for model in self.models]
+        self.traits = LlmTraits(
+            observes_errors=any(trait.observes_errors for trait in traits),
+            native_output=all(trait.native_output for trait in traits),
+        )
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        errors: list[LlmError] = []
+        for model in self.models:
+            try:
+                return await model.complete(request)
+            except LlmError as error:
+                if not self._when(error):
+                    raise
+                errors.append(error)
+        raise self._all_failed(errors) from ExceptionGroup("no model answered", errors)
+
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        errors: list[LlmError] = []
+        for model in self.models:
+            has_begun = False
+            try:
+                async with aclosing(relay(model, request)) as items:
+                    async for item in items:
+                        has_begun = True
+                        yield item
+                return
+            except LlmError as error:
+                if has_begun or not self._when(error):
+                    raise
+                errors.append(error)
+        raise self._all_failed(errors) from ExceptionGroup("no model answered", errors)
+
+    def _all_failed(self, errors: Sequence[LlmError]) -> LlmError:
+        said = "; ".join(f"{_name(model)}: {error}" for model, error in zip(self.models, errors, strict=True))
+        waits = [error.retry_after for error in errors if error.retry_after is not None]
+        retryable = any(error.retryable for error in errors)
+        kind = LlmTransportError if retryable else LlmRejectedError
+        return kind(
+            f"none of {len(errors)} models answered: {said}",
+            retryable=retryable,
+            retry_after=min(waits, default=None),
+        )
+
+
+def _name(model: ToolCallingLlm) -> str:
+    return str(getattr(model, "model", type(model).__name__))

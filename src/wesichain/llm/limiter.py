@@ -1,0 +1,111 @@
+"""The rate limiter: a model that is asked no more often than its provider allows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+
+from wesichain.core import (
+    Clock,
+    LlmRequest,
+    LlmResponse,
+    StreamItem,
+    SystemClock,
+    ToolCallingLlm,
+    Usage,
+    traits_of,
+)
+from wesichain.errors import ConfigError
+
+from .loops import PerLoop
+from .relay import relay
+
+_MINUTE = 60.0
+_CHARS_PER_TOKEN = 4
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """When a request began, and the tokens it takes: guessed, until the reply tells them."""
+
+    at: float
+    tokens: int
+
+    def settle(self, usage: Usage) -> None:
+        self.tokens = usage.total_tokens or self.tokens
+
+
+class RateLimiter:
+    """A `StreamingLlm` that asks `llm` at most so often a minute, and at most `concurrency` at once.
+
+    No sixty seconds see more requests begin, or more tokens spent, than allowed; a request that is
+    larger than the allowance waits for a minute of its own. Requests that wait are served in the
+    order in which they came. A limiter is for one model: share the object to share the allowance.
+    """
+
+    def __init__(
+        self,
+        llm: ToolCallingLlm,
+        *,
+        requests_per_minute: int,
+        tokens_per_minute: int | None = None,
+        concurrency: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        for limit in (requests_per_minute, tokens_per_minute, concurrency):
+            if limit is not None and limit < 1:
+                raise ConfigError(f"a rate limit of {limit} lets nothing through; use 1 or more")
+        self.llm = llm
+        self.model = str(getattr(llm, "model", type(llm).__name__))
+        self.traits = traits_of(llm)
+        self._requests = requests_per_minute
+        self._tokens = tokens_per_minute
+        self._concurrency = concurrency
+        self._gates = PerLoop(self._gate)
+        self._clock = clock or SystemClock()
+        self._turns: deque[_Turn] = deque()  # of the last minute
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        async with self._turn(request) as turn:
+            response = await self.llm.complete(request)
+            turn.settle(response.usage)
+            return response
+
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        async with self._turn(request) as turn, aclosing(relay(self.llm, request)) as items:
+            async for item in items:
+                if isinstance(item, LlmResponse):
+                    turn.settle(item.usage)
+                yield item
+
+    @asynccontextmanager
+    async def _turn(self, request: LlmRequest) -> AsyncGenerator[_Turn, None]:
+        guess = sum(len(message.content) for message in request.messages) // _CHARS_PER_TOKEN
+        gate, queue = self._gates.get()
+        async with gate:
+            async with queue:
+                while (wait := self._wait(guess)) > 0:
+                    await self._clock.sleep(wait)
+                turn = _Turn(self._clock.monotonic(), guess)
+                self._turns.append(turn)
+            yield turn
+
+    def _wait(self, tokens: int) -> float:
+        """Seconds until one more request of `tokens` leaves the minute before it within its limits."""
+        now = at = self._clock.monotonic()
+        while self._turns and self._turns[0].at + _MINUTE <= now:
+            self._turns.popleft()
+        count, used = len(self._turns), sum(turn.tokens for turn in self._turns)
+        for turn in self._turns:
+            if count < self._requests and (self._tokens is None or used + tokens <= self._tokens):
+                break
+            count, used, at = count - 1, used - turn.tokens, turn.at + _MINUTE
+        return at - now
+
+    def _gate(self) -> tuple[AbstractAsyncContextManager[None], asyncio.Lock]:
+        """How many may be at it at once, and the queue of those who wait; both let in as people came."""
+        gate = asyncio.Semaphore(self._concurrency) if self._concurrency else nullcontext()
+        return gate, asyncio.Lock()

@@ -1,0 +1,233 @@
+"""Chat completions on the wire: a reply, read whole or put together from its chunks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from wesichain.core import (
+    FinishReason,
+    JsonValue,
+    LlmResponse,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolCallChunk,
+    Usage,
+    dump_json,
+    is_array,
+    is_object,
+    parse_json,
+)
+from wesichain.errors import CodecError
+from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed
+from wesichain.llm.transport import Endpoint, SseEvent
+
+from .wire import OPAQUE
+
+_FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "error": "error",
+}
+# Fields that a provider put into its message and wants to see again in the same turn.
+_ECHOED = ("extra_content", "thought_signature")
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call while its pieces come."""
+
+    place: int
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    extra: JsonValue = None
+
+
+class ChatReply:
+    """One reply. The first choice counts; tool names are given back as the request knew them."""
+
+    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+        self.is_over = False
+        self._has_begun = False
+        self._names = names
+        self._endpoint = endpoint
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[str] = []
+        self._reasoning_content: list[str] = []
+        self._details: list[dict[str, Any]] = []
+        self._echoed: dict[str, JsonValue] = {}
+        self._calls: list[_Call] = []
+        self._by_index: dict[int | None, _Call] = {}
+        self._finish = ""
+        self._usage = Usage()
+
+    @classmethod
+    def read(cls, body: object, *, names: ToolNames, endpoint: Endpoint) -> LlmResponse:
+        """The response in a body that came in one piece."""
+        reply = cls(names, endpoint)
+        choices = body.get("choices") if is_object(body) else None
+        if not is_object(body) or not is_array(choices) or not choices:
+            if is_object(body) and body.get("error"):
+                raise endpoint.reported(body["error"])
+            raise endpoint.unreadable("JSON that is not a chat completion")
+        reply._take_usage(body)
+        for _ in reply._take_choice(choices[0], part="message"):
+            pass
+        reply.is_over = True
+        return reply.whole()
+
+    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+        data = event.data.strip()
+        if data.startswith("[DONE]"):
+            self.is_over = True
+        elif data:
+            try:
+                chunk = parse_json(data)
+            except CodecError as error:
+                raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
+            if not is_object(chunk):
+                raise self._endpoint.unreadable("an event that is not a chat completion chunk")
+            fault = chunk.get("error") or (chunk if event.name == "error" else None)
+            if fault and not self._finish:  # after the finish reason it is a remark on a whole reply
+                raise self._endpoint.reported(fault)
+            yield from self._take_chunk(chunk)
+
+    def whole(self) -> LlmResponse:
+        if not self.is_over:  # a finish reason alone may be followed by what was lost
+            raise self._endpoint.cut()
+        if not self._has_begun:
+            raise self._endpoint.unreadable("no choice in it")
+        calls = tuple(
+            ToolCall(call.id, self._names.from_wire(call.name), read_args("".join(call.pieces)))
+            for call in self._calls
+        )
+        finish: FinishReason = "tool_calls" if calls else "stop"
+        if self._finish:
+            finish = _FINISH.get(self._finish, "stop")
+        return LlmResponse(
+            content="".join(self._text),
+            tool_calls=calls,
+            usage=self._usage,
+            finish_reason=finish,
+            reasoning="".join(self._reasoning) or "".join(self._reasoning_content),
+            opaque=self._opaque(),
+        )
+
+    def _opaque(self) -> JsonValue:
+        message: dict[str, JsonValue] = dict(self._echoed)
+        if self._reasoning_content:
+            message["reasoning_content"] = "".join(self._reasoning_content)
+        if self._details:
+            message["reasoning_details"] = self._details
+        kept: dict[str, JsonValue] = {"message": message} if message else {}
+        if any(call.extra for call in self._calls):
+            kept["calls"] = [call.extra for call in self._calls]
+        return sealed({OPAQUE: kept, REFUSAL: "".join(self._refusal)})
+
+    def _take_chunk(self, chunk: dict[str, Any]) -> Iterator[StreamItem]:
+        self._take_usage(chunk)
+        choices = chunk.get("choices")
+        for choice in choices if is_array(choices) else ():
+            if is_object(choice) and choice.get("index") in (0, None):
+                yield from self._take_choice(choice, part="delta")
+
+    def _take_usage(self, body: dict[str, Any]) -> None:
+        if is_object(usage := body.get("usage")):
+            self._usage = Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
+
+    def _take_choice(self, choice: object, *, part: str) -> Iterator[StreamItem]:
+        if is_object(choice):
+            self._has_begun = True
+            self._finish = _string(choice.get("finish_reason")) or self._finish
+            if is_object(message := choice.get(part)):
+                yield from self._take_message(message, is_whole=part == "message")
+
+    def _take_message(self, message: dict[str, Any], *, is_whole: bool) -> Iterator[StreamItem]:
+        text, thought = _text_and_thought(message.get("content"))
+        if text:
+            self._text.append(text)
+            yield TextChunk(text)
+        for pieces, piece in (
+            (self._reasoning, thought),
+            (self._reasoning, message.get("reasoning")),
+            (self._reasoning_content, message.get("reasoning_content")),
+            (self._refusal, message.get("refusal")),
+        ):
+            if isinstance(piece, str) and piece:
+                pieces.append(piece)
+        _extend(self._details, message.get("reasoning_details"))
+        self._echoed |= {key: message[key] for key in _ECHOED if message.get(key) is not None}
+        calls = message.get("tool_calls")
+        for place, call in enumerate(calls if is_array(calls) else ()):
+            if is_object(call):
+                yield self._take_call(call, index=place if is_whole else call.get("index"))
+
+    def _take_call(self, given: dict[str, Any], *, index: object) -> ToolCallChunk:
+        function = given.get("function")
+        function = function if is_object(function) else {}
+        call_id, name = _string(given.get("id")), _string(function.get("name"))
+        call = self._call_for(index if isinstance(index, int) else None, id=call_id, name=name)
+        call_id, name = "" if call.id else call_id, "" if call.name else name  # each is told once
+        call.id += call_id
+        call.name += name
+        arguments = function.get("arguments")
+        piece = dump_json(arguments) if is_object(arguments) else _string(arguments)
+        call.pieces.append(piece)
+        call.extra = given.get("extra_content") or call.extra
+        return ToolCallChunk(call.place, id=call_id, name=self._names.from_wire(name), args=piece)
+
+    def _call_for(self, index: int | None, *, id: str, name: str) -> _Call:
+        """The call that a piece belongs to: by its index, unless the piece begins a new one."""
+        call = self._by_index.get(index)
+        is_new_id = call is not None and id and call.id and id != call.id
+        is_new_name = call is not None and index is None and name and call.name
+        if call is None or is_new_id or is_new_name:
+            call = self._by_index[index] = _Call(place=len(self._calls))
+            self._calls.append(call)
+        return call
+
+
+def _text_and_thought(content: object) -> tuple[str, str]:
+    """Content is a text, or a list of parts: texts, and thoughts that hold texts themselves."""
+    if isinstance(content, str):
+        return content, ""
+    text, thought = "", ""
+    for part in content if is_array(content) else ():
+        if isinstance(part, str):
+            text += part
+        elif is_object(part) and part.get("type") == "thinking":
+            thought += "".join(_text_and_thought(part.get("thinking")))
+        elif is_object(part):
+            text += _string(part.get("text"))
+    return text, thought
+
+
+def _extend(details: list[dict[str, Any]], new: object) -> None:
+    """Add reasoning details; those that go on with the one before (same type, same index) grow it."""
+    for item in new if is_array(new) else ():
+        if not is_object(item):
+            continue
+        last = details[-1] if details else {}
+        if "type" not in last or any(last.get(key) != item.get(key) for key in ("type", "index")):
+            details.append(dict(item))
+            continue
+        for key, value in item.items():
+            if key in ("text", "summary", "data") and isinstance(value, str):
+                last[key] = _string(last.get(key)) + value
+            elif value is not None:
+                last[key] = value
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

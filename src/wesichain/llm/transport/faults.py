@@ -1,0 +1,186 @@
+"""Faults: what a provider's refusals and silences mean, each in one line that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Any
+
+from wesichain.core import is_array, is_object, parse_json
+from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+
+_TEMPORARY = frozenset({408, 409, 425, 429})  # and every 5xx
+
+# Errors inside a reply carry a name instead of a status.
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "content_filter": 400,
+    "context_length_exceeded": 400,
+    "tool_use_failed": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Whom a client asks. No text made here holds the key, or more of the address than its host."""
+
+    host: str
+    model: str
+    key_variable: str
+    key: str = field(default="", repr=False)
+
+    def refused(self, status: int, body: str, *, headers: Mapping[str, str], now: float) -> LlmError:
+        """The error for an HTTP status that is not a success."""
+        words, names = _read_error(body)
+        after = retry_after(headers, now=now)
+        return self._fault(status, words, names=names, verdict=headers.get("x-should-retry"), after=after)
+
+    def reported(self, error: object) -> LlmError:
+        """The error for one that came inside a 200, as `{"message", "type", "code"}` or the like."""
+        words, names = _words_and_names(error)
+        given = [error.get("status_code"), error.get("code")] if is_object(error) else []
+        codes = [code for code in given if isinstance(code, int) and 400 <= code < 600]
+        status = codes[0] if codes else next((_STATUS_OF[name] for name in names if name in _STATUS_OF), 500)
+        return self._fault(status, words, names=names)
+
+    def unreachable(self, error: BaseException) -> LlmTransportError:
+        """The error for a connection that did not come about, or broke before the reply began."""
+        why = self._line(str(error)) or type(error).__name__
+        return LlmTransportError(
+            f"cannot reach {self.host}: {why}; check base_url and the network", retryable=True
+        )
+
+    def overdue(self, seconds: float) -> LlmTransportError:
+        """The error for a deadline that is over."""
+        return LlmTransportError(
+            f"no complete reply from {self.host} within {seconds:g} s; "
+            f"ask again, or allow more with deadline=",
+            retryable=True,
+        )
+
+    def cut(self, error: BaseException | None = None) -> LlmResponseError:
+        """The error for a reply that broke off."""
+        why = f" ({self._line(str(error)) or type(error).__name__})" if error else ""
+        return LlmResponseError(f"the reply of {self.host} was cut off{why}; ask again", retryable=True)
+
+    def unreadable(self, what: str) -> LlmResponseError:
+        """The error for a 200 whose body is not a reply."""
+        return LlmResponseError(
+            f"{self.host} answered 200 with {self._line(what)}; check that base_url is the API itself",
+            retryable=True,
+        )
+
+    def _fault(
+        self,
+        status: int,
+        words: str,
+        *,
+        names: tuple[str, ...],
+        verdict: str | None = None,
+        after: float | None = None,
+    ) -> LlmError:
+        is_temporary = status in _TEMPORARY or status >= 500
+        retryable = is_temporary and "insufficient_quota" not in names
+        if verdict in ("true", "false"):  # the provider knows better than the status
+            retryable = verdict == "true"
+        detail = f": {self._line(words)}" if words.strip() else ""
+        message = f"{self.host} answered {status}{detail}; {self._advice(status, names)}"
+        kind = LlmTransportError if is_temporary else LlmRejectedError
+        return kind(message, retryable=retryable, retry_after=after)
+
+    def _advice(self, status: int, names: tuple[str, ...]) -> str:
+        if "insufficient_quota" in names or status == 402:
+            return "the quota is used up: check the plan and its billing"
+        if "content_filter" in names:
+            return "its content filter refused the prompt: rephrase it"
+        if "context_length_exceeded" in names or status == 413:
+            return "the conversation is too long for the model: shorten it"
+        if "model_not_found" in names or status == 404:
+            return f"check the model's name ({self.model!r}) and base_url"
+        if status == 401:
+            if not self.key:
+                return f"no key was sent, since {self.key_variable} goes to its own host alone: pass api_key="
+            return f"check the key: {self.key_variable} or api_key="
+        if status == 403:
+            return f"check that the key may use {self.model!r}"
+        if status == 429:
+            return "it wants fewer requests: wait, or use a RateLimiter"
+        if 300 <= status < 400:
+            return "redirects are not followed, the key would go along: set base_url to the final address"
+        if status >= 500 or status in _TEMPORARY:
+            return "the provider is busy or broken: ask again later"
+        return "the request was not accepted: change it"
+
+    def _line(self, text: str) -> str:
+        """Foreign text as one short printable line, without the key."""
+        if self.key:
+            text = text.replace(self.key, "***")
+        line = " ".join(text.split())
+        return "".join(char for char in line[:300] if char.isprintable())
+
+
+def retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
+    """Seconds to wait, from `retry-after-ms` or `retry-after` (seconds or an HTTP date); else None."""
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _seconds(value)
+    return _until(value, now) if seconds is None and value else seconds
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        seconds = float(value or "")
+    except ValueError:
+        return None
+    return seconds if isfinite(seconds) and seconds >= 0 else None
+
+
+def _until(date: str, now: float) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        wait = moment.timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+    return wait if wait >= 0 else None
+
+
+def _words_and_names(error: object) -> tuple[str, tuple[str, ...]]:
+    """What an error says, and what it calls itself, the most telling name first."""
+    if not is_object(error):
+        return (error if isinstance(error, str) else ""), ()
+    words = next((error[key] for key in ("message", "detail", "msg") if isinstance(error.get(key), str)), "")
+    names = [error.get(key) for key in ("code", "type", "status")]
+    return words, tuple(name for name in names if isinstance(name, str))
+
+
+def _read_error(body: str) -> tuple[str, tuple[str, ...]]:
+    """The same of an error's body, which may be anything."""
+    text = body.strip()
+    try:
+        value: Any = parse_json(text)
+    except CodecError:
+        return ("an HTML page" if text.startswith("<") else text), ()
+    if is_array(value) and value:  # Google wraps the object in a list
+        value = value[0]
+    if is_object(value) and value.get("error"):
+        value = value["error"]
+    return _words_and_names(value)

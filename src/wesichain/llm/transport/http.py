@@ -1,0 +1,238 @@
+"""HTTP: a body is posted through a vendor's SDK, and the reply read within limits.
+
+The SDK knows addresses, headers and connections. Retries, deadline, byte cap and the meaning of
+faults are the same for every vendor and live here, so the SDK's own are switched off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import httpx2
+
+from wesichain.core import LlmResponse, StreamItem, parse_json, to_json
+from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError
+from wesichain.llm.loops import PerLoop
+
+from .faults import Endpoint
+from .patience import Patience, persist
+from .sse import SseEvent, SseScanner
+
+_CONNECT_SECONDS = 10.0
+_DRAIN_SECONDS = 0.1
+_ERROR_BYTES = 65_536  # of an error's body: enough to say what was wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A way to a provider: whom it reaches, how to post a body there, and what the SDK raises."""
+
+    endpoint: Endpoint
+    post: Callable[[bytes], Awaitable[httpx2.Response]]
+    sdk_error: type[Exception]
+
+
+class Reply(Protocol):
+    """A reply that comes in events."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end marker has come."""
+        ...
+
+    def take(self, event: SseEvent) -> Iterable[StreamItem]: ...
+
+    def whole(self) -> LlmResponse:
+        """The response, once the events are over; of a reply that was cut, an `LlmResponseError`."""
+        ...
+
+
+class HttpTransport:
+    """Posts requests and reads replies. `connect` makes the line at first use, once an event loop."""
+
+    def __init__(
+        self, connect: Callable[[httpx2.AsyncClient], Line], *, patience: Patience, max_bytes: int
+    ) -> None:
+        if max_bytes < 1:
+            raise ConfigError(f"max_bytes is {max_bytes}; give the largest reply that may be read")
+        self._connect = connect
+        self._patience = patience
+        self._max_bytes = max_bytes
+        self._links = PerLoop(self._link)
+
+    async def ask(
+        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
+    ) -> LlmResponse:
+        """The reply to `wire`, as one JSON body; `read` makes the response of it."""
+        content = to_json(wire).encode()
+        replies = persist(lambda: self._whole(content, read), self._patience, overdue=self._overdue)
+        async with aclosing(replies):
+            return await anext(replies)
+
+    def stream(
+        self, wire: Mapping[str, Any], start: Callable[[Endpoint], Reply]
+    ) -> AsyncGenerator[StreamItem, None]:
+        """The reply to `wire` in pieces; `start` makes the object that puts them together."""
+        content = to_json(wire).encode()
+        return persist(lambda: self._pieces(content, start), self._patience, overdue=self._overdue)
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections; a later request opens new ones."""
+        if link := self._links.pop():
+            await link.keeper.aclose()
+
+    async def _whole(
+        self, content: bytes, read: Callable[[object, Endpoint], LlmResponse]
+    ) -> AsyncGenerator[LlmResponse, None]:
+        async with self._open(content) as (endpoint, response):
+            body = b"".join([chunk async for chunk in self._read(endpoint, response)]).strip()
+        if not body:
+            raise endpoint.unreadable("an empty body")
+        try:
+            value = parse_json(body)
+        except CodecError as error:
+            what = "an HTML page" if body.startswith(b"<") else f"a body that is not JSON ({error})"
+            raise endpoint.unreadable(what) from None
+        yield read(value, endpoint)
+
+    async def _pieces(
+        self, content: bytes, start: Callable[[Endpoint], Reply]
+    ) -> AsyncGenerator[StreamItem, None]:
+        async with self._open(content) as (endpoint, response):
+            reply = start(endpoint)
+            async with aclosing(self._events(endpoint, response)) as events:
+                async for event in events:
+                    for item in reply.take(event):
+                        yield item
+                    if reply.is_over:
+                        await _drain(events)
+                        break
+        yield reply.whole()
+
+    async def _events(self, endpoint: Endpoint, response: httpx2.Response) -> AsyncGenerator[SseEvent, None]:
+        scanner = SseScanner()
+        async with aclosing(self._read(endpoint, response)) as chunks:
+            async for chunk in chunks:
+                for event in scanner.feed(chunk):
+                    yield event
+        for event in scanner.close():
+            yield event
+
+    async def _read(self, endpoint: Endpoint, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+        """The decompressed bytes; the cap is checked on each piece before the next is made."""
+        size = 0
+        try:
+            async with aclosing(_chunks(response)) as chunks:
+                async for chunk in chunks:
+                    size += len(chunk)
+                    if size > self._max_bytes:
+                        raise LlmResponseError(
+                            f"the reply of {endpoint.host} is longer than {self._max_bytes} bytes; "
+                            f"allow more with max_bytes="
+                        )
+                    yield chunk
+        except (httpx2.HTTPError, OSError) as error:
+            raise endpoint.cut(error) from error
+
+    @asynccontextmanager
+    async def _open(self, content: bytes) -> AsyncGenerator[tuple[Endpoint, httpx2.Response], None]:
+        link = self._links.get()
+        await anext(link.keeper)
+        endpoint = link.line.endpoint
+        try:
+            response = await link.line.post(content)
+        except (_RefusedError, link.line.sdk_error, httpx2.HTTPError, OSError) as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, _RefusedError):
+                now = self._patience.clock.time()
+                raise endpoint.refused(cause.status, cause.body, headers=cause.headers, now=now) from None
+            raise endpoint.unreachable(cause) from error
+        try:
+            yield endpoint, response
+        finally:
+            await response.aclose()
+
+    def _link(self) -> _Link:
+        # The deadline bounds the whole; only a host that does not even connect is given up sooner.
+        http = httpx2.AsyncClient(
+            verify=_certificates(),
+            timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
+            follow_redirects=False,
+            event_hooks={"response": [_refuse]},
+        )
+        try:
+            return _Link(self._connect(http), _keep(http))
+        except httpx2.InvalidURL as error:
+            raise ConfigError(f"base_url is not an address ({error}); check how it is written") from None
+
+    def _overdue(self, seconds: float) -> LlmError:
+        return self._links.get().line.endpoint.overdue(seconds)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Reading the certificates takes tens of milliseconds: once a process is enough."""
+    return httpx2.create_ssl_context()
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A line, and the keeper that an event loop closes when it ends, and the connections with it."""
+
+    line: Line
+    keeper: AsyncGenerator[None, None]
+
+
+async def _keep(http: httpx2.AsyncClient) -> AsyncGenerator[None, None]:
+    """Never awaits before its end, so that tasks may step it side by side."""
+    try:
+        while True:
+            yield
+    finally:
+        await http.aclose()
+
+
+class _RefusedError(Exception):
+    """A status that is not a success, on its way through the SDK."""
+
+    def __init__(self, status: int, body: str, *, headers: Mapping[str, str]) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+async def _refuse(response: httpx2.Response) -> None:
+    """Read an error's body here, in part: the SDKs would read all of it, however long it is."""
+    if response.is_success:
+        return
+    body = bytearray()
+    with suppress(httpx2.HTTPError, OSError):
+        async with aclosing(_chunks(response)) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) >= _ERROR_BYTES:
+                    break
+    text = body[:_ERROR_BYTES].decode("utf-8", errors="replace")
+    raise _RefusedError(response.status_code, text, headers=response.headers)
+
+
+def _chunks(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    if "," in response.headers.get("content-encoding", ""):  # layers multiply what a small body becomes
+        raise httpx2.DecodingError("the body is compressed more than once")
+    return response.aiter_bytes()
+
+
+async def _drain(events: AsyncGenerator[SseEvent, None]) -> None:
+    """Read the last bytes after the end marker, so that the connection can be used again."""
+    with suppress(LlmError, TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in events:
+                pass

@@ -1,0 +1,82 @@
+"""Patience: how often, how long and at what pace a provider is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from wesichain.core import Clock, SystemClock
+from wesichain.errors import ConfigError, LlmError
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """`retries` after the first attempt; `deadline` is in seconds, over all attempts and pauses together."""
+
+    retries: int = 2
+    deadline: float = 120.0
+    clock: Clock = field(default_factory=SystemClock)
+    chance: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise ConfigError(f"retries is {self.retries}; use 0 or more")
+        if not self.deadline > 0:
+            raise ConfigError(f"deadline is {self.deadline}; give the seconds that a reply may take")
+
+    def pause(self, attempt: int, error: LlmError) -> float:
+        """Seconds before attempt `attempt` + 1: what the provider asked for, else backoff with jitter."""
+        if error.retry_after is not None:
+            return error.retry_after
+        return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**attempt) * (1 - 0.5 * self.chance())
+
+
+class _End:
+    """What a generator gives when it has no more."""
+
+
+_END: Final = _End()
+
+
+async def persist(
+    start: Callable[[], AsyncGenerator[T, None]], patience: Patience, *, overdue: Callable[[float], LlmError]
+) -> AsyncGenerator[T, None]:
+    """The items of the first attempt that succeeds.
+
+    A retryable `LlmError` before the first item starts another attempt; after it, the reader has seen
+    a part of the reply, so the error is the reader's. A pause that would outlast the deadline is not
+    begun; an attempt that the deadline ends raises `overdue`. A slow reader spends of the deadline too,
+    but only the wait for an item is ever interrupted.
+    """
+    clock = patience.clock
+    end = clock.monotonic() + patience.deadline
+    attempt = 0
+    while True:
+        has_begun = False
+        try:
+            async with aclosing(start()) as items:
+                while True:
+                    async with asyncio.timeout(end - clock.monotonic()):
+                        item = await anext(items, _END)
+                    if isinstance(item, _End):
+                        return
+                    has_begun = True
+                    yield item
+        except LlmError as error:
+            pause = patience.pause(attempt, error)
+            is_last = attempt >= patience.retries or clock.monotonic() + pause >= end
+            if has_begun or is_last or not error.retryable:
+                raise
+        except TimeoutError:
+            raise overdue(patience.deadline) from None
+        attempt += 1
+        await clock.sleep(pause)

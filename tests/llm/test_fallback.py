@@ -1,0 +1,146 @@
+"""Fallback: the next model answers when one cannot, and what each said is kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    Message,
+    Role,
+    StreamingLlm,
+    StreamItem,
+    TextChunk,
+)
+from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+from wesichain.llm.fallback import Fallback
+
+REQUEST = LlmRequest("m", (Message(Role.USER, "hi"),))
+BUSY = LlmTransportError("busy", retryable=True, retry_after=9.0)
+GONE = LlmTransportError("gone", retryable=True, retry_after=4.0)
+REFUSED = LlmRejectedError("no such model")
+
+
+class Scripted:
+    """A model that says its name, or fails; as a stream, before or after the first piece."""
+
+    def __init__(self, model: str, error: Exception | None = None, *, after_piece: bool = False) -> None:
+        self.model = model
+        self.traits = LlmTraits(native_output=model != "text")
+        self.asked = 0
+        self._error = error
+        self._after_piece = after_piece
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.asked += 1
+        if self._error:
+            raise self._error
+        return LlmResponse(self.model)
+
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        self.asked += 1
+        if self._error and not self._after_piece:
+            raise self._error
+        yield TextChunk(self.model)
+        if self._error:
+            raise self._error
+        yield LlmResponse(self.model)
+
+
+class Silent:
+    """A model that cannot stream."""
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        return LlmResponse("silent")
+
+
+async def answers(llm: StreamingLlm, *, how: str) -> str:
+    if how == "asked":
+        return (await llm.complete(REQUEST)).content
+    items = [item async for item in llm.stream(REQUEST)]
+    last = items[-1]
+    assert isinstance(last, LlmResponse)
+    return last.content
+
+
+@pytest.mark.parametrize("how", ["asked", "streamed"])
+@pytest.mark.parametrize(
+    ("errors", "expected", "asked"),
+    [
+        pytest.param([None, None], "m0", [1, 0], id="the-first-answers"),
+        pytest.param([BUSY, None], "m1", [1, 1], id="a-busy-one-is-passed-over"),
+        pytest.param([REFUSED, None], "m1", [1, 1], id="so-is-one-that-refuses"),
+        pytest.param([BUSY, REFUSED, None], "m2", [1, 1, 1], id="the-third-answers"),
+    ],
+)
+async def test_the_next_model_answers(
+    how: str, errors: list[LlmError | None], expected: str, asked: list[int]
+) -> None:
+    models = [Scripted(f"m{number}", error) for number, error in enumerate(errors)]
+    assert await answers(Fallback(models), how=how) == expected
+    assert [model.asked for model in models] == asked
+
+
+@pytest.mark.parametrize("how", ["asked", "streamed"])
+@pytest.mark.parametrize(
+    ("errors", "kind", "retryable", "after"),
+    [
+        pytest.param([BUSY, GONE], LlmTransportError, True, 4.0, id="all-busy"),
+        pytest.param([REFUSED, BUSY], LlmTransportError, True, 9.0, id="one-may-come-back"),
+        pytest.param([REFUSED, REFUSED], LlmRejectedError, False, None, id="all-refuse"),
+    ],
+)
+async def test_when_all_fail_every_error_is_kept(
+    how: str, errors: list[LlmError], kind: type[LlmError], retryable: bool, after: float | None
+) -> None:
+    llm = Fallback([Scripted(f"m{number}", error) for number, error in enumerate(errors)])
+    with pytest.raises(LlmError) as caught:
+        await answers(llm, how=how)
+    error = caught.value
+    assert (type(error), error.retryable, error.retry_after) == (kind, retryable, after)
+    assert all(f"m{number}: {each}" in str(error) for number, each in enumerate(errors))
+    assert isinstance(error.__cause__, ExceptionGroup)
+    assert list(error.__cause__.exceptions) == errors
+
+
+@pytest.mark.parametrize("how", ["asked", "streamed"])
+@pytest.mark.parametrize("error", [REFUSED, ConfigError("no key"), ValueError("foreign")])
+async def test_what_is_not_wanted_is_raised_as_it_is(how: str, error: Exception) -> None:
+    second = Scripted("m1")
+    llm = Fallback([Scripted("m0", error), second], when=lambda error: error.retryable)
+    with pytest.raises(type(error)) as caught:
+        await answers(llm, how=how)
+    assert caught.value is error
+    assert second.asked == 0
+
+
+async def test_a_stream_that_has_begun_is_not_passed_on() -> None:
+    cut = LlmResponseError("cut", retryable=True)
+    second = Scripted("m1")
+    items = Fallback([Scripted("m0", cut, after_piece=True), second]).stream(REQUEST)
+    assert await anext(items) == TextChunk("m0")
+    with pytest.raises(LlmResponseError) as caught:
+        await anext(items)
+    assert caught.value is cut
+    assert second.asked == 0
+
+
+async def test_a_model_that_cannot_stream_gives_its_response() -> None:
+    items = [item async for item in Fallback([Scripted("m0", BUSY), Silent()]).stream(REQUEST)]
+    assert items == [LlmResponse("silent")]
+
+
+def test_it_promises_what_every_model_keeps() -> None:
+    llm = Fallback([Scripted("a"), Scripted("text")])
+    assert isinstance(llm, StreamingLlm)
+    assert (llm.model, llm.traits) == ("a", LlmTraits(native_output=False))
+    assert Fallback([Scripted("a"), Scripted("b")]).traits == LlmTraits(native_output=True)
+
+
+def test_no_models_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match="at least one"):
+        Fallback([])

@@ -1,0 +1,135 @@
+"""The OpenAI client over a real socket: what it sends, where, and that making one costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.llm.provider_kit import KEY, OPENAI, REQUEST
+from tests.llm.toxic_server import Received, ToxicServer, reply
+from wesichain.core import (
+    LlmRequest,
+    LlmTraits,
+    Message,
+    Role,
+    StreamingLlm,
+    TextChunk,
+    ToolCall,
+    ToolCallChunk,
+    ToolSpec,
+)
+from wesichain.errors import ConfigError
+from wesichain.llm.openai import OpenAiClient
+
+EMPTY = {"type": "object", "properties": {}}
+READ = ToolSpec("files.read", "Read a file.", EMPTY)
+
+
+async def sent(request: LlmRequest = REQUEST, *, path: str = "/v1", **settings: Any) -> Received:
+    async with ToxicServer(reply(200, OPENAI.whole)) as server:
+        client = OpenAiClient("gpt-x", base_url=server.url + path, **settings)
+        await client.complete(request)
+        await client.aclose()
+    return server.received[0]
+
+
+def test_it_is_a_streaming_model_that_honours_output_schemas() -> None:
+    client = OpenAiClient("gpt-x")
+    assert isinstance(client, StreamingLlm)
+    assert (client.model, client.traits) == ("gpt-x", LlmTraits(native_output=True))
+
+
+async def test_the_base_url_is_taken_as_the_sdk_takes_it() -> None:
+    received = await sent(api_key=KEY)
+    assert received.path == "/v1/chat/completions"
+    assert received.headers["authorization"] == f"Bearer {KEY}"
+    body = json.loads(received.body)
+    assert body == {"model": "gpt-x", "messages": [{"role": "user", "content": "hello"}]}
+
+
+async def test_the_environment_names_the_server_and_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ToxicServer(reply(200, OPENAI.whole)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        async with OpenAiClient("gpt-x") as client:
+            await client.complete(REQUEST)
+    assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_azure_is_reached_by_deployment_and_version() -> None:
+    received = await sent(path="", api_key=KEY, api_version="2024-10-21")
+    assert received.path == "/openai/deployments/gpt-x/chat/completions?api-version=2024-10-21"
+    assert received.headers["api-key"] == KEY
+
+
+async def test_azure_needs_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
+    with pytest.raises(ConfigError, match="base_url"):
+        await OpenAiClient("gpt-x", api_key=KEY, api_version="2024-10-21").complete(REQUEST)
+
+
+async def test_options_reach_the_provider() -> None:
+    received = await sent(options={"temperature": 0, "seed": 7})
+    assert json.loads(received.body).items() >= {"temperature": 0, "seed": 7}.items()
+
+
+async def test_a_renamed_tool_comes_back_under_its_own_name() -> None:
+    made = [{"id": "1", "function": {"name": "files_read", "arguments": "{}"}}]
+    message = {"choices": [{"index": 0, "message": {"tool_calls": made}}]}
+    piece = {"choices": [{"index": 0, "delta": {"tool_calls": made}}]}
+    stream = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n"
+    request = LlmRequest("m", (Message(Role.USER, "hi"),), (READ,))
+    answers = [reply(200, json.dumps(message)), reply(200, stream)]
+    async with ToxicServer(*answers) as server, OPENAI.client(server.url) as client:
+        response = await client.complete(request)
+        first, last = [item async for item in client.stream(request)]
+    assert response.tool_calls == (ToolCall("1", "files.read", {}),)
+    assert (first, last) == (ToolCallChunk(0, "1", "files.read", "{}"), response)
+    assert b"files.read" not in b"".join(received.body for received in server.received)
+
+
+async def test_pieces_arrive_before_the_reply_is_over() -> None:
+    go_on = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        start = OPENAI.beginning
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + start)
+        await go_on.wait()
+        writer.write(OPENAI.stream[len(start) :])
+        await writer.drain()
+        writer.close()
+
+    async with ToxicServer(answer) as server, OPENAI.client(server.url) as client:
+        items = client.stream(REQUEST)
+        assert await anext(items) == TextChunk("hel")
+        go_on.set()
+        assert await anext(items) == TextChunk("lo")
+
+
+async def test_a_hundred_requests_at_once_share_the_client() -> None:
+    async with ToxicServer(reply(200, OPENAI.whole)) as server, OPENAI.client(server.url) as client:
+        replies = await asyncio.gather(*(client.complete(REQUEST) for _ in range(100)))
+    assert {response.content for response in replies} == {"hello"}
+
+
+async def test_a_closed_client_opens_again() -> None:
+    async with ToxicServer(reply(200, OPENAI.whole)) as server:
+        client = OPENAI.client(server.url)
+        for _ in range(2):
+            await client.complete(REQUEST)
+            await client.aclose()
+        await client.aclose()
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(("module", "package"), [("openai", "openai"), ("anthropic", "anthropic")])
+def test_without_its_sdk_an_adapter_says_what_to_install(module: str, package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; import wesichain.llm.{module}"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert f"adapter needs the '{package}' package: pip install 'wesichain[{package}]'" in ended.stderr

@@ -1,0 +1,272 @@
+"""The transport: however a provider fails, it ends in time, with the right error and little memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import tracemalloc
+from contextlib import aclosing
+from email.utils import formatdate
+from itertools import repeat
+
+import pytest
+
+from tests.llm.provider_kit import (
+    OPENAI,
+    REQUEST,
+    Provider,
+    ask,
+    each_provider,
+    each_way,
+    fault,
+)
+from tests.llm.toxic_server import (
+    Answer,
+    ToxicServer,
+    black_hole,
+    blanks,
+    bomb,
+    closed_port,
+    drip,
+    endless,
+    half_close,
+    promised,
+    reply,
+    reset,
+    then,
+    unframed,
+    watched,
+)
+from wesichain.core import TextChunk
+from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+
+HTML = "<html><body><h1>It works!</h1></body></html>"
+GZIP = {"content-encoding": "gzip"}
+HELLO_AGAIN = (b'{"choices": [', b"data: {")
+
+
+SILENCE = [
+    pytest.param(black_hole, id="black-hole"),
+    pytest.param(then(b"data: {", end=black_hole), id="stalls-in-the-middle"),
+    pytest.param(then(end=drip(b'data: {"a": 1}\n\n')), id="drips"),
+]
+
+
+@each_provider
+@each_way
+@pytest.mark.parametrize("answer", SILENCE)
+async def test_a_reply_that_does_not_come_ends_at_the_deadline(
+    provider: Provider, how: str, answer: Answer
+) -> None:
+    async with ToxicServer(answer) as server, provider.client(server.url, deadline=0.3) as client:
+        began = time.monotonic()
+        error = await fault(client, how)
+        assert 0.25 < time.monotonic() - began < 5  # generous: the machine may be busy
+    assert type(error) is LlmTransportError
+    assert error.retryable
+    assert f"no complete reply from 127.0.0.1:{server.port} within 0.3 s" in str(error)
+
+
+POISON = [
+    pytest.param(reply(429, "{}", {"retry-after": "7"}), LlmTransportError, True, id="429-with-seconds"),
+    pytest.param(
+        reply(429, "{}", {"retry-after": formatdate(usegmt=True)}), LlmTransportError, True, id="429-date"
+    ),
+    pytest.param(reply(500, HTML, {"content-type": "text/html"}), LlmTransportError, True, id="500-html"),
+    pytest.param(reset, LlmTransportError, True, id="reset-at-once"),
+    pytest.param(then(*HELLO_AGAIN, end=reset), LlmResponseError, True, id="reset-in-the-middle"),
+    pytest.param(then(*HELLO_AGAIN), LlmResponseError, True, id="fin-between-chunks"),
+    pytest.param(promised(500, b"data: {"), LlmResponseError, True, id="fin-before-the-promised-length"),
+    pytest.param(unframed(b'data: {"choices"'), LlmResponseError, True, id="fin-without-a-promise"),
+    pytest.param(then(b"data: {", end=half_close), LlmResponseError, True, id="half-closed"),
+    pytest.param(reply(200, "upstream connect error"), LlmResponseError, True, id="garbage-200"),
+    pytest.param(reply(200, HTML), LlmResponseError, True, id="html-200"),
+    pytest.param(reply(200, "[1, 2]"), LlmResponseError, True, id="json-of-another-shape"),
+    pytest.param(reply(200, b"\xff\xfe" * 40), LlmResponseError, True, id="bytes-that-are-not-text"),
+    pytest.param(reply(200, "[" * 5000), LlmResponseError, True, id="json-that-nests-too-deep"),
+    pytest.param(reply(200, "data: {]\n\n"), LlmResponseError, True, id="events-that-are-not-json"),
+    pytest.param(reply(200, b"\x1f\x8b garbage", GZIP), LlmResponseError, True, id="broken-gzip"),
+    pytest.param(
+        reply(200, "x", {"content-encoding": "gzip, gzip"}), LlmResponseError, True, id="compressed-twice"
+    ),
+    pytest.param(reply(200, ""), LlmResponseError, True, id="empty-200"),
+    pytest.param(endless(blanks), LlmResponseError, False, id="endless"),
+    pytest.param(endless(bomb, GZIP), LlmResponseError, False, id="gzip-bomb"),
+]
+
+
+@each_provider
+@each_way
+@pytest.mark.parametrize(("answer", "kind", "retryable"), POISON)
+async def test_every_poison_ends_by_itself_with_the_right_error(
+    provider: Provider, how: str, answer: Answer, kind: type[LlmError], retryable: bool
+) -> None:
+    async with ToxicServer(answer) as server, provider.client(server.url, max_bytes=200_000) as client:
+        error = await fault(client, how)
+    assert type(error) is kind, error
+    assert error.retryable is retryable
+    assert "\n" not in str(error)
+
+
+@each_provider
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(endless(blanks), id="endless"),
+        pytest.param(endless(bomb, GZIP), id="gzip-bomb"),
+        pytest.param(endless(lambda: repeat(b"data: %b\n" % (b"x" * 4000))), id="one-endless-event"),
+    ],
+)
+async def test_memory_is_bounded_by_the_cap(provider: Provider, answer: Answer) -> None:
+    cap = 1_000_000
+    async with ToxicServer(answer) as server, provider.client(server.url, max_bytes=cap) as client:
+        await fault(client, "sse")  # the second time counts: the first one warms caches up
+        tracemalloc.start()
+        try:
+            error = await fault(client, "sse")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert str(cap) in str(error)
+    assert peak < 6 * cap, peak
+
+
+async def test_an_endless_error_body_is_read_in_part() -> None:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 500 Toxic\r\nconnection: close\r\n\r\n")
+        while True:
+            writer.write(b"no " * 10_000)
+            await writer.drain()
+
+    async with ToxicServer(answer) as server, OPENAI.client(server.url) as client:
+        error = await fault(client, "json")
+    assert isinstance(error, LlmTransportError)
+    assert len(str(error)) < 1000
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+INVALID_KEY = '{"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}'
+NO_MODEL = '{"error": {"message": "The model `m` does not exist", "code": "model_not_found"}}'
+QUOTA = '{"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}'
+TOO_LONG = '{"error": {"message": "Please reduce", "code": "context_length_exceeded"}}'
+FILTERED = '{"error": {"message": "filtered", "code": "content_filter"}}'
+
+BAD_INPUT = [
+    pytest.param(
+        reply(401, INVALID_KEY), LlmRejectedError, "check the key: {variable} or api_key=", id="wrong-key"
+    ),
+    pytest.param(reply(403, "{}"), LlmRejectedError, "check that the key may use 'm'", id="forbidden"),
+    pytest.param(reply(404, NO_MODEL), LlmRejectedError, "check the model's name ('m')", id="wrong-model"),
+    pytest.param(reply(404, HTML), LlmRejectedError, "and base_url", id="wrong-path"),
+    pytest.param(reply(400, NO_MODEL), LlmRejectedError, "check the model's name", id="wrong-model-as-400"),
+    pytest.param(reply(400, TOO_LONG), LlmRejectedError, "shorten it", id="too-long"),
+    pytest.param(reply(400, FILTERED), LlmRejectedError, "content filter", id="filtered"),
+    pytest.param(reply(422, "{}"), LlmRejectedError, "change it", id="unprocessable"),
+    pytest.param(reply(429, QUOTA), LlmTransportError, "check the plan", id="no-quota"),
+    pytest.param(reply(429, "{}"), LlmTransportError, "RateLimiter", id="too-often"),
+    pytest.param(reply(503, ""), LlmTransportError, "ask again later", id="busy"),
+    pytest.param(reply(200, ""), LlmResponseError, "an empty body", id="empty-body"),
+    pytest.param(reply(200, HTML), LlmResponseError, "an HTML page; check that base_url", id="html-not-json"),
+]
+
+
+@each_provider
+@pytest.mark.parametrize(("answer", "kind", "advice"), BAD_INPUT)
+async def test_bad_input_gives_one_line_that_says_what_to_do(
+    provider: Provider, answer: Answer, kind: type[LlmError], advice: str
+) -> None:
+    async with ToxicServer(answer) as server, provider.client(server.url) as client:
+        error = await fault(client, "json")
+    assert type(error) is kind
+    assert advice.format(variable=provider.variable) in str(error)
+    assert f"127.0.0.1:{server.port}" in str(error)
+
+
+@each_provider
+@each_way
+async def test_a_wrong_host_says_so(provider: Provider, how: str) -> None:
+    async with provider.client(f"http://127.0.0.1:{closed_port()}/v1") as client:
+        error = await fault(client, how)
+    assert isinstance(error, LlmTransportError)
+    assert error.retryable
+    assert "check base_url" in str(error)
+
+
+@each_provider
+@pytest.mark.parametrize(
+    "url", ["localhost:8000/v1", "http://", "http://a\x7fb/v1", "ftp://host", "http://h:99999"]
+)
+async def test_a_base_url_that_is_no_address_is_a_config_error(provider: Provider, url: str) -> None:
+    with pytest.raises(ConfigError, match="base_url"):
+        await provider.client(url).complete(REQUEST)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"retries": -1}, {"deadline": 0}, {"deadline": float("nan")}, {"max_bytes": 0}]
+)
+def test_limits_that_make_no_sense_are_config_errors(settings: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        OPENAI.client("http://127.0.0.1", **settings)
+
+
+# --- connections and loops -----------------------------------------------------------------------
+
+
+@each_provider
+def test_a_client_lives_through_several_event_loops(provider: Provider) -> None:
+    port = closed_port()
+    client = provider.client(f"http://127.0.0.1:{port}")
+
+    async def session() -> list[str]:
+        async with ToxicServer(reply(200, provider.whole), port=port):
+            replies = await asyncio.gather(*(client.complete(REQUEST) for _ in range(3)))
+            return [response.content for response in replies]
+
+    for _ in range(3):
+        assert asyncio.run(session()) == ["hello"] * 3
+    gc.collect()  # a connection that was left open would warn here, and warnings are errors
+
+
+@each_provider
+@each_way
+async def test_connections_are_used_again(provider: Provider, how: str) -> None:
+    async with ToxicServer(reply(200, provider.good(how))) as server, provider.client(server.url) as client:
+        for _ in range(3):
+            await ask(client, how)
+    assert server.connections == 1
+
+
+@each_provider
+async def test_a_server_that_goes_on_after_its_end_marker_does_not_hold_the_reply_up(
+    provider: Provider,
+) -> None:
+    answer = then(provider.stream, end=drip(b": still here\n"))
+    async with ToxicServer(answer) as server, provider.client(server.url, deadline=30.0) as client:
+        began = time.monotonic()
+        assert (await ask(client, "sse")).content == "hello"
+        assert time.monotonic() - began < 10
+
+
+@each_provider
+@each_way
+async def test_cancelling_the_caller_hangs_up(provider: Provider, how: str) -> None:
+    answer, hung_up = watched(then(end=drip(b" ")))
+    async with ToxicServer(answer) as server, provider.client(server.url) as client:
+        task = asyncio.create_task(ask(client, how))
+        while not server.received:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(hung_up.wait(), 10)
+
+
+@each_provider
+async def test_leaving_a_stream_hangs_up(provider: Provider) -> None:
+    answer, hung_up = watched(then(provider.beginning, end=drip(b" ")))
+    async with ToxicServer(answer) as server, provider.client(server.url) as client:
+        async with aclosing(client.stream(REQUEST)) as items:
+            assert await anext(items) == TextChunk("hel")
+        await asyncio.wait_for(hung_up.wait(), 10)

@@ -1,0 +1,120 @@
+"""Keys: each goes to its own host, and into no text."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from tests.llm.provider_kit import (
+    KEY,
+    REQUEST,
+    Provider,
+    each_provider,
+    each_way,
+    fault,
+)
+from tests.llm.toxic_server import (
+    ToxicServer,
+    reply,
+)
+from wesichain.errors import ConfigError, LlmRejectedError
+from wesichain.llm.transport import Account
+
+
+@each_provider
+@each_way
+async def test_the_key_is_in_no_error_text(provider: Provider, how: str) -> None:
+    echo = f'{{"error": {{"message": "the key {KEY} is wrong"}}}}'
+    async with ToxicServer(reply(401, echo)) as server, provider.client(server.url) as client:
+        error = await fault(client, how)
+    assert "the key *** is wrong" in str(error)
+    assert KEY not in "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+
+
+@each_provider
+@each_way
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_not_followed_with_the_key(provider: Provider, how: str, status: int) -> None:
+    async with ToxicServer(reply(200, provider.good(how))) as thief:
+        elsewhere = {"location": thief.url + "/v1/chat/completions"}
+        async with ToxicServer(reply(status, "", elsewhere)) as server, provider.client(server.url) as client:
+            error = await fault(client, how)
+    assert isinstance(error, LlmRejectedError)
+    assert "redirects are not followed" in str(error)
+    assert KEY in str(server.received[0].headers)
+    assert thief.received == []
+
+
+@each_provider
+@pytest.mark.parametrize("key", [f"{KEY}\n{KEY}", f"{KEY}é", f"{KEY}\0"])
+async def test_a_key_that_no_header_can_carry_is_a_config_error(provider: Provider, key: str) -> None:
+    with pytest.raises(ConfigError, match="copy it again") as caught:
+        await provider.client("http://127.0.0.1:9", api_key=key).complete(REQUEST)
+    assert KEY not in str(caught.value)
+
+
+HOME = Account(url="https://api.example.com/v1", url_variable="EXAMPLE_URL", key_variable="EXAMPLE_KEY")
+PROXY = {"EXAMPLE_URL": "https://proxy.example.net", "EXAMPLE_KEY": "env"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "base_url", "api_key", "expected"),
+    [
+        pytest.param({"EXAMPLE_KEY": "env"}, None, None, "env", id="the-environment-at-home"),
+        pytest.param({"EXAMPLE_KEY": "env"}, None, "own", "own", id="an-explicit-key-wins"),
+        pytest.param({"EXAMPLE_KEY": "env\n"}, None, None, "env", id="a-line-end-is-not-of-the-key"),
+        pytest.param({}, "http://localhost:8000/v1", None, None, id="none-is-needed-elsewhere"),
+        pytest.param(
+            {"EXAMPLE_KEY": "env"}, "http://localhost:8000/v1", None, None, id="never-sent-elsewhere"
+        ),
+        pytest.param({"EXAMPLE_KEY": "env"}, "http://api.example.com/v1", None, None, id="nor-in-the-clear"),
+        pytest.param(
+            {"EXAMPLE_KEY": "env"}, "https://api.example.com:444", None, None, id="nor-to-another-port"
+        ),
+        pytest.param(
+            {"EXAMPLE_KEY": "env"}, "https://api.example.com/v2", None, "env", id="another-path-is-home"
+        ),
+        pytest.param(PROXY, None, None, "env", id="the-environment-may-move-home"),
+        pytest.param(PROXY, "https://api.example.com/v1", None, ConfigError, id="then-the-key-moves-with-it"),
+        pytest.param({"EXAMPLE_URL": "http://localhost"}, None, None, None, id="a-moved-home-needs-no-key"),
+        pytest.param({}, None, None, ConfigError, id="home-needs-a-key"),
+    ],
+)
+def test_a_key_goes_to_its_own_host_alone(
+    environment: dict[str, str],
+    base_url: str | None,
+    api_key: str | None,
+    expected: str | type[ConfigError] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("EXAMPLE_URL", "EXAMPLE_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if isinstance(expected, type):
+        with pytest.raises(expected, match="EXAMPLE_KEY"):
+            HOME.key_for(base_url, api_key)
+    else:
+        assert HOME.key_for(base_url, api_key) == expected
+
+
+@each_provider
+async def test_a_missing_key_is_a_config_error_at_first_use(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(provider.variable, raising=False)
+    client = provider.make("m")
+    with pytest.raises(ConfigError, match=provider.variable):
+        await client.complete(REQUEST)
+
+
+@each_provider
+async def test_a_server_of_ones_own_is_sent_no_key_from_the_environment(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(provider.variable, KEY)
+    async with ToxicServer(reply(401, "{}")) as server, provider.make("m", base_url=server.url) as client:
+        error = await fault(client, "json")
+    assert KEY not in str(server.received[0].headers)
+    assert "no key was sent" in str(error)
