@@ -24,9 +24,9 @@ $(STAMP): requirements/dev.lock pyproject.toml
 
 install: $(STAMP) ## the virtual environment with everything in it
 
-demo: $(STAMP)   ## the main job, on this machine, with no key
-	@echo "==> the quickstart of the README"
-	@$(BIN)/python examples/quickstart.py
+demo: $(STAMP)   ## the main job: real questions, real tools, a local model, no key
+	@echo "==> three questions for a local model (the first time fetches it: 491 MB)"
+	@$(BIN)/wesichain demo
 
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"
@@ -55,6 +55,16 @@ types: $(STAMP)
 	@$(BIN)/basedpyright
 	@echo "==> types: the public API is typed throughout"
 	@$(BIN)/python tests/typing/verify_types.py
+
+bench: $(STAMP)  ## the figures of this machine, against a loop written by hand
+	@$(BIN)/python -m bench.speed
+
+bench-gate: $(STAMP) ## this tree against the last one: slower, larger or broken is blocked
+	@echo "==> performance against the base revision"
+	@$(BIN)/python -m bench.gate
+
+bench-peers: $(STAMP) ## the same scenarios with other frameworks, each in an environment of its own
+	@$(BIN)/python -m bench.peers
 
 lock: $(STAMP)   ## resolve the dependencies anew into requirements/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \

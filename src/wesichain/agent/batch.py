@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Generic, TypeAlias, TypeVar
 
 from wesichain.core import JsonValue, PendingCall, ToolCall, dump_json
 from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError
@@ -12,74 +12,65 @@ from wesichain.policy import Reprompt
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .phases import Acting, Observed
-from .rules import Approve, ApproveWith, Decision, Refuse, Rejected, approval_token, wording
+from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Rejected, approval_token, wording
 from .running import Running, put_down
 
 OutT = TypeVar("OutT")
+Slot: TypeAlias = PreparedCall | Observed | None
 
 
 class Batch(Generic[OutT]):
-    """Runs the calls of one Acting phase. `done` has what is settled, whatever interrupts the rest."""
+    """Runs the calls of one Acting phase.
 
-    __slots__ = ("_open", "_phase", "_ready", "_run", "_slots", "_started", "done", "notes")
+    `slots` has an entry for each call, in order: what it takes to run it, then what came of it. None
+    stands for a call that has to be checked first, in a run that goes on after an interruption.
+    """
 
-    def __init__(
-        self,
-        run: Running[OutT],
-        phase: Acting[OutT],
-        *,
-        ready: Sequence[PreparedCall] = (),
-        done: Sequence[Observed] = (),
-    ) -> None:
+    __slots__ = ("_gate", "_open", "_phase", "_run", "_started", "notes", "slots")
+
+    def __init__(self, run: Running[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
         self._run = run
         self._phase = phase
-        self._ready = {prepared.call.id: prepared for prepared in ready}
-        self.done: dict[str, Observed] = {item.call_id: item for item in done if item.call_id is not None}
+        self.slots = slots
         self.notes: list[Observed] = []
-        self._open: dict[str, str] = {}
-        self._started: dict[str, asyncio.Task[ToolResult]] = {}
-        self._slots: asyncio.Semaphore | None = None  # made with the first call that runs side by side
+        self._open: dict[str, str] = {}  # calls that were dispatched and have not ended
+        self._started: dict[int, asyncio.Task[ToolResult]] = {}  # those that run side by side, by slot
+        self._gate: asyncio.Semaphore | None = None  # made with the first of these
 
     # --- before anything runs ------------------------------------------------------------------------
 
-    def prepare(self, decisions: Mapping[str, Decision]) -> tuple[PendingCall, ...]:
+    def prepare(self, decisions: Mapping[str, Decision]) -> list[PendingCall]:
         """Make the calls ready, applying a person's decisions; returns those that still wait for one."""
         pending: list[PendingCall] = []
-        for call in self._phase.reply.tool_calls:
-            if call.id in self.done:
-                continue
-            if call.id not in self._ready:
-                self._prepare_anew(call)
-            prepared = self._ready.get(call.id)
-            if prepared is not None and _needs_approval(prepared):
+        for index, slot in enumerate(self.slots):
+            if slot is None:
+                self.slots[index] = slot = self._check(self._phase.reply.tool_calls[index])
+            if isinstance(slot, PreparedCall) and slot.tool.approval and _needs_approval(slot):
+                call = slot.call
                 token = approval_token(self._phase.run_id, self._phase.trail.length, call)
                 decision = decisions.get(token)
                 if decision is None:
                     pending.append(PendingCall(call, token, self._expiry()))
                 else:
-                    self._apply(call, decision)
-        return tuple(pending)
+                    self.slots[index] = self._decided(slot, decision)
+        return pending
 
-    def _prepare_anew(self, call: ToolCall) -> None:
+    def _check(self, call: ToolCall) -> PreparedCall | Observed:
         found = self._run.settings.judge.prepare(call, self._run.step)
-        if isinstance(found, Rejected):
-            text = wording.invalid_call(str(found.error))
-            self.done[call.id] = Observed(text, text, call.id, call.name, ok=False)
-        else:
-            self._ready[call.id] = found
+        return _failed(call, wording.invalid_call(str(found.error))) if isinstance(found, Rejected) else found
 
-    def _apply(self, call: ToolCall, decision: Decision) -> None:
+    def _decided(self, prepared: PreparedCall, decision: Decision) -> PreparedCall | Observed:
+        call = prepared.call
         match decision:
             case Approve():
-                pass
+                return prepared
             case ApproveWith(args=args):
                 found = self._run.settings.judge.prepare(ToolCall(call.id, call.name, args), self._run.step)
                 if isinstance(found, Rejected):
                     raise ConfigError(f"the approved arguments do not fit: {found.error}")
-                self._ready[call.id] = found
+                return found
             case Refuse(reason=reason):
-                text = wording.refused(reason)
-                self.done[call.id] = Observed(text, text, call.id, call.name, ok=False)
+                return _failed(call, wording.refused(reason))
 
     def _expiry(self) -> float | None:
         ttl = self._run.settings.approval_ttl
@@ -89,34 +80,40 @@ class Batch(Generic[OutT]):
 
     async def perform(self) -> None:
         """Run every call that is not done; `observed` then says what came of it."""
-        todo = [self._ready[call.id] for call in self._phase.reply.tool_calls if call.id not in self.done]
-        self._guard(todo)
+        run = self._run
         try:
-            for index, prepared in enumerate(todo):
-                self._run.check_stop()
-                if self._run.settings.tool_concurrency > 1:
-                    self._start_ahead(todo[index:])
-                self.done[prepared.call.id] = await self._settle(prepared)
+            for index, slot in enumerate(self.slots):
+                if isinstance(slot, PreparedCall):
+                    run.check_stop()
+                    if run.settings.tool_concurrency > 1:
+                        self._start_ahead(index)
+                    self.slots[index] = await self._settle(index, slot)
         finally:
             if self._started:
                 await put_down(list(self._started.values()))
             for call_id, name in self._open.items():
                 error = ToolFailedError("the run ended before the call did", tool_name=name, call_id=call_id)
-                self._run.narrator.step_failed(
-                    self._run.step, error, "cancelled", call_id=call_id, tool_name=name
-                )
+                run.narrator.step_failed(run.step, error, "cancelled", call_id=call_id, tool_name=name)
+
+    def done(self) -> tuple[Observed, ...]:
+        """What came of the calls that have ended."""
+        return tuple([slot for slot in self.slots if isinstance(slot, Observed)])
 
     def observed(self) -> list[Observed]:
         """What came of the calls, in their order, then the notes; a call that never ended says so."""
         calls = self._phase.reply.tool_calls
-        return [self.done.get(call.id) or _never_run(call) for call in calls] + self.notes
+        ended = [
+            slot if isinstance(slot, Observed) else _failed(call, _NEVER_RUN)
+            for slot, call in zip(self.slots, calls, strict=True)
+        ]
+        return ended + self.notes
 
-    def _guard(self, todo: Sequence[PreparedCall]) -> None:
-        guard = self._run.settings.loop_guard
-        if guard is None:
-            return
-        for prepared in todo:
-            call = prepared.call
+    def guard(self, guard: LoopGuard) -> None:
+        """Tell the model, or end the run, where it asks for the same again and again."""
+        for slot in self.slots:
+            if not isinstance(slot, PreparedCall):
+                continue
+            call = slot.call
             times = self._run.tally.count_call(call)
             if times >= guard.stop_at:
                 raise LoopDetectedError(
@@ -131,24 +128,25 @@ class Batch(Generic[OutT]):
                 text = wording.repeated(call.name, times)
                 self.notes.append(Observed(text, text))
 
-    def _start_ahead(self, todo: Sequence[PreparedCall]) -> None:
-        """Start what may run side by side with the first: up to the next sequential tool."""
-        self._slots = self._slots or asyncio.Semaphore(self._run.settings.tool_concurrency)
-        for index, prepared in enumerate(todo):
-            if prepared.tool.sequential and index > 0:
+    def _start_ahead(self, index: int) -> None:
+        """Start what may run side by side with this call: up to the next sequential tool."""
+        self._gate = self._gate or asyncio.Semaphore(self._run.settings.tool_concurrency)
+        for ahead in range(index, len(self.slots)):
+            slot = self.slots[ahead]
+            if not isinstance(slot, PreparedCall):
+                continue
+            if slot.tool.sequential:
                 return
-            if prepared.call.id not in self._started and not prepared.tool.sequential:
-                self._started[prepared.call.id] = asyncio.ensure_future(self._dispatch_in_turn(prepared))
-            if prepared.tool.sequential:
-                return
+            if ahead not in self._started:
+                self._started[ahead] = asyncio.ensure_future(self._dispatch_in_turn(slot))
 
     async def _dispatch_in_turn(self, prepared: PreparedCall) -> ToolResult:
-        """Run when there is a free slot. A failed call keeps its slot until the policy has spoken."""
-        assert self._slots is not None
-        await self._slots.acquire()
+        """Run when there is a free place. A failed call keeps its place until the policy has spoken."""
+        assert self._gate is not None
+        await self._gate.acquire()
         result = await self._dispatch(prepared)
         if result.ok:
-            self._slots.release()
+            self._gate.release()
         return result
 
     async def _dispatch(self, prepared: PreparedCall) -> ToolResult:
@@ -169,26 +167,28 @@ class Batch(Generic[OutT]):
         )
         return await run.wait(run.effects.call(prepared, ctx))
 
-    async def _settle(self, prepared: PreparedCall) -> Observed:
+    async def _settle(self, index: int, prepared: PreparedCall) -> Observed:
         """One call to its end: its result, or what the model is told of its failure."""
         run, call = self._run, prepared.call
         attempts = 0
         while True:
-            started = self._started.pop(call.id, None)
+            started = self._started.pop(index, None) if self._started else None
             result = await (self._dispatch(prepared) if started is None else started)
             attempts += 1
+            del self._open[call.id]
             if result.error is None:
-                del self._open[call.id]
                 value = result.value
                 run.narrator.tool_completed(run.step, call, value, result.duration_ms)
                 return Observed(value, _as_text(value), call.id, call.name)
-            told = await self._fail(prepared, result, attempts)
-            if started is not None and self._slots is not None:
-                self._slots.release()
+            told = await self._fail(index, prepared, result, attempts)
+            if started is not None and self._gate is not None:
+                self._gate.release()
             if told is not None:
-                return Observed(told, told, call.id, call.name, ok=False)
+                return _failed(call, told)
 
-    async def _fail(self, prepared: PreparedCall, result: ToolResult, attempts: int) -> str | None:
+    async def _fail(
+        self, index: int, prepared: PreparedCall, result: ToolResult, attempts: int
+    ) -> str | None:
         """Ask the policy about a failed call: the text for the model, or None to run it again."""
         run, call = self._run, prepared.call
         excluded = run.tally.count_tool_failure(call.name, limit=run.settings.exclude_after)
@@ -200,8 +200,7 @@ class Batch(Generic[OutT]):
         if excluded:
             others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
             text += wording.excluded(call.name, run.tally.tool_failures[call.name], others)
-        del self._open[call.id]
-        self.done[call.id] = Observed(text, text, call.id, call.name, ok=False)  # stands if this ends the run
+        self.slots[index] = _failed(call, text)  # stands if this ends the run
         decision = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
         await run.sleep(decision.delay)
         if isinstance(decision, Reprompt) or excluded:
@@ -212,8 +211,15 @@ class Batch(Generic[OutT]):
                 raise refusal from error
             run.account.spend_step()
         run.free = False
-        del self.done[call.id]
+        self.slots[index] = prepared
         return None
+
+
+_NEVER_RUN = wording.not_run("the run ended before this call did")
+
+
+def _failed(call: ToolCall, text: str) -> Observed:
+    return Observed(text, text, call.id, call.name, ok=False)
 
 
 def _as_text(value: JsonValue) -> str:
@@ -225,8 +231,3 @@ def _as_text(value: JsonValue) -> str:
 def _needs_approval(prepared: PreparedCall) -> bool:
     rule = prepared.tool.approval
     return rule(prepared.args) if callable(rule) else rule
-
-
-def _never_run(call: ToolCall) -> Observed:
-    text = wording.not_run("the run ended before this call did")
-    return Observed(text, text, call.id, call.name, ok=False)

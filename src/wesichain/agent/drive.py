@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
-from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, Role, dump_json
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, PendingCall, Role, dump_json
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -24,9 +24,8 @@ from wesichain.errors import (
     ReplayMismatchError,
 )
 from wesichain.policy import Retry
-from wesichain.tools import PreparedCall
 
-from .batch import Batch
+from .batch import Batch, Slot
 from .phases import (
     Acting,
     Active,
@@ -53,7 +52,17 @@ _TASK_CANCELLED = "the task that ran it was cancelled"
 class Drive(Generic[OutT]):
     """Drives one run. Made for it, used once."""
 
-    __slots__ = ("_decisions", "_done", "_last_content", "_limit", "_on_text", "_ready", "_run", "_seen")
+    __slots__ = (
+        "_batch",
+        "_decisions",
+        "_done",
+        "_last_content",
+        "_limit",
+        "_on_text",
+        "_run",
+        "_seen",
+        "_slots",
+    )
 
     def __init__(
         self,
@@ -65,8 +74,9 @@ class Drive(Generic[OutT]):
     ) -> None:
         self._run = run
         self._decisions: Mapping[str, Decision] = decisions or {}
-        self._done = done  # results of the batch in hand, from before an interruption
-        self._ready: tuple[PreparedCall, ...] = ()  # the calls of the reply just judged
+        self._done = {item.call_id: item for item in done}  # of the batch in hand, before an interruption
+        self._slots: list[Slot] | None = None  # the calls of the reply just judged
+        self._batch: Batch[OutT] | None = None  # the calls that are being run
         self._seen = 0  # messages that the model has been shown, so that an event holds each once
         self._last_content = ""
         self._limit: BudgetExceededError | None = None
@@ -172,20 +182,20 @@ class Drive(Generic[OutT]):
     async def _take(self, phase: Thinking[OutT], plan: Plan) -> Acting[OutT] | None:
         """Go on with the calls. Those that cannot be run are settled first: None asks the model again."""
         run = self._run
-        ready: list[PreparedCall] = []
-        told: list[Observed] = []
+        slots: list[Slot] = []
         for item in plan.calls:
             if not isinstance(item, Rejected):
-                ready.append(item)
+                slots.append(item)
                 continue
             decision = run.decide(phase, item.error)
             await run.sleep(decision.delay)
             if isinstance(decision, Retry):
                 return None
             text = run.told(wording.invalid_call(str(item.error)), decision)
-            told.append(Observed(text, text, item.call.id, item.call.name, ok=False))
-        run.used_ids.update([call.id for call in plan.reply.tool_calls])
-        self._ready, self._done = tuple(ready), tuple(told)
+            slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
+        for call in plan.reply.tool_calls:
+            run.used_ids.add(call.id)
+        self._slots = slots
         return phase.act(plan.reply)
 
     async def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
@@ -205,30 +215,39 @@ class Drive(Generic[OutT]):
 
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
         run = self._run
-        batch = Batch(run, phase, ready=self._ready, done=self._done)
+        is_new = self._slots is not None
+        batch = self._batch = Batch(run, phase, self._slots or self._recalled(phase.reply))
+        self._slots = None
         pending = batch.prepare(self._decisions)
         if pending:
-            self._done = tuple(batch.done.values())
-            return self._interrupt(phase, "approval", pending=pending)
+            return self._interrupt(phase, "approval", tuple(pending))
+        limit: BudgetExceededError | None = None
         try:
+            if is_new and run.settings.loop_guard is not None:
+                batch.guard(run.settings.loop_guard)
             await batch.perform()
+        except BudgetExceededError as error:
+            limit = error
         except AgentError as error:
-            following = phase.observe(batch.observed())
-            if not isinstance(error, BudgetExceededError) or run.settings.on_limit == "fail":
-                return self._fail(following, error)
-            self._limit = error
-        else:
-            following = phase.observe(batch.observed())
-        finally:
-            self._done = tuple(batch.done.values())
-        self._ready, self._done = (), ()
+            return self._fail(phase.observe(batch.observed()), error)
+        following = phase.observe(batch.observed())
+        if limit is not None and run.settings.on_limit == "fail":
+            return self._fail(following, limit)
+        self._batch, self._limit = None, limit
         return following
 
-    def _interrupt(self, phase: Active[OutT], reason: str, **pending: Any) -> Interrupted[OutT]:
-        unfinished = Unfinished(phase.reply, self._done) if isinstance(phase, Acting) else None
+    def _recalled(self, reply: LlmResponse) -> list[Slot]:
+        """The calls of a reply from before an interruption: done, or to be checked anew."""
+        return [self._done.get(call.id) for call in reply.tool_calls]
+
+    def _interrupt(
+        self, phase: Active[OutT], reason: str, pending: tuple[PendingCall, ...] = ()
+    ) -> Interrupted[OutT]:
+        done = self._batch.done() if self._batch is not None else ()
+        unfinished = Unfinished(phase.reply, done) if isinstance(phase, Acting) else None
         run = self._run
         return phase.interrupt(
-            reason, spent=run.account.spent(), unfinished=unfinished, tally=run.tally, **pending
+            reason, spent=run.account.spent(), unfinished=unfinished, tally=run.tally, pending=pending
         )
 
     # --- ending --------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from .exchange import (
     ToolCallChunk,
     ToolSpec,
 )
+from .home import home_folder
 from .json import JsonObject, JsonValue, check_depth, dump_json, is_array, is_object, parse_json
 from .log import LogView
 from .messages import NO_USAGE, OMIT, Message, Role, ToolCall, Usage
@@ -120,6 +121,7 @@ __all__ = [
     "dump_json",
     "from_json",
     "from_plain",
+    "home_folder",
     "is_array",
     "is_object",
     "parse_json",

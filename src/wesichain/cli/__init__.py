@@ -1,0 +1,5 @@
+"""The command line, and the one place that wires the parts together."""
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,101 @@
+"""The command line's table of contents."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wesichain import __version__
+from wesichain.core import home_folder
+from wesichain.errors import WesichainError
+
+from . import asking, playbooks, traces
+from .doctor import doctor
+from .models import models
+from .terminal import CTRL_C, fail, note
+
+app = typer.Typer(
+    name="wesichain",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Tool-calling ReAct agents that are correct by construction, fast, and learn from their runs.",
+)
+app.command()(asking.ask)
+app.command()(asking.chat)
+app.command()(asking.run)
+app.command()(asking.demo)
+app.command()(models)
+app.command()(doctor)
+app.add_typer(traces.app, name="trace")
+app.add_typer(playbooks.app, name="playbook")
+
+
+def _version(wanted: bool) -> None:  # the form of a typer callback
+    if wanted:
+        typer.echo(f"wesichain {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def serve(
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8777,
+    playbook: Annotated[Path | None, typer.Option(help="The playbook's folder.")] = None,
+) -> None:
+    """Look at runs in the browser: live, searchable, side by side; approve waiting calls."""
+    from wesichain.web import run_server
+
+    home = home_folder()
+    try:
+        run_server(
+            host,
+            port,
+            runs=home / "runs",
+            playbook=playbook or home / "playbook",
+            approvals=home / "approvals",
+        )
+    except WesichainError as error:
+        fail(error)
+
+
+@app.command()
+def bench(
+    *, strict: Annotated[bool, typer.Option("--strict", help="End with 1 where a limit is exceeded.")] = False
+) -> None:
+    """Measure this machine: the cost of a run as a ratio to a loop written by hand. Needs a checkout."""
+    if find_spec("bench.speed") is None:
+        fail("the benchmarks are in the project's repository: run 'wesichain bench' in a checkout of it")
+    note("measuring, interleaved, in CPU time: about a minute")
+    command = [sys.executable, "-m", "bench.speed", *(["--strict"] if strict else [])]
+    done = subprocess.run(command, check=False)  # noqa: S603  # our own module, run by our own interpreter
+    raise typer.Exit(done.returncode)
+
+
+def main() -> None:
+    """The entry point: a user's mistake is one line, Ctrl-C is status 130."""
+    sys.path.insert(0, "")
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(CTRL_C)
+    except WesichainError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

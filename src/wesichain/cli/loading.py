@@ -1,0 +1,79 @@
+"""Loading: a user's tools and agents from Python files and modules, and the model that is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from wesichain.agent import Agent
+from wesichain.errors import ConfigError
+from wesichain.tools import Tool, TypedTool
+
+DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
+
+
+def chosen_model(model: str | None) -> str:
+    """The model of the option, else of `$WESICHAIN_MODEL`, else the local default: it needs no key."""
+    return model or os.environ.get("WESICHAIN_MODEL") or DEFAULT_MODEL
+
+
+def load_tools(path: Path) -> list[Any]:
+    """The tools of a Python file: its `tools` list, else everything in it made with @tool or TypedTool."""
+    module = _module_from(path)
+    listed = getattr(module, "tools", None)
+    if isinstance(listed, list | tuple):
+        return [*cast("list[Any]", listed)]
+    found = [value for value in vars(module).values() if _is_tool(value)]
+    if not found:
+        raise ConfigError(f"{path} has no tools: put @tool on a function, or make a list named 'tools'")
+    return found
+
+
+def _is_tool(value: object) -> bool:
+    made = inspect.isclass(value) and issubclass(value, TypedTool) and value.__name__ != "TypedTool"
+    return isinstance(value, Tool) or made
+
+
+def load_agent(target: str) -> Agent[Any]:
+    """An agent by `path/to/file.py:name` or `package.module:name`; a function of no arguments may make it."""
+    where, _, name = target.rpartition(":")
+    if not where:
+        raise ConfigError(f"{target!r} names no agent; write file.py:agent or package.module:agent")
+    try:
+        module = _module_from(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"there is no module {where!r}: {error}") from error
+    if not hasattr(module, name):
+        raise ConfigError(f"{where} has nothing named {name!r}")
+    found: Any = getattr(module, name)
+    if not isinstance(found, Agent) and callable(found):
+        found = found()
+    if not isinstance(found, Agent):
+        raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent")
+    return cast("Agent[Any]", found)
+
+
+def _module_from(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(f"wesichain_user_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.parent.resolve()))
+    return module

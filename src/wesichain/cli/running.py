@@ -1,0 +1,170 @@
+"""Running: one task through an agent at the terminal, with its recording, its approvals and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from rich.markup import escape
+from typing_extensions import override
+
+from wesichain.agent import (
+    Agent,
+    Approve,
+    ApproveWith,
+    Completed,
+    Decision,
+    Failed,
+    Interrupted,
+    Outcome,
+    Refuse,
+)
+from wesichain.core import (
+    Event,
+    EventSink,
+    PendingCall,
+    dump_json,
+    home_folder,
+    parse_json,
+    to_json,
+    to_plain,
+)
+from wesichain.errors import CodecError, WesichainError
+from wesichain.tools import CancellationToken
+from wesichain.trace import ConsoleSink, Recorder, neutralise
+from wesichain.web import ApprovalFolder
+
+from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, err, fail, is_interactive, note
+
+
+class Printer(EventSink):
+    """Every event as a line of JSON, for machines."""
+
+    @override
+    def emit(self, event: Event) -> None:
+        print(to_json(event), flush=True)
+
+
+def sinks(*, as_json: bool, record: bool, quiet: bool = False) -> list[EventSink]:
+    """Where the events of a run go: the terminal or a pipe, and a recording."""
+    shown: list[EventSink] = [Printer()] if as_json else [] if quiet else [ConsoleSink()]
+    return [*shown, Recorder(home_folder() / "runs")] if record else shown
+
+
+def carry_out(agent: Agent[Any], task: str, *, as_json: bool, record: bool, **options: Any) -> int:
+    """Run a task and return the status that the command ends with."""
+    return _carry(agent, task, None, as_json=as_json, record=record, options=options)
+
+
+def carry_on(agent: Agent[Any], run_id: str, *, as_json: bool, record: bool) -> int:
+    """Go on with an interrupted run, with the decisions that were taken for it meanwhile."""
+    waiting = ApprovalFolder(home_folder() / "approvals")
+    interrupted = waiting.take(run_id)
+    decisions = dict(waiting.decisions(run_id))
+    open_calls = [call for call in interrupted.pending if call.token not in decisions]
+    if open_calls and is_interactive():
+        decisions |= ask_person(open_calls)
+    elif open_calls:
+        names = ", ".join(call.call.name for call in open_calls)
+        fail(
+            f"no decision yet on {names}; decide in the viewer (wesichain serve) or at a terminal",
+            INTERRUPTED,
+        )
+    return _carry(agent, interrupted, decisions, as_json=as_json, record=record, options={})
+
+
+def _carry(
+    agent: Agent[Any],
+    task: str | Interrupted[Any],
+    decisions: Mapping[str, Decision] | None,
+    *,
+    as_json: bool,
+    record: bool,
+    options: dict[str, Any],
+) -> int:
+    events = sinks(as_json=as_json, record=record)
+    try:
+        outcome, pressed = asyncio.run(_run(agent, task, decisions, events, as_json=as_json, options=options))
+    except WesichainError as error:
+        fail(error)
+    finally:
+        for sink in events:
+            if isinstance(sink, Recorder):
+                sink.close()
+    return _end(outcome, pressed=pressed, record=record)
+
+
+async def _run(
+    agent: Agent[Any],
+    task: str | Interrupted[Any],
+    decisions: Mapping[str, Decision] | None,
+    events: list[EventSink],
+    *,
+    as_json: bool,
+    options: dict[str, Any],
+) -> tuple[Outcome[Any], bool]:
+    """Run, asking for approvals as long as there is a person; Ctrl-C cancels the run, and is remembered."""
+    token = CancellationToken()
+    pressed = False
+
+    def on_interrupt() -> None:
+        nonlocal pressed
+        pressed = True
+        token.cancel("Ctrl-C")
+
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, on_interrupt)
+    except (NotImplementedError, RuntimeError):
+        note("Ctrl-C ends the program at once on this system")
+    shared: dict[str, Any] = {"cancellation": token, "events": events, "stream": not as_json}
+    if isinstance(task, Interrupted):
+        outcome = await agent.runtime.resume(task, decisions, **shared)
+    else:
+        outcome = await agent.outcome(task, **shared, **options)
+    while isinstance(outcome, Interrupted) and outcome.pending and is_interactive() and not pressed:
+        outcome = await agent.runtime.resume(outcome, ask_person(outcome.pending), **shared)
+    return outcome, pressed
+
+
+def ask_person(pending: tuple[PendingCall, ...] | list[PendingCall]) -> dict[str, Decision]:
+    """Show each waiting call and take a decision on it."""
+    decisions: dict[str, Decision] = {}
+    for item in pending:
+        shown = neutralise(f"{item.call.name} {dump_json(to_plain(item.call.args))}")
+        err.print(f"[yellow]approval needed:[/yellow] {escape(shown)}")
+        answer = typer.prompt("approve? [y]es, [n]o, or other arguments as JSON", default="n", err=True)
+        decisions[item.token] = _decision(str(answer).strip())
+    return decisions
+
+
+def _decision(answer: str) -> Decision:
+    if answer.lower() in ("y", "yes"):
+        return Approve()
+    if answer.startswith("{"):
+        try:
+            return ApproveWith(parse_json(answer))
+        except CodecError as error:
+            note(f"not taken as arguments ({error}): refused")
+    return Refuse("" if answer.lower() in ("n", "no", "") else answer)
+
+
+def _end(outcome: Outcome[Any], *, pressed: bool, record: bool) -> int:
+    match outcome:
+        case Completed():
+            return OK
+        case Failed(error=error):
+            err.print(f"[red]failed:[/red] {escape(neutralise(str(error)))}")
+            if record:
+                note(f"the run is recorded: wesichain trace show {outcome.run_id[:12]}")
+            return FAILED
+        case Interrupted(reason=reason):
+            if pressed:
+                note("cancelled; what happened until then is recorded" if record else "cancelled")
+                return CTRL_C
+            ApprovalFolder(home_folder() / "approvals").put(outcome)
+            note(f"interrupted: {reason}; go on with: wesichain ask --resume {outcome.run_id[:12]}")
+            return INTERRUPTED
