@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Coroutine, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.core import JsonValue, PendingCall, ToolCall, dump_json
 from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError
@@ -43,21 +43,23 @@ class Batch(Generic[OutT]):
         """Make the calls ready, applying a person's decisions; returns those that still wait for one."""
         pending: list[PendingCall] = []
         for index, slot in enumerate(self.slots):
-            if slot is None:
-                self.slots[index] = slot = self._check(self._phase.reply.tool_calls[index])
-            if isinstance(slot, PreparedCall) and slot.tool.approval and _needs_approval(slot):
-                call = slot.call
+            ready = self._check(index) if slot is None else slot
+            if isinstance(ready, PreparedCall) and ready.tool.approval and _needs_approval(ready):
+                call = ready.call
                 token = approval_token(self._phase.run_id, self._phase.trail.length, call)
                 decision = decisions.get(token)
                 if decision is None:
                     pending.append(PendingCall(call, token, self._expiry()))
                 else:
-                    self.slots[index] = self._decided(slot, decision)
+                    self.slots[index] = self._decided(ready, decision)
         return pending
 
-    def _check(self, call: ToolCall) -> PreparedCall | Observed:
-        found = self._run.settings.judge.prepare(call, self._run.step)
-        return _failed(call, wording.invalid_call(str(found.error))) if isinstance(found, Rejected) else found
+    def _check(self, index: int) -> PreparedCall | Observed:
+        found = self._run.settings.judge.prepare(self._phase.reply.tool_calls[index], self._run.step)
+        rejected = isinstance(found, Rejected)
+        ready = _failed(found.call, wording.invalid_call(str(found.error))) if rejected else found
+        self.slots[index] = ready
+        return ready
 
     def _decided(self, prepared: PreparedCall, decision: Decision) -> PreparedCall | Observed:
         call = prepared.call
@@ -149,7 +151,7 @@ class Batch(Generic[OutT]):
             self._gate.release()
         return result
 
-    async def _dispatch(self, prepared: PreparedCall) -> ToolResult:
+    def _dispatch(self, prepared: PreparedCall) -> Coroutine[Any, Any, ToolResult]:
         run, call = self._run, prepared.call
         refusal = run.account.tool_refusal()
         if refusal is not None:
@@ -165,7 +167,7 @@ class Batch(Generic[OutT]):
             budget=run.account,
             emit=lambda event: run.narrator.relay(event, call.id),
         )
-        return await run.wait(run.effects.call(prepared, ctx))
+        return run.wait(run.effects.call(prepared, ctx))
 
     async def _settle(self, index: int, prepared: PreparedCall) -> Observed:
         """One call to its end: its result, or what the model is told of its failure."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from typing_extensions import override
 
@@ -17,11 +17,13 @@ OnText = Callable[[str], None]
 class Effects(Protocol):
     """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
 
-    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
+    def ask(
+        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
+    ) -> Coroutine[Any, Any, LlmResponse]:
         """The model's reply; raises whatever the model raises. `on_text` takes text while it streams."""
         ...
 
-    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
+    def call(self, prepared: PreparedCall, ctx: ToolContext) -> Coroutine[Any, Any, ToolResult]:
         """What became of one call. A failure is a value; it raises for cancellation alone."""
         ...
 
@@ -36,9 +38,17 @@ class LiveEffects(Effects):
         self._registry = registry
 
     @override
-    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
-        if on_text is None:
-            return await self._llm.complete(request)
+    def ask(
+        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
+    ) -> Coroutine[Any, Any, LlmResponse]:
+        return self._llm.complete(request) if on_text is None else self._ask_aloud(request, on_text)
+
+    @override
+    def call(self, prepared: PreparedCall, ctx: ToolContext) -> Coroutine[Any, Any, ToolResult]:
+        return self._registry.run(prepared, ctx)
+
+    async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
+        """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""
         if not isinstance(self._llm, StreamingLlm):
             reply = await self._llm.complete(request)
             if reply.content:
@@ -50,7 +60,3 @@ class LiveEffects(Effects):
             elif isinstance(item, LlmResponse):
                 return item
         raise LlmResponseError("the stream ended without a whole reply", retryable=True)
-
-    @override
-    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
-        return await self._registry.run(prepared, ctx)

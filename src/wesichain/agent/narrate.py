@@ -77,7 +77,10 @@ class Narrator:
 
     def step_started(self, step: int, messages: tuple[Message, ...]) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(StepStarted(self.run_id, step, seq, self._time(), messages))
+        event = StepStarted(self.run_id, step, seq, self._time(), messages)
+        self.events.append(event)
+        if self._is_heard:
+            self._emit(event)
 
     def text_delta(self, step: int, text: str) -> None:
         self._seq = seq = self._seq + 1
@@ -85,11 +88,17 @@ class Narrator:
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(ModelResponded(self.run_id, step, seq, self._time(), reply, duration_ms))
+        event = ModelResponded(self.run_id, step, seq, self._time(), reply, duration_ms)
+        self.events.append(event)
+        if self._is_heard:
+            self._emit(event)
 
     def tool_dispatched(self, step: int, call: ToolCall) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(ToolDispatched(self.run_id, step, seq, self._time(), call))
+        event = ToolDispatched(self.run_id, step, seq, self._time(), call)
+        self.events.append(event)
+        if self._is_heard:
+            self._emit(event)
 
     def tool_completed(self, step: int, call: ToolCall, value: JsonValue, duration_ms: float) -> None:
         self._seq = seq = self._seq + 1

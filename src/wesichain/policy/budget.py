@@ -58,6 +58,8 @@ class Account:
 
     __slots__ = (
         "_deadline",
+        "_input",
+        "_output",
         "_parent",
         "_price",
         "budget",
@@ -65,7 +67,6 @@ class Account:
         "free_retries",
         "steps",
         "tool_calls",
-        "usage",
     )
 
     def __init__(
@@ -83,10 +84,15 @@ class Account:
         self._deadline = inf if budget.seconds is None else now + budget.seconds
         spent = spent or Spent()
         self.steps = spent.steps
-        self.usage = spent.usage
+        self._input = spent.usage.input_tokens
+        self._output = spent.usage.output_tokens
         self.tool_calls = spent.tool_calls
         self.free_retries = spent.free_retries
         self.cost = self._cost_of(spent.usage)
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self._input, self._output)
 
     def spent(self) -> Spent:
         return Spent(self.steps, self.usage, self.tool_calls, self.free_retries)
@@ -101,8 +107,8 @@ class Account:
         budget = self.budget
         if self.steps >= budget.steps:
             return _exceeded("steps", budget.steps, self.steps)
-        if budget.tokens is not None and self.usage.total_tokens >= budget.tokens:
-            return _exceeded("tokens", budget.tokens, self.usage.total_tokens)
+        if budget.tokens is not None and self._input + self._output >= budget.tokens:
+            return _exceeded("tokens", budget.tokens, self._input + self._output)
         if budget.cost is not None and self.cost >= budget.cost:
             return _exceeded("cost", budget.cost, self.cost)
         if now >= self._deadline:
@@ -130,8 +136,10 @@ class Account:
             self._parent.spend_tool_call()
 
     def spend_usage(self, usage: Usage, *, cost: float | None = None) -> None:
-        self.usage += usage
-        cost = self._cost_of(usage) if cost is None else cost
+        self._input += usage.input_tokens
+        self._output += usage.output_tokens
+        if cost is None:
+            cost = self._cost_of(usage) if self.budget.prices else 0.0
         self.cost += cost
         if self._parent is not None:
             self._parent.spend_usage(usage, cost=cost)

@@ -61,20 +61,22 @@ class Judge(Generic[OutT]):
     def judge(
         self, reply: LlmResponse, *, step_id: int, used_ids: Set[str], excluded: Collection[str]
     ) -> Verdict[OutT]:
-        if (flaw := _shape_flaw(reply)) is not None:
-            return Malformed(LlmResponse(), _invalid(flaw, reply, step_id))
+        if not is_response(reply):
+            return Malformed(LlmResponse(), _invalid(_shape_flaw(reply), reply, step_id))
         calls = reply.tool_calls
         if not calls:
             return self._without_calls(reply, step_id)
-        names = [call.name for call in calls]
+        ids: set[str] = set()
+        for call in calls:
+            if not is_call(call):
+                return Malformed(LlmResponse(), _invalid(_call_flaw(call), reply, step_id))
+            if not call.name:  # text models say so when they cannot read their own reply
+                message = reply.reasoning or "a tool call has no name"
+                return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
+            ids.add(call.id)
         final = self.output.final_tool
-        if final is not None and final.name in names:
+        if final is not None and any(call.name == final.name for call in calls):
             return self._final_call(reply, final.name, step_id)
-        if "" in names:  # text models say so when they cannot read their own reply
-            message = reply.reasoning or "a tool call has no name"
-            call = calls[names.index("")]
-            return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
-        ids = {call.id for call in calls}
         if "" in ids or len(ids) != len(calls) or not used_ids.isdisjoint(ids):
             reply = _with_unique_ids(reply, step_id, used_ids)
         return Plan(reply, [self._prepare(call, reply, step_id, excluded) for call in reply.tool_calls])
@@ -159,30 +161,24 @@ def _invalid(
 
 
 def is_response(reply: Any) -> bool:
-    """Whether a model returned what the protocol says it does, on the outside."""
-    return isinstance(reply, LlmResponse) and is_text(reply.content)
+    """Whether a model returned what the protocol says it does, on the outside: it may be anybody's code."""
+    return isinstance(reply, LlmResponse) and type(reply.content) is str
 
 
-def is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def is_call(call: Any) -> bool:
+    return isinstance(call, ToolCall) and type(call.name) is str and type(call.id) is str
 
 
-def _shape_flaw(reply: Any) -> str | None:
-    """What is wrong with the reply as a Python value: models may be anybody's code."""
+def _shape_flaw(reply: Any) -> str:
     if not isinstance(reply, LlmResponse):
         return f"the model returned {type(reply).__name__}, not an LlmResponse"
-    if not is_text(reply.content):
-        return f"the reply's content is {type(reply.content).__name__}, not text"
-    return _calls_flaw(reply.tool_calls) if reply.tool_calls else None
+    return f"the reply's content is {type(reply.content).__name__}, not text"
 
 
-def _calls_flaw(calls: Any) -> str | None:
-    for call in calls:
-        if not isinstance(call, ToolCall):
-            return f"the reply holds {type(call).__name__} {str(call)[:80]!r} where a ToolCall should be"
-        if type(call.name) is not str or type(call.id) is not str:
-            return f"the name and the id of a tool call are text, not {call.name!r} and {call.id!r}"
-    return None
+def _call_flaw(call: Any) -> str:
+    if not isinstance(call, ToolCall):
+        return f"the reply holds {type(call).__name__} {str(call)[:80]!r} where a ToolCall should be"
+    return f"the name and the id of a tool call are text, not {call.name!r} and {call.id!r}"
 
 
 def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Set[str]) -> LlmResponse:
