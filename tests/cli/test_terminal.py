@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -63,10 +64,8 @@ class Terminal:
     def _read(self) -> None:
         ready, _, _ = select.select([self._master], [], [], 0.2)
         if ready:
-            try:
+            with contextlib.suppress(OSError):  # the other end has gone
                 self.shown += os.read(self._master, 65536).decode(errors="replace")
-            except OSError:
-                pass
 
 
 @pytest.fixture

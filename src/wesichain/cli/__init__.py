@@ -1,5 +1,5 @@
 """The command line, and the one place that wires the parts together."""
 
-from .app import main
+from .entry import main
 
 __all__ = ["main"]

@@ -17,7 +17,7 @@ from wesichain.errors import WesichainError
 from . import asking, playbooks, traces
 from .doctor import doctor
 from .models import models
-from .terminal import CTRL_C, fail, note
+from .terminal import fail, note
 
 app = typer.Typer(
     name="wesichain",
@@ -84,18 +84,3 @@ def bench(
     command = [sys.executable, "-m", "bench.speed", *(["--strict"] if strict else [])]
     done = subprocess.run(command, check=False)  # noqa: S603  # our own module, run by our own interpreter
     raise typer.Exit(done.returncode)
-
-
-def main() -> None:
-    """The entry point: a user's mistake is one line, Ctrl-C is status 130."""
-    sys.path.insert(0, "")
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(CTRL_C)
-    except WesichainError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)

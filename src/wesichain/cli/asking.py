@@ -8,10 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent, Conversation
-from wesichain.core import home_folder
 from wesichain.errors import WesichainError
 from wesichain.policy import Budget
-from wesichain.web import ApprovalFolder
 
 from . import demo as demo_tools
 from .loading import chosen_model, load_agent, load_tools
@@ -48,11 +46,7 @@ def ask(
     """Ask one question, and watch the thoughts, the calls and the results on the way to the answer."""
     agent = build(model, tools, instructions, steps)
     if resume is not None:
-        try:
-            run_id = ApprovalFolder(home_folder() / "approvals").find(resume)
-        except WesichainError as error:
-            fail(error)
-        raise typer.Exit(carry_on(agent, run_id, as_json=as_json, record=not no_record))
+        raise typer.Exit(carry_on(agent, resume, as_json=as_json, record=not no_record))
     if text == "-":
         text = typer.get_text_stream("stdin").read()
     if not text.strip():

@@ -56,7 +56,8 @@ def load_agent(target: str) -> Agent[Any]:
         found = found()
     if not isinstance(found, Agent):
         raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent")
-    return cast("Agent[Any]", found)
+    agent: Agent[Any] = found
+    return agent
 
 
 def _module_from(path: Path) -> ModuleType:

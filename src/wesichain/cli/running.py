@@ -61,18 +61,18 @@ def carry_out(agent: Agent[Any], task: str, *, as_json: bool, record: bool, **op
 
 def carry_on(agent: Agent[Any], run_id: str, *, as_json: bool, record: bool) -> int:
     """Go on with an interrupted run, with the decisions that were taken for it meanwhile."""
-    waiting = ApprovalFolder(home_folder() / "approvals")
-    interrupted = waiting.take(run_id)
-    decisions = dict(waiting.decisions(run_id))
-    open_calls = [call for call in interrupted.pending if call.token not in decisions]
-    if open_calls and is_interactive():
-        decisions |= ask_person(open_calls)
-    elif open_calls:
-        names = ", ".join(call.call.name for call in open_calls)
-        fail(
-            f"no decision yet on {names}; decide in the viewer (wesichain serve) or at a terminal",
-            INTERRUPTED,
-        )
+    folder = ApprovalFolder(home_folder() / "approvals")
+    try:
+        decisions = dict(folder.decisions(run_id))
+        waiting = [item.pending for item in folder.pending() if item.run_id == run_id]
+        if waiting and is_interactive():
+            decisions |= ask_person(waiting)
+        elif waiting:
+            names = ", ".join(item.call.name for item in waiting)
+            fail(f"no decision yet on {names}; decide in 'wesichain serve' or at a terminal", INTERRUPTED)
+        interrupted = folder.take(run_id)
+    except WesichainError as error:
+        fail(error)
     return _carry(agent, interrupted, decisions, as_json=as_json, record=record, options={})
 
 
@@ -165,6 +165,8 @@ def _end(outcome: Outcome[Any], *, pressed: bool, record: bool) -> int:
             if pressed:
                 note("cancelled; what happened until then is recorded" if record else "cancelled")
                 return CTRL_C
-            ApprovalFolder(home_folder() / "approvals").put(outcome)
-            note(f"interrupted: {reason}; go on with: wesichain ask --resume {outcome.run_id[:12]}")
+            note(f"interrupted: {reason}")
+            if outcome.pending:
+                ApprovalFolder(home_folder() / "approvals").put(outcome)
+                note(f"decide in 'wesichain serve', or go on with: wesichain ask --resume {outcome.run_id}")
             return INTERRUPTED
