@@ -56,10 +56,12 @@ class Batch(Generic[OutT]):
 
     def _check(self, index: int) -> PreparedCall | Observed:
         found = self._run.settings.judge.prepare(self._phase.reply.tool_calls[index], self._run.step)
-        rejected = isinstance(found, Rejected)
-        ready = _failed(found.call, wording.invalid_call(str(found.error))) if rejected else found
-        self.slots[index] = ready
-        return ready
+        if isinstance(found, Rejected):
+            told = _failed(found.call, wording.invalid_call(str(found.error)))
+            self.slots[index] = told
+            return told
+        self.slots[index] = found
+        return found
 
     def _decided(self, prepared: PreparedCall, decision: Decision) -> PreparedCall | Observed:
         call = prepared.call

@@ -40,6 +40,7 @@ class Narrator:
 
     __slots__ = (
         "_is_heard",
+        "_raw",
         "_redactor",
         "_relay",
         "_seq",
@@ -59,6 +60,7 @@ class Narrator:
         last_seq: int = 0,
         sinks: Sequence[EventSink] = (),
         redactor: Redactor | None = None,
+        own_rules: bool = False,
         relay: Callable[[Event], None] | None = None,
     ) -> None:
         self.run_id = run_id
@@ -70,6 +72,8 @@ class Narrator:
         self._seq = last_seq
         self._is_heard = bool(self._sinks) or relay is not None
         self._told_off: set[int] = set()
+        # A recorder redacts what it writes, in batches, by the default rules: no need to do it twice.
+        self._raw = tuple(not own_rules and bool(getattr(sink, "redacts", False)) for sink in self._sinks)
 
     def run_started(self, task: str, model: str, tools: tuple[ToolSpec, ...], *, resumed: bool) -> None:
         self._seq = seq = self._seq + 1
@@ -149,11 +153,15 @@ class Narrator:
     def _emit(self, event: Event) -> None:
         if self._relay is not None:
             self._relay(event)
-        if self._redactor is not None:
-            event = self._redactor.event(event)
+        redacted: Event | None = None
         for index, sink in enumerate(self._sinks):
             try:
-                sink.emit(event)
+                if self._redactor is None or self._raw[index]:
+                    sink.emit(event)
+                    continue
+                if redacted is None:
+                    redacted = self._redactor.event(event)
+                sink.emit(redacted)
             except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
                 if index not in self._told_off:
                     self._told_off.add(index)

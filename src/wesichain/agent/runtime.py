@@ -320,6 +320,7 @@ class AgentRuntime(Generic[OutT]):
                 last_seq=info.last_seq,
                 sinks=sinks,
                 redactor=(self._redactor or Redactor()) if sinks else None,
+                own_rules=self._redactor is not None,
                 relay=relay,
             ),
             account=Account(

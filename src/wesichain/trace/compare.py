@@ -1,0 +1,164 @@
+"""Where two runs part: their events side by side, without what differs from run to run anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from itertools import zip_longest
+from typing import Any, TypeAlias, cast
+
+from typing_extensions import override
+
+from wesichain.core import Event, JsonValue, TextDelta, dataclass, is_array, is_object, to_json
+
+from .recordings import Recording
+from .redaction import Redactor
+from .terminal import neutralise
+
+_IGNORED = frozenset({"run_id", "at", "seq", "duration_ms", "token", "expires_at"})
+_CALL_IDS = frozenset({"id", "call_id", "tool_call_id"})
+_ALIGNED = 2_000  # events a side; more are compared in order
+_SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One place in an event where the runs differ; None where a side has nothing there."""
+
+    path: str
+    left: JsonValue
+    right: JsonValue
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.path}: {_shown(self.left)} -> {_shown(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An event of one run, and what the other has in its place: another one, or nothing."""
+
+    left: Event | None
+    right: Event | None
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def step_id(self) -> int:
+        return cast("Event", self.left or self.right).step_id
+
+    @override
+    def __str__(self) -> str:
+        """For a person: what happened in which step, and how the two sides differ."""
+        event = cast("Event", self.left or self.right)
+        where = f"step {event.step_id}" + (f" of {event.scope}" if event.scope else "")
+        if self.left is None or self.right is None:
+            side = "second" if self.left is None else "first"
+            return neutralise(f"{where}: {event.kind} only in the {side} run")
+        lines = [f"{where}: {event.kind}", *(f"  {change}" for change in self.changes)]
+        return neutralise("\n".join(lines))
+
+
+def diff(left: Recording | Sequence[Event], right: Recording | Sequence[Event]) -> list[Difference]:
+    """Where two runs differ, in order: the first is where they part. Empty: they are the same run.
+
+    Not compared: ids of runs, times and durations, sequence numbers, approval tokens, the pieces of
+    streamed replies. Ids of calls are compared by their order. Both sides are compared redacted, so that
+    a recording is the same as the run that it was made of, and a difference tells no secret.
+    """
+    ours, theirs = _events(left), _events(right)
+    ours_plain, theirs_plain = _comparable(ours), _comparable(theirs)
+    found: list[Difference] = []
+    for i, j in _aligned(ours_plain, theirs_plain):
+        if i is None or j is None:
+            found.append(Difference(None if i is None else ours[i], None if j is None else theirs[j]))
+        elif ours_plain[i] != theirs_plain[j]:
+            changes = tuple(_changes(ours_plain[i], theirs_plain[j], ""))
+            found.append(Difference(ours[i], theirs[j], changes))
+    return found
+
+
+def _events(run: Recording | Sequence[Event]) -> list[Event]:
+    events = run.events if isinstance(run, Recording) else run
+    redactor = Redactor()
+    return [redactor.event(event) for event in events if not isinstance(event, TextDelta)]
+
+
+def _comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
+    ids: dict[str, str] = {}
+    return [{"kind": event.kind, **_normal(event, ids)} for event in events]
+
+
+def _normal(value: Any, ids: dict[str, str]) -> Any:
+    """The fields of a value that are compared, with ids of calls numbered as they appear; JSON as it is."""
+    if isinstance(value, tuple):
+        return [_normal(item, ids) for item in cast("Sequence[Any]", value)]
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    plain: dict[str, Any] = {}
+    for name in (field.name for field in fields(value) if field.name not in _IGNORED):
+        item = getattr(value, name)
+        if name in _CALL_IDS and item is not None:
+            plain[name] = ids.setdefault(item, f"call {len(ids) + 1}")
+        else:
+            plain[name] = _normal(item, ids)
+    return plain
+
+
+# --- side by side ---------------------------------------------------------------------------------
+
+_Pair: TypeAlias = tuple[int | None, int | None]
+
+
+def _aligned(left: Sequence[Any], right: Sequence[Any]) -> Iterator[_Pair]:
+    """The positions of both sides, paired where the events are equal or at least of one kind."""
+    keys = [to_json(each) for each in left], [to_json(each) for each in right]
+    kinds = [each["kind"] for each in left], [each["kind"] for each in right]
+    for is_equal, ours, theirs in _blocks(*keys):
+        if is_equal:
+            yield from zip(ours, theirs, strict=True)
+            continue
+        for is_alike, some, others in _blocks(
+            kinds[0][ours.start : ours.stop], kinds[1][theirs.start : theirs.stop]
+        ):
+            mine = [ours[i] for i in some]
+            yours = [theirs[j] for j in others]
+            if is_alike:
+                yield from zip(mine, yours, strict=True)
+            else:
+                yield from ((i, None) for i in mine)
+                yield from ((None, j) for j in yours)
+
+
+def _blocks(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, range, range]]:
+    """Stretches of both sides that are equal, and those between them."""
+    from difflib import SequenceMatcher  # not needed to run an agent
+
+    start = 0
+    while start < min(len(left), len(right)) and left[start] == right[start]:
+        start += 1
+    if start:
+        yield True, range(start), range(start)
+    ours, theirs = left[start:], right[start:]
+    if max(len(ours), len(theirs)) > _ALIGNED:  # alignment is quadratic: compare in order instead
+        both = min(len(ours), len(theirs))
+        yield True, range(start, start + both), range(start, start + both)
+        yield False, range(start + both, len(left)), range(start + both, len(right))
+        return
+    for name, i, i_end, j, j_end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        yield name == "equal", range(start + i, start + i_end), range(start + j, start + j_end)
+
+
+def _changes(left: Any, right: Any, path: str) -> Iterator[Change]:
+    if is_object(left) and is_object(right):
+        for key in dict.fromkeys((*left, *right)):
+            yield from _changes(left.get(key), right.get(key), f"{path}.{key}" if path else key)
+    elif is_array(left) and is_array(right):
+        for index, (mine, yours) in enumerate(zip_longest(left, right)):
+            yield from _changes(mine, yours, f"{path}[{index}]")
+    elif left != right:
+        yield Change(path, left, right)
+
+
+def _shown(value: JsonValue) -> str:
+    text = to_json(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,128 @@
+"""The console: a run as it happens, in plain text, for a person at a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from wesichain.core import (
+    Event,
+    JsonValue,
+    ModelResponded,
+    NodeFailed,
+    NodeStarted,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+    ToolCompleted,
+    ToolDispatched,
+    dump_json,
+)
+
+from .terminal import neutralise
+
+_COLOURS = {"dim": "2", "thought": "3", "call": "36", "result": "32", "error": "31", "answer": "1"}
+
+
+class ConsoleSink:
+    """Shows thoughts, calls, results and the answer. What a model or a tool says cannot steer the terminal.
+
+    Writes to `file` (standard output, as it is when an event comes). Colour only on a terminal, and
+    never with `NO_COLOR` set or `color=False`. Results are cut after `max_width` characters.
+    """
+
+    def __init__(
+        self, file: TextIO | None = None, *, color: bool | None = None, max_width: int = 600
+    ) -> None:
+        self._file = file
+        self._color = color
+        self._max_width = max_width
+        self._streamed: dict[tuple[str, str], bool] = {}  # runs shown piece by piece: is the line open?
+
+    def emit(self, event: Event) -> None:
+        run = event.run_id, event.scope
+        if isinstance(event, TextDelta):
+            self._write(neutralise(event.text))
+            self._streamed[run] = True
+            return
+        if self._streamed.get(run):
+            self._streamed[run] = False
+            self._write("\n")
+        if isinstance(event, StepStarted):
+            self._streamed.pop(run, None)
+        elif isinstance(event, ModelResponded | RunCompleted) and run in self._streamed:
+            return  # its text was shown as it came
+        for style, mark, text in _told(event, self._max_width):
+            self._say(style, mark, text, indent=event.scope.count("/") + 1 if event.scope else 0)
+
+    def _say(self, style: str, mark: str, text: str, *, indent: int) -> None:
+        lead = "  " * indent + mark
+        lines = neutralise(text).split("\n")
+        body = f"\n{' ' * len(lead)}".join(lines)
+        shown = lead + body
+        if self._is_coloured():
+            shown = f"\x1b[{_COLOURS[style]}m{shown}\x1b[0m"
+        self._write(shown + "\n")
+
+    def _is_coloured(self) -> bool:
+        if os.environ.get("NO_COLOR"):
+            return False
+        return self._out().isatty() if self._color is None else self._color
+
+    def _out(self) -> TextIO:
+        return self._file or sys.stdout
+
+    def _write(self, text: str) -> None:
+        out = self._out()
+        encoding = getattr(out, "encoding", None) or "utf-8"
+        out.write(text.encode(encoding, "replace").decode(encoding))
+        out.flush()
+
+
+def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
+    """What is said of an event: the style, the mark, the text."""
+    match event:
+        case RunStarted():
+            again = "goes on" if event.resumed else "starts"
+            return [("dim", "» ", f"{event.model or 'the run'} {again}: {_cut(event.user_input, width)}")]
+        case ModelResponded():
+            # A reply without calls is the answer, which the end of the run tells.
+            thought = event.response.content if event.response.tool_calls else ""
+            return [("thought", "· ", text) for text in (event.response.reasoning, thought) if text.strip()]
+        case ToolDispatched():
+            return [("call", "→ ", f"{_line(event.call.name)} {_cut(_text(event.call.args), width)}")]
+        case ToolCompleted():
+            return [("result", "← ", _cut(_text(event.value), width))]
+        case StepFailed():
+            what = f"{_line(event.tool_name)}: " if event.tool_name else ""
+            return [("error", "! ", f"{what}{event.error}: {_cut(event.message, width)} ({event.decision})")]
+        case RunCompleted():
+            return [("answer", "", _text(event.output))]
+        case RunFailed():
+            return [("error", "✗ ", f"{event.error}: {event.message}")]
+        case RunInterrupted():
+            waiting = "".join(f"\nwaits for approval: {_line(item.call.name)}" for item in event.pending)
+            return [("error", "‖ ", event.reason + waiting)]
+        case NodeStarted():
+            return [("dim", "» ", f"node {_line(event.node)}")]
+        case NodeFailed():
+            return [("error", "! ", f"node {_line(event.node)}: {event.error}: {_cut(event.message, width)}")]
+        case _:
+            return []
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else dump_json(value)
+
+
+def _line(text: str) -> str:
+    return neutralise(text, newlines=False)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[:width]}… ({len(text)} characters)"

@@ -1,0 +1,322 @@
+"""OpenTelemetry: runs as spans, by the semantic conventions for generative AI. Needs the extra `otel`.
+
+| events | span | kind |
+|---|---|---|
+| RunStarted to its end | `invoke_agent`, or `invoke_workflow` for a graph | internal |
+| StepStarted to ModelResponded or StepFailed | `chat {model}` | client |
+| ToolDispatched to ToolCompleted or StepFailed | `execute_tool {name}` | internal |
+| NodeStarted to NodeCompleted or NodeFailed | `node {name}` | internal |
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wesichain._version import __version__
+from wesichain.core import (
+    Event,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    Role,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    ToolCompleted,
+    ToolDispatched,
+    Usage,
+    dump_json,
+    to_json,
+)
+from wesichain.errors import MissingDependencyError
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+except ImportError as error:  # pragma: no cover
+    raise MissingDependencyError("OtelSink", package="opentelemetry-api", extra="otel") from error
+
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+@dataclass(slots=True)
+class _Run:
+    """The open spans of one run, or of a run nested in it."""
+
+    span: Span
+    model: str
+    chat: Span | None = None
+    tools: dict[str, Span] = field(default_factory=dict)  # by id of the call
+    nodes: dict[str, list[Span]] = field(default_factory=dict)  # one node may run several times at once
+    latest: int = 0
+
+    def time_of(self, event: Event) -> int:
+        """Nanoseconds since the epoch; never before those of an earlier event, whatever the clock did."""
+        self.latest = max(self.latest, _nanoseconds(event))
+        return self.latest
+
+    def inner(self) -> list[Span]:
+        nodes = [span for spans in self.nodes.values() for span in spans]
+        return [*([self.chat] if self.chat else []), *self.tools.values(), *nodes]
+
+    def parent_of(self, place: str) -> Span:
+        """The span under which a nested run belongs: that of its call or node, or the run's own."""
+        if place in self.tools:
+            return self.tools[place]
+        node = max(
+            (name for name, spans in self.nodes.items() if spans and place.startswith(name)), default=None
+        )
+        return self.span if node is None else self.nodes[node][-1]
+
+
+class OtelSink:
+    """Makes spans of events. A run's span is a child of the span that is current where the run starts.
+
+    Spans tell names, counts, times and errors. What was said is told only with `content=True`, or where
+    the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`. `name` is the
+    agent's (or the graph's) name, `provider` that of the model's provider.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        content: bool | None = None,
+        name: str = "",
+        provider: str = "",
+    ) -> None:
+        self._tracer: Tracer = trace.get_tracer("wesichain", __version__, tracer_provider)
+        self._content = os.environ.get(_CAPTURE, "").lower() == "true" if content is None else content
+        self._name = name
+        self._provider = provider
+        self._runs: dict[tuple[str, str], _Run] = {}
+        self._lock = threading.Lock()
+
+    def emit(self, event: Event) -> None:
+        with self._lock:
+            if isinstance(event, RunStarted):
+                self._start_run(event)
+                return
+            run = self._runs.get((event.run_id, event.scope))
+            if run is not None:  # else its start was not seen
+                self._follow(run, event)
+
+    def close(self) -> None:
+        """End the spans of runs that have not ended."""
+        with self._lock:
+            for run in reversed(list(self._runs.values())):
+                for span in (*run.inner(), run.span):
+                    span.end()
+            self._runs.clear()
+
+    # --- runs ------------------------------------------------------------------------------------
+
+    def _start_run(self, event: RunStarted) -> None:
+        above, _, place = event.scope.rpartition("/")
+        outer = self._runs.get((event.run_id, above)) if event.scope else None
+        is_graph = event.model == "graph"
+        operation = "invoke_workflow" if is_graph else "invoke_agent"
+        name = "" if event.scope else self._name
+        span = self._tracer.start_span(
+            f"{operation} {name}".strip(),
+            context=None if outer is None else trace.set_span_in_context(outer.parent_of(place)),
+            kind=SpanKind.INTERNAL,
+            start_time=_nanoseconds(event),
+            attributes={"gen_ai.operation.name": operation, "wesichain.run.id": event.run_id},
+        )
+        if name:
+            span.set_attribute("gen_ai.workflow.name" if is_graph else "gen_ai.agent.name", name)
+        if event.scope:
+            span.set_attribute("wesichain.scope", event.scope)
+        if not is_graph:
+            span.set_attributes(self._model_attributes(event.model))
+        if self._content:
+            span.set_attribute("gen_ai.input.messages", _messages([Message(Role.USER, event.user_input)]))
+            if event.tools:
+                span.set_attribute("gen_ai.tool.definitions", _definitions(event))
+        self._runs[event.run_id, event.scope] = _Run(span, event.model, latest=_nanoseconds(event))
+
+    def _model_attributes(self, model: str) -> dict[str, str]:
+        prefix, colon, name = model.partition(":")
+        provider = self._provider or (prefix if colon else "unknown")
+        return {"gen_ai.provider.name": provider, "gen_ai.request.model": name if colon else model}
+
+    def _end_run(self, run: _Run, event: RunCompleted | RunFailed | RunInterrupted) -> None:
+        for span in run.inner():  # a cancelled step, a call that was abandoned
+            span.end(run.time_of(event))
+        run.span.set_attributes({"wesichain.steps": event.step_id, **_usage(event.usage)})
+        match event:
+            case RunCompleted():
+                if self._content:
+                    reply = event.output if isinstance(event.output, str) else dump_json(event.output)
+                    run.span.set_attribute("gen_ai.output.messages", _reply(LlmResponse(reply)))
+            case RunFailed():
+                _fail(run.span, event.error, event.message)
+            case RunInterrupted():
+                run.span.set_attribute("wesichain.interrupted", event.reason)
+        run.span.end(run.time_of(event))
+        del self._runs[event.run_id, event.scope]
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def _follow(self, run: _Run, event: Event) -> None:
+        match event:
+            case StepStarted():
+                self._start_chat(run, event)
+            case ModelResponded():
+                self._end_chat(run, event)
+            case ToolDispatched():
+                self._start_tool(run, event)
+            case ToolCompleted():
+                self._end_tool(run, event)
+            case StepFailed():
+                self._fail_step(run, event)
+            case NodeStarted():
+                span = self._child(run, f"node {event.node}", event)
+                span.set_attributes({"wesichain.node": event.node, "wesichain.step": event.step_id})
+                run.nodes.setdefault(event.node, []).append(span)
+            case NodeCompleted() | NodeFailed():
+                self._end_node(run, event)
+            case RunCompleted() | RunFailed() | RunInterrupted():
+                self._end_run(run, event)
+            case _:
+                pass
+
+    def _child(self, run: _Run, name: str, event: Event, kind: SpanKind = SpanKind.INTERNAL) -> Span:
+        return self._tracer.start_span(
+            name, trace.set_span_in_context(run.span), kind=kind, start_time=run.time_of(event)
+        )
+
+    def _start_chat(self, run: _Run, event: StepStarted) -> None:
+        if run.chat is not None:  # the reply never came
+            run.chat.end(run.time_of(event))
+        attributes = self._model_attributes(run.model)
+        name = f"chat {attributes['gen_ai.request.model']}"
+        run.chat = self._child(run, name, event, SpanKind.CLIENT)
+        run.chat.set_attributes(
+            {"gen_ai.operation.name": "chat", "wesichain.step": event.step_id, **attributes}
+        )
+        if self._content:
+            run.chat.set_attribute("gen_ai.input.messages", _messages(event.messages))
+
+    def _end_chat(self, run: _Run, event: ModelResponded) -> None:
+        span, run.chat = run.chat, None
+        if span is None:
+            return
+        reply = event.response
+        span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
+        span.set_attributes(_usage(reply.usage))
+        if self._content:
+            span.set_attribute("gen_ai.output.messages", _reply(reply))
+        span.end(run.time_of(event))
+
+    def _start_tool(self, run: _Run, event: ToolDispatched) -> None:
+        call = event.call
+        span = run.tools[call.id] = self._child(run, f"execute_tool {call.name}", event)
+        span.set_attributes(
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": call.name,
+                "gen_ai.tool.call.id": call.id,
+                "gen_ai.tool.type": "function",
+            }
+        )
+        if self._content:
+            span.set_attribute("gen_ai.tool.call.arguments", dump_json(call.args))
+
+    def _end_tool(self, run: _Run, event: ToolCompleted) -> None:
+        span = run.tools.pop(event.call_id, None)
+        if span is not None:
+            if self._content:
+                span.set_attribute("gen_ai.tool.call.result", dump_json(event.value))
+            span.end(run.time_of(event))
+
+    def _end_node(self, run: _Run, event: NodeCompleted | NodeFailed) -> None:
+        spans = run.nodes.get(event.node)
+        if spans:
+            span = spans.pop(0)
+            if isinstance(event, NodeFailed):
+                _fail(span, event.error, event.message)
+            span.end(run.time_of(event))
+
+    def _fail_step(self, run: _Run, event: StepFailed) -> None:
+        """A fault ends the span of its call or of the model; one found later is told on the run's."""
+        span: Span | None = None
+        if event.call_id is not None:
+            span = run.tools.pop(event.call_id, None)
+        elif run.chat is not None:
+            span, run.chat = run.chat, None
+        if span is None:
+            told = {"error.type": event.error, "wesichain.decision": event.decision}
+            run.span.add_event("step_failed", told, run.time_of(event))
+            return
+        _fail(span, event.error, event.message)
+        span.set_attribute("wesichain.decision", event.decision)
+        span.end(run.time_of(event))
+
+
+def _nanoseconds(event: Event) -> int:
+    return int(event.at * 1_000_000_000)
+
+
+def _fail(span: Span, error: str, message: str) -> None:
+    span.set_attribute("error.type", error)
+    span.set_status(Status(StatusCode.ERROR, message))
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+    }
+
+
+# --- what was said, in the form of the conventions ---------------------------------------------------
+
+
+def _messages(messages: Sequence[Message]) -> str:
+    return dump_json([{"role": message.role.value, "parts": _parts(message)} for message in messages])
+
+
+def _reply(reply: LlmResponse) -> str:
+    parts = _parts(Message(Role.ASSISTANT, reply.content, None, reply.tool_calls, reply.reasoning))
+    return dump_json([{"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}])
+
+
+def _parts(message: Message) -> list[dict[str, Any]]:
+    if message.role is Role.TOOL:
+        return [{"type": "tool_call_response", "id": message.tool_call_id, "response": message.content}]
+    parts: list[dict[str, Any]] = []
+    if message.reasoning:
+        parts.append({"type": "reasoning", "content": message.reasoning})
+    if message.content:
+        parts.append({"type": "text", "content": message.content})
+    parts += [
+        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.args}
+        for call in message.tool_calls
+    ]
+    return parts
+
+
+def _definitions(event: RunStarted) -> str:
+    return to_json(
+        [
+            {
+                "type": "function",
+                "name": t.name,
+                "description": t.description,
+                "parameters": dict(t.parameters),
+            }
+            for t in event.tools
+        ]
+    )

@@ -1,0 +1,197 @@
+"""The folder of recordings: names of files, a quick list of runs, finding one, retention."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Collection
+from os import PathLike
+from pathlib import Path
+
+from wesichain.core import Clock, SystemClock, Usage, dataclass, from_json
+from wesichain.errors import CodecError, ConfigError
+
+from .format import Ended, Status, read_header
+
+_SUFFIX = ".jsonl"
+_STAMP = "20260101T000000.000000Z-"
+_PLAIN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_NAME = r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[A-Za-z0-9_.-]{1,80}\.jsonl"
+_LAST_MOMENT = 253402300799.0  # of the year 9999
+_PEEK = 4096
+
+
+def file_name(run_id: str, at: float) -> str:
+    """The name of a run's file: sorted by time, and a plain name whatever the id is."""
+    seconds, micros = divmod(round(min(at, _LAST_MOMENT) * 1_000_000) if at > 0 else 0, 1_000_000)
+    day = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
+    return f"{day}.{micros:06}Z-{_tail(run_id)}"
+
+
+def _tail(run_id: str) -> str:
+    """The end of the file's name. An id that is not a plain word gives its hash: no dot is in a word."""
+    if re.fullmatch(_PLAIN_ID, run_id):
+        return run_id + _SUFFIX
+    from hashlib import sha256  # not needed for the ids that the runtime makes
+
+    return f"id.{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
+
+
+def _names(folder: str | PathLike[str]) -> list[str]:
+    """The files of recordings in a folder, newest first; a folder that is missing has none."""
+    is_ours = re.compile(_NAME).fullmatch
+    try:
+        return sorted(filter(is_ours, os.listdir(folder)), reverse=True)  # noqa: PTH208  # ten thousand names
+    except FileNotFoundError:
+        return []
+
+
+def latest_file(folder: str | PathLike[str], run_id: str) -> Path | None:
+    """The newest recording of exactly this run that can be read."""
+    tail = _tail(run_id)
+    files = (Path(folder, name) for name in _names(folder) if name[len(_STAMP) :] == tail)
+    return next((path for path in files if _summary(path) is not None), None)
+
+
+def new_file(folder: Path, run_id: str, at: float) -> Path:
+    """A path for a new recording that no other has."""
+    path = folder / file_name(run_id, at)
+    step = 0.000_001
+    while path.exists():  # the same id at the same moment, by a clock that stands still
+        path = folder / file_name(run_id, at + step)
+        step *= 2
+    return path
+
+
+def find_run(folder: str | PathLike[str], run_id: str) -> Path:
+    """The newest recording of a run, by its id or the beginning of it. None: a `ConfigError`."""
+    exact = latest_file(folder, run_id)
+    if exact is not None:
+        return exact
+    alike = [name for name in _names(folder) if run_id and name.startswith(run_id, len(_STAMP))]
+    ids = {name[len(_STAMP) : -len(_SUFFIX)] for name in alike}
+    if len(ids) == 1:
+        return Path(folder, alike[0])
+    if ids:
+        raise ConfigError(f"{len(ids)} runs begin with {run_id!r}; write more of the id")
+    raise ConfigError(
+        f"no run {run_id!r} in {os.fspath(folder)}; `wesichain trace list` shows those there are"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a list shows of a run. `steps`, `usage` and `result` are there once it has ended."""
+
+    path: Path
+    run_id: str
+    started_at: float
+    model: str
+    user_input: str  # its beginning
+    status: Status
+    size: int
+    steps: int | None = None
+    ended_at: float | None = None
+    usage: Usage | None = None
+    result: str = ""  # the beginning of the output, the error or the reason
+
+    @property
+    def duration(self) -> float | None:
+        return None if self.ended_at is None else max(0.0, self.ended_at - self.started_at)
+
+    def matches(self, words: Collection[str]) -> bool:
+        text = f"{self.run_id}\n{self.model}\n{self.status}\n{self.user_input}\n{self.result}".casefold()
+        return all(word in text for word in words)
+
+
+def list_runs(
+    folder: str | PathLike[str], *, limit: int | None = None, search: str = "", before: str | None = None
+) -> tuple[RunSummary, ...]:
+    """The runs of a folder, newest first: only the two ends of each file are read.
+
+    `search`: every word must be in the id, the model, the status, or the beginning of the question or
+    of the answer. `before`: the name of a file, for the next page. A file that cannot be read is left out.
+    """
+    words = search.casefold().split()
+    found: list[RunSummary] = []
+    for name in _names(folder):
+        if limit is not None and len(found) >= limit:
+            break
+        if before is not None and name >= before:
+            continue
+        summary = _summary(Path(folder, name))
+        if summary is not None and summary.matches(words):
+            found.append(summary)
+    return tuple(found)
+
+
+def _summary(path: Path) -> RunSummary | None:
+    try:
+        head, tail, size = _ends(path)
+        header = read_header(head.partition(b"\n")[0], str(path))
+    except (OSError, CodecError):
+        return None
+    ended = _ended(tail)
+    return RunSummary(
+        path,
+        header.run_id,
+        header.started_at,
+        header.model,
+        header.user_input,
+        ended.status if ended else "unfinished",
+        size,
+        ended.steps if ended else None,
+        ended.ended_at if ended else None,
+        ended.usage if ended else None,
+        ended.result if ended else "",
+    )
+
+
+def _ends(path: Path) -> tuple[bytes, bytes, int]:
+    """The beginning and the end of a file, and its size."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        head = os.read(descriptor, _PEEK)
+        if b"\n" not in head:  # an id of thousands of letters
+            head += os.read(descriptor, 65536)
+        return head, os.pread(descriptor, _PEEK, size - _PEEK) if size > _PEEK else head, size
+    finally:
+        os.close(descriptor)
+
+
+def _ended(tail: bytes) -> Ended | None:
+    """The last line of a file, if it says how the run ended. It is always short."""
+    last = tail.rstrip(b"\n").rpartition(b"\n")[2]
+    try:
+        return from_json(Ended, last)
+    except CodecError:
+        return None
+
+
+def prune(
+    folder: str | PathLike[str],
+    *,
+    keep: int | None = None,
+    days: float | None = None,
+    spare: Collection[Path] = (),
+    clock: Clock | None = None,
+) -> tuple[Path, ...]:
+    """Remove all but the newest `keep` recordings, and those untouched for `days`; say which."""
+    files = [Path(folder, name) for name in _names(folder)]
+    doomed = set(files[keep:] if keep is not None else ())
+    if days is not None:
+        limit = (clock or SystemClock()).time() - days * 86400
+        doomed.update(path for path in files if _changed_at(path) < limit)
+    doomed.difference_update(spare)
+    for path in doomed:
+        path.unlink(missing_ok=True)
+    return tuple(sorted(doomed))
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process was quicker
+        return float("inf")

@@ -1,0 +1,174 @@
+"""The recorder: a sink that writes every run into a file of its own, as it happens."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Final, Self, cast
+
+from wesichain.core import Clock, Event, RunStarted, TextDelta, to_json
+from wesichain.errors import CodecError, ConfigError
+from wesichain.trace.redaction import Redactor
+
+from .folder import latest_file, new_file, prune
+from .format import STATUS_OF, VERSION, End, Ended, Header, excerpt, whole_letters
+from .run_file import RunFile
+
+_PRUNE_EVERY: Final = 64  # runs
+
+
+class Recorder:
+    """Writes each run to `folder` as lines of JSON (see `trace.load`); any number of runs at once.
+
+    Files have mode 0600, a new folder 0700. Secrets are taken out here, whoever hands the events in.
+
+    Events are written in batches: the start of a run at once, its end at once, and between them after
+    256 events or half a second, whichever comes first. A process that is killed loses at most that
+    much, and never part of a line. `durable=True` writes and syncs each event before the run goes on.
+
+    What cannot be kept is counted in the file, in `dropped` and in the log: events of a run whose file
+    has reached `max_bytes` (its end is still written), of a disk that is full. `keep` (how many) and
+    `days` (untouched) remove old recordings. `deltas=True` also keeps the pieces of streamed replies,
+    which each reply repeats as a whole; a secret that comes in pieces is not known in them.
+    """
+
+    redacts: ClassVar[bool] = True  # it need not be handed redacted events
+
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        *,
+        max_bytes: int = 64 * 1024 * 1024,
+        durable: bool = False,
+        deltas: bool = False,
+        keep: int | None = None,
+        days: float | None = None,
+        redactor: Redactor | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        from .lines import line  # it needs pydantic, which takes longer to load than this room
+
+        if max_bytes < 1 or (keep is not None and keep < 1) or (days is not None and days <= 0):
+            raise ConfigError("max_bytes, keep and days of a Recorder must be above zero")
+        self.folder = Path(folder)
+        self._max_bytes = max_bytes
+        self._durable = durable
+        self._deltas = deltas
+        self._keep, self._days, self._clock = keep, days, clock
+        self._redactor = redactor or Redactor()
+        self._line = _redacting(line, self._redactor)
+        self._lock = threading.Lock()
+        self._runs: dict[str, RunFile] = {}
+        self._opened = 0
+        self._dropped = 0
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._prune()
+        weakref.finalize(self, _flush_last, self._runs, os.getpid())  # also when the program ends
+
+    @property
+    def dropped(self) -> int:
+        """Events of all runs so far that could not be kept."""
+        return self._dropped + sum(run.dropped for run in list(self._runs.values()))
+
+    def emit(self, event: Event) -> None:
+        kind = type(event)
+        if kind is TextDelta and not self._deltas:
+            return
+        run = self._runs.get(event.run_id)
+        if run is None or (kind is RunStarted and not event.scope):
+            run = self._open(event)
+        if kind not in STATUS_OF or event.scope:
+            run.add(event)
+        else:
+            run.end(event, Ended.by(cast("End", self._redactor.event(event)), run.nested))
+            self._forget(event.run_id, run)
+
+    def flush(self) -> None:
+        """Write what is held back."""
+        _flush_all(self._runs)
+
+    def close(self) -> None:
+        """Write what is held back and let go of runs that have not ended. More may follow."""
+        for run_id, run in list(self._runs.items()):
+            run.flush()
+            self._forget(run_id, run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self, event: Event) -> RunFile:
+        """The file for a run that has none open: a new one, or the one in which it was left off."""
+        is_new = isinstance(event, RunStarted) and not event.scope and not event.resumed
+        with self._lock:
+            before = self._runs.get(event.run_id)
+            if before is not None and not is_new:
+                return before
+            known = None if is_new else latest_file(self.folder, event.run_id)
+            run = self._runs[event.run_id] = RunFile(
+                known or new_file(self.folder, event.run_id, event.at),
+                b"" if known else _head(self._redactor.event(event)),
+                self._line,
+                max_bytes=self._max_bytes,
+                durable=self._durable,
+            )
+            self._opened += 1
+        if before is not None:  # the id of a run that still goes on was given to another
+            before.flush()
+        if self._opened % _PRUNE_EVERY == 0:
+            self._prune()
+        return run
+
+    def _forget(self, run_id: str, run: RunFile) -> None:
+        with self._lock:
+            self._dropped += run.dropped
+            if self._runs.get(run_id) is run:
+                del self._runs[run_id]
+
+    def _prune(self) -> None:
+        if self._keep is not None or self._days is not None:
+            active = {run.path for run in list(self._runs.values())}
+            prune(self.folder, keep=self._keep, days=self._days, spare=active, clock=self._clock)
+
+
+def _flush_all(runs: dict[str, RunFile]) -> None:
+    for run in list(runs.values()):
+        run.flush()
+
+
+def _flush_last(runs: dict[str, RunFile], process: int) -> None:
+    if os.getpid() == process:  # a child that was forked has a copy of what its parent will write
+        _flush_all(runs)
+
+
+def _head(event: Event) -> bytes:
+    model, user_input = (event.model, event.user_input) if isinstance(event, RunStarted) else ("", "")
+    header = Header(VERSION, whole_letters(event.run_id), event.at, excerpt(model), excerpt(user_input))
+    return to_json(header).encode()
+
+
+def _redacting(line: Callable[[Event], bytes], redactor: Redactor) -> Callable[[Event], bytes]:
+    """The function that makes a line of an event: redacted, and always written if that is possible."""
+    redact = redactor.event
+
+    def redacted_line(event: Event) -> bytes:
+        event = redact(event)
+        try:
+            return line(event)
+        except CodecError:
+            return line(replace(_WHOLE_LETTERS.event(event), run_id=whole_letters(event.run_id)))
+
+    return redacted_line
+
+
+_WHOLE_LETTERS = Redactor(whole_letters, environ={})

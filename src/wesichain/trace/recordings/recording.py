@@ -1,0 +1,229 @@
+"""Recordings: a run as a value, read from its file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import field, replace
+from os import PathLike
+from pathlib import Path
+
+from wesichain.core import (
+    Event,
+    JsonValue,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    RunCompleted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    ToolSpec,
+    Usage,
+    dataclass,
+)
+
+from .format import STATUS_OF, VERSION, Dropped, End, Ended, Status, read_header, read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One tool call and what became of it; while it runs, it has neither a value nor an error."""
+
+    call: ToolCall
+    value: JsonValue = None
+    error: StepFailed | None = None
+    duration_ms: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None and self.duration_ms is not None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """One step: what the model was told for the first time, its reply, its calls, what went wrong."""
+
+    scope: str
+    step_id: int
+    started_at: float
+    messages: tuple[Message, ...] = ()
+    response: LlmResponse | None = None
+    duration_ms: float | None = None
+    calls: tuple[RecordedCall, ...] = ()
+    failures: tuple[StepFailed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run as it was recorded. `problems` says what the file lacks; a whole one has none."""
+
+    run_id: str
+    events: tuple[Event, ...]
+    version: int = VERSION
+    problems: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is here, from the start to the end."""
+        return self.start is not None and self.end is not None and not self.problems
+
+    @property
+    def start(self) -> RunStarted | None:
+        return next((event for event in self.events if isinstance(event, RunStarted)), None)
+
+    @property
+    def end(self) -> End | None:
+        """The event that ended the run; None while it goes on, and for ever if it was killed."""
+        for event in reversed(self.events):
+            if not event.scope and isinstance(event, End):
+                return event
+            if not event.scope and isinstance(event, RunStarted):
+                return None
+        return None
+
+    @property
+    def status(self) -> Status:
+        return "unfinished" if self.end is None else STATUS_OF[type(self.end)]
+
+    @property
+    def user_input(self) -> str:
+        return self.start.user_input if self.start else ""
+
+    @property
+    def model(self) -> str:
+        return self.start.model if self.start else ""
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        return self.start.tools if self.start else ()
+
+    @property
+    def output(self) -> JsonValue:
+        return self.end.output if isinstance(self.end, RunCompleted) else None
+
+    @property
+    def started_at(self) -> float:
+        return self.events[0].at if self.events else 0.0
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first event to the last, by the run's own clock; never negative."""
+        return max(0.0, self.events[-1].at - self.started_at) if self.events else 0.0
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens: what the end says; without one, or for a graph, what the replies add up to."""
+        if self.end is not None and self.end.usage.total_tokens:
+            return self.end.usage
+        replies = (event.response.usage for event in self.events if isinstance(event, ModelResponded))
+        return sum(replies, Usage())
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The run itself ("") and its nested runs, in order of appearance."""
+        return tuple(dict.fromkeys(event.scope for event in self.events))
+
+    def requests(self, scope: str = "") -> tuple[LlmRequest, ...]:
+        """What the model was asked, call by call, with the tools that the run started with."""
+        messages: list[Message] = []
+        model = ""
+        tools: tuple[ToolSpec, ...] = ()
+        requests: list[LlmRequest] = []
+        for event in self.events:
+            if event.scope != scope:
+                continue
+            if isinstance(event, RunStarted):
+                model, tools = event.model, event.tools
+            elif isinstance(event, StepStarted):
+                messages.extend(event.messages)
+                requests.append(LlmRequest(model, tuple(messages), tools))
+        return tuple(requests)
+
+    @property
+    def steps(self) -> tuple[RecordedStep, ...]:
+        """The steps of the run and of its nested runs, in the order in which they began."""
+        steps: dict[tuple[str, int], RecordedStep] = {}
+        for event in self.events:
+            if isinstance(event, StepStarted | ModelResponded | ToolDispatched | ToolCompleted | StepFailed):
+                key = event.scope, event.step_id
+                steps[key] = _extended(steps.get(key) or RecordedStep(*key, event.at), event)
+        return tuple(steps.values())
+
+
+def _extended(
+    step: RecordedStep, event: StepStarted | ModelResponded | ToolDispatched | ToolCompleted | StepFailed
+) -> RecordedStep:
+    match event:
+        case StepStarted():
+            return replace(step, messages=event.messages)
+        case ModelResponded():
+            return replace(step, response=event.response, duration_ms=event.duration_ms)
+        case ToolDispatched():
+            return replace(step, calls=(*step.calls, RecordedCall(event.call)))
+        case ToolCompleted():
+            done = RecordedCall(
+                ToolCall(event.call_id, event.tool_name, None), event.value, None, event.duration_ms
+            )
+            return replace(step, calls=_settled(step.calls, done))
+        case StepFailed():
+            step = replace(step, failures=(*step.failures, event))
+            if event.call_id is None:
+                return step
+            failed = RecordedCall(
+                ToolCall(event.call_id, event.tool_name or "", None), None, event, event.duration_ms
+            )
+            return replace(step, calls=_settled(step.calls, failed))
+
+
+def _settled(calls: Iterable[RecordedCall], outcome: RecordedCall) -> tuple[RecordedCall, ...]:
+    """The calls with the outcome of one; the latest of a call that was tried again counts."""
+    return tuple(
+        replace(outcome, call=each.call) if each.call.id == outcome.call.id else each for each in calls
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def load(path: str | PathLike[str]) -> Recording:
+    """Read a recording. What a crash has torn off is told in `problems`; what is there, is there.
+
+    A file that is no recording, or one of a newer format, is a `CodecError`.
+    """
+    head, _, rest = Path(path).read_bytes().partition(b"\n")
+    header = read_header(head, str(path))
+    events: list[Event] = []
+    problems: list[str] = []
+    dropped: Counter[str] = Counter()
+    for line in read_lines(rest, str(path), first=2):
+        match line:
+            case str():
+                problems.append(line)
+            case Dropped():
+                dropped[line.reason] += line.events
+            case Ended():
+                pass
+            case _:
+                events.append(line)
+    problems += [f"{count} events were not recorded: {reason}" for reason, count in dropped.items()]
+    return Recording(header.run_id, tuple(events), header.version, tuple(problems))
+
+
+def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, ...], int]:
+    """The events that were written since `offset`, in whole lines, and the offset to go on from."""
+    with Path(path).open("rb") as file:
+        if offset == 0:
+            head = file.readline()
+            read_header(head, str(path))
+            offset = len(head)
+        file.seek(offset)
+        data = file.read()
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = read_lines(whole, str(path))
+    events = tuple(line for line in lines if not isinstance(line, str | Dropped | Ended))
+    return events, offset + len(whole)

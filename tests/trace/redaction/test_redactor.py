@@ -1,0 +1,239 @@
+"""The laws of redaction: deterministic, idempotent, blind to nothing that a rule knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trace.runs import SPEC, events, json_values, run
+from wesichain.core import (
+    Event,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    PendingCall,
+    Role,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    ToolSpec,
+    Usage,
+    to_json,
+)
+from wesichain.trace import Redactor, redact
+from wesichain.trace.redaction.rules import hide_secrets, may_hold_secret
+
+CANARY = "canary-3f9a7c21d8"
+KEY = "sk-canary0123456789abcdef"
+REDACTOR = Redactor(environ={"CANARY_TOKEN": CANARY})
+
+# Pieces that rules are made of, glued in any order: what a rule does to one may wake another.
+pieces = st.sampled_from(
+    [
+        CANARY, KEY, "password", "token", "api_key", "secret", "auth", "key", "API key", "--token",
+        "Authorization", "=", ":", ": ", " ", "\n", '"', "'", "\\", "&", ",", "(", ")", "[", "]", "{", "}",
+        "-", "_", ".", "@", "://", "Bearer ", "bearer", "AKIAIOSFODNN7EXAMPLE", "ghp_abcdefghijklmnopqrst",
+        "xoxb-12345678", "eyJabcdefghij.abcdefghij", "-----BEGIN PRIVATE KEY-----",
+        "-----END PRIVATE KEY-----", "sk-", "hunter2", "abc", "1", "https://u:p@h/", "[redacted:",
+        "[redacted:secret]", "[redacted:environment]", "\u0130", "\u212a", "é",
+    ]
+)  # fmt: skip
+tangles = st.lists(pieces, max_size=12).map("".join) | st.text(max_size=40)
+
+
+@given(tangles)
+def test_a_redacted_text_is_left_as_it_is(text: str) -> None:
+    once = REDACTOR.text(text)
+    assert REDACTOR.text(once) == once
+
+
+@given(tangles)
+def test_equal_texts_give_equal_results_whatever_was_seen_before(text: str) -> None:
+    assert REDACTOR.text(text) == Redactor(environ={"CANARY_TOKEN": CANARY}).text(text)
+
+
+@given(tangles)
+def test_what_is_known_does_not_come_through(text: str) -> None:
+    assert CANARY not in REDACTOR.text(text)
+
+
+@given(tangles)
+def test_the_quick_look_is_never_wrong_when_it_says_no(text: str) -> None:
+    if not may_hold_secret(text):
+        assert hide_secrets(text) == text
+
+
+@given(tangles, st.dictionaries(st.sampled_from(["A_KEY", "B_TOKEN", "C_SECRET"]), tangles, max_size=3))
+def test_any_environment(text: str, environ: dict[str, str]) -> None:
+    redactor = Redactor(environ=environ)
+    once = redactor.text(text)
+    assert redactor.text(once) == once
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "password={}", "secret='{}'", '"token": "{}"', '\\"api_key\\": \\"{}\\"',
+                "Authorization: Bearer {}", "Authorization: Basic {}", "x-api-key: {}",
+                "https://bob:{}@host/x", "--token {}", "Cookie: sid={}", "('cookie', '{}')",
+                "auth=('bob', '{}')", "?access_token={}&a=1", "client_secret: {}", "word", "a=b",
+            ]
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from([" ", "\n", ", ", "; ", ") (", " and ", "\t", "'", '"', "\\n", "{", "}"]),
+)  # fmt: skip
+def test_no_rule_keeps_another_from_its_find(forms: list[str], between: str) -> None:
+    text = between.join(form.replace("{}", f"canary{number}x") for number, form in enumerate(forms))
+    assert "canary" not in REDACTOR.text(text)
+
+
+secret_values: st.SearchStrategy[Any] = st.recursive(
+    tangles | st.none() | st.booleans() | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(tangles, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(secret_values)
+def test_redacted_data_is_left_as_it_is(value: Any) -> None:
+    once = REDACTOR.value(value)
+    assert REDACTOR.value(once) == once
+    assert CANARY not in to_json(once)
+
+
+@given(json_values)
+def test_data_without_a_secret_is_the_same_object(value: Any) -> None:
+    cleaned = REDACTOR.value(value)
+    assert cleaned == value
+    assert cleaned is value
+
+
+@given(events())
+def test_any_event_without_a_secret_is_the_same_object(event: Event) -> None:
+    assert REDACTOR.event(event) is event
+
+
+@given(secret_values, tangles)
+def test_an_event_is_clean_and_stays_so(value: Any, text: str) -> None:
+    for event in _events_with(text, value):
+        once = REDACTOR.event(event)
+        assert REDACTOR.event(once) == once
+        assert CANARY not in to_json(once)
+        assert (once.run_id, once.step_id, once.seq, once.at) == (
+            event.run_id,
+            event.step_id,
+            event.seq,
+            event.at,
+        )
+
+
+def _events_with(text: str, value: Any) -> list[Event]:
+    call = ToolCall("c1", text, value)
+    head = ("run", 1, 2, 3.0)
+    return [
+        RunStarted(*head, text, text, (ToolSpec("t", text, {"type": "object", "default": value}),)),
+        StepStarted(*head, (Message(Role.ASSISTANT, text, "c1", (call,), text, value),)),
+        TextDelta(*head, text),
+        ModelResponded(*head, LlmResponse(text, (call,), Usage(), "stop", text, value), 1.0),
+        ToolDispatched(*head, call),
+        ToolCompleted(*head, "c1", text, value, 1.0),
+        StepFailed(*head, text, text, text, "c1", text),
+        RunCompleted(*head, value, Usage()),
+        RunFailed(*head, text, text, Usage()),
+        RunInterrupted(*head, text, Usage(), (PendingCall(call, "approval-token"),)),
+    ]
+
+
+@pytest.mark.parametrize("secret", [CANARY, KEY, f"https://bob:{CANARY}@host"])
+def test_a_secret_anywhere_in_an_event(secret: str) -> None:
+    text = f"before {secret} after"
+    for event in _events_with(text, {"a": [{text: text}]}):
+        shown = to_json(REDACTOR.event(event))
+        assert secret not in shown
+        assert "before " in shown
+        assert " after" in shown
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({"password": "x"}, {"password": "[redacted:secret]"}, id="text under a secret name"),
+        pytest.param(
+            {"pin_token": 1234}, {"pin_token": "[redacted:secret]"}, id="a number under a secret name"
+        ),
+        pytest.param({"token": None, "auth": True}, {"token": None, "auth": True}, id="null and true stay"),
+        pytest.param({"secret": ""}, {"secret": ""}, id="nothing to hide"),
+        pytest.param(
+            {"secrets": ["a", ["b"]]}, {"secrets": ["[redacted:secret]", ["[redacted:secret]"]]}, id="lists"
+        ),
+        pytest.param({"token": {"type": "string"}}, {"token": {"type": "string"}}, id="a schema of a token"),
+        pytest.param([["x-api-key", "a"]], [["x-api-key", "[redacted:secret]"]], id="headers as pairs"),
+        pytest.param(
+            {KEY: 1, KEY + "0": 2}, {"[redacted:openai-key]": 1, "[redacted:openai-key]'": 2}, id="keys"
+        ),
+        pytest.param({"max_tokens": 5}, {"max_tokens": 5}, id="a count"),
+        pytest.param("a", "a", id="a text"),
+        pytest.param(7, 7, id="a number"),
+    ],
+)
+def test_data(value: Any, expected: Any) -> None:
+    assert REDACTOR.value(value) == expected
+
+
+def test_the_token_of_an_approval_and_ids_of_calls_stay() -> None:
+    call = ToolCall("sk-call0123456789", "t", {})
+    event = RunInterrupted("r", 1, 2, 3.0, "waits", Usage(), (PendingCall(call, "sk-token0123456789"),))
+    assert REDACTOR.event(event) is event
+
+
+def test_a_hook_for_more() -> None:
+    redactor = Redactor(lambda text: text.replace("Jane", "[redacted:person]"), environ={})
+    assert redactor.text("ask Jane") == "ask [redacted:person]"
+    assert redactor.value({"Jane": ["Jane"]}) == {"[redacted:person]": ["[redacted:person]"]}
+
+
+def test_rules_that_never_agree_give_nothing_away() -> None:
+    flip = Redactor(lambda text: text[::-1], environ={})
+    assert flip.text("ab") == "[redacted:text]"
+
+
+def test_data_that_nests_too_deeply_gives_nothing_away() -> None:
+    deep: Any = CANARY
+    for _ in range(100_000):
+        deep = [deep]
+    assert REDACTOR.value(deep) == "[redacted:text]"
+    cleaned = REDACTOR.event(ToolCompleted("r", 1, 2, 3.0, "c", "t", deep, 1.0))
+    assert cleaned.value == "[redacted:text]"
+    while isinstance(deep, list):  # freed one by one: the interpreter would recurse
+        deep = deep.pop()
+
+
+def test_data_that_is_not_json_does_no_harm() -> None:
+    odd: Any = {1: CANARY, "b": (CANARY, b"x", {3})}
+    assert REDACTOR.value(odd) == {1: "[redacted:environment]", "b": ("[redacted:environment]", b"x", {3})}
+
+
+def test_redact_takes_text_data_and_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANARY_TOKEN", CANARY)
+    started = run()[0]
+    assert isinstance(started, RunStarted)
+    assert redact(f"a {CANARY}") == "a [redacted:environment]"
+    assert redact({"a": CANARY}) == {"a": "[redacted:environment]"}
+    assert redact(replace(started, user_input=CANARY)).user_input == "[redacted:environment]"
+    assert redact(started) is started
+    assert redact(5) == 5
+    assert started.tools == (SPEC,)

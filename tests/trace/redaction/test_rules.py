@@ -1,0 +1,165 @@
+"""What is a secret, by name, by shape, and in the environment."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from wesichain.trace import Redactor
+from wesichain.trace.redaction.rules import environment_secrets, is_secret_name
+
+BARE = Redactor(environ={})
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nabc/+=\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password", "db_password", "userPassword", "PASSWD", "passphrase", "pwd", "token", "access_token",
+        "accessToken", "refresh-token", "secret", "client_secret", "clientSecret", "apikey", "api_key",
+        "apiKey", "API-KEY", "x-api-key", "X-Api-Key", "aws_secret_access_key", "private_key",
+        "Authorization", "proxy-authorization", "cookie", "Set-Cookie", "credentials", "smtp_pass", "auth",
+        "basic_auth",
+    ],
+)  # fmt: skip
+def test_a_name_that_holds_a_secret(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "city", "max_tokens", "input_tokens", "total_tokens", "token_count", "token_limit", "token_type",
+        "tokens", "tokenizer", "secret_name", "secretary", "author", "authors", "authority", "key", "keys",
+        "keyword", "primary_key", "sort_key", "monkey", "pass", "passenger", "compass", "password_file",
+        "token_url", "expires_in",
+    ],
+)  # fmt: skip
+def test_a_name_that_holds_none(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("use sk-abcdEFGH12345678 now", "use [redacted:openai-key] now", id="an OpenAI key"),
+        pytest.param("sk-proj-abcdefghijklmnopqrstuv", "[redacted:openai-key]", id="an OpenAI project key"),
+        pytest.param("sk-ant-api03-abcdefgh", "[redacted:anthropic-key]", id="an Anthropic key"),
+        pytest.param("AKIAIOSFODNN7EXAMPLE", "[redacted:aws-key]", id="an AWS key id"),
+        pytest.param("ghp_abcdefghijklmnopqrst0123", "[redacted:github-token]", id="a GitHub token"),
+        pytest.param(
+            "github_pat_11ABCDEFG0abcdefgh", "[redacted:github-token]", id="a fine-grained GitHub token"
+        ),
+        pytest.param("xoxb-1234567890-abcdef", "[redacted:slack-token]", id="a Slack token"),
+        pytest.param("AIzaSyA-1234567890abcdefghijklmno", "[redacted:google-key]", id="a Google key"),
+        pytest.param("hf_abcdefghijklmnopqrst", "[redacted:huggingface-token]", id="a Hugging Face token"),
+        pytest.param("sk_live_abcdefgh12345678", "[redacted:stripe-key]", id="a Stripe key"),
+        pytest.param(f"jwt {JWT}.", "jwt [redacted:jwt].", id="a JWT"),
+        pytest.param("Bearer abc123def", "Bearer [redacted:bearer-token]", id="a bearer token"),
+        pytest.param(
+            "https://bob:pw@host/x", "https://[redacted:url-credentials]@host/x", id="a URL's user info"
+        ),
+        pytest.param("https://tok@host", "https://[redacted:url-credentials]@host", id="a token in a URL"),
+        pytest.param(
+            "postgres://u:p@ss@db/x", "postgres://[redacted:url-credentials]@db/x", id="an @ in a password"
+        ),
+        pytest.param(f"a {PEM} b", "a [redacted:private-key] b", id="a private key"),
+        pytest.param(PEM[:50], "[redacted:private-key]", id="a private key without its end"),
+        pytest.param("password=hunter2&x=1", "password=[redacted:secret]&x=1", id="a pair in a query"),
+        pytest.param(
+            "Pwd=abc;Server=x", "Pwd=[redacted:secret];Server=x", id="a pair in a connection string"
+        ),
+        pytest.param("token: abcdef99 end", "token: [redacted:secret] end", id="a pair with a colon"),
+        pytest.param('"api_key": "a b"', '"api_key": "[redacted:secret]"', id="a pair in JSON"),
+        pytest.param(
+            '{"secret":"a\\"b","x":1}', '{"secret":"[redacted:secret]","x":1}', id="an escaped quote"
+        ),
+        pytest.param('{\\"token\\": \\"abc\\"}', '{\\"token\\": \\"[redacted:secret]\\"}', id="JSON in JSON"),
+        pytest.param("{'password': 'abc'}", "{'password': '[redacted:secret]'}", id="a Python dict"),
+        pytest.param(
+            "[('x-api-key', 'abc')]", "[('x-api-key', '[redacted:secret]')]", id="a header as a pair"
+        ),
+        pytest.param("b'cookie', b'abc'", "b'cookie', b'[redacted:secret]'", id="a header in bytes"),
+        pytest.param("auth=('bob', 'pw')", "auth=[redacted:secret]", id="user and password in a tuple"),
+        pytest.param("password: abc", "password: [redacted:secret]", id="a short password"),
+        pytest.param("x-api-key: abc123\nb: c", "x-api-key: [redacted:secret]\nb: c", id="a header"),
+        pytest.param("Authorization: Basic dTpw\nb", "Authorization: [redacted:secret]\nb", id="a scheme"),
+        pytest.param("Cookie: a=b; c=d ok", "Cookie: [redacted:secret] ok", id="cookies"),
+        pytest.param("cookie: abcdef secret='x'", "cookie: [redacted:secret]'[redacted:secret]'", id="two"),
+        pytest.param("run --password hunter2 -v", "run --password [redacted:secret] -v", id="a flag"),
+        pytest.param("API key: abc123", "API key: [redacted:secret]", id="a key in prose"),
+        pytest.param(
+            "password=sk-abcdefgh1234!x", "password=[redacted:secret]", id="a key within a password"
+        ),
+    ],
+)
+def test_what_is_redacted(text: str, expected: str) -> None:
+    assert BARE.text(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-force", "risk-averse, sk-learn", "max_tokens=500", "token: the unit of text", "password: str",
+        "the secret is out", "author: Jane Doe", "monkey: bananas", "https://host:8080/a@b", "a@b.com",
+        "bearer of news", "pwd=/home/jane", "highlight_test_case", "if token == None:", "eyJ", "AKIA",
+        "sort key: name", '{"tokens": 5, "key": "value"}', "",
+    ],
+)  # fmt: skip
+def test_what_is_left_alone(text: str) -> None:
+    assert BARE.text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        pytest.param("MY_API_KEY", "canary-value", True, id="a key"),
+        pytest.param("DB_PASSWORD", "canary-value", True, id="a password"),
+        pytest.param("github_token", "canary-value", True, id="in small letters"),
+        pytest.param("SECRET", "short12", False, id="less than eight characters"),
+        pytest.param("SSH_AUTH_SOCK", "/run/user/agent.sock", False, id="a socket"),
+        pytest.param("PWD", "/home/jane/work", False, id="a working directory"),
+        pytest.param("KEY_FILE", "/etc/key.pem", False, id="a path"),
+        pytest.param("LANG", "en_GB.UTF-8", False, id="something else"),
+        pytest.param("TOKEN", "redacted:secret", False, id="the words of a placeholder"),
+    ],
+)
+def test_the_environment(name: str, value: str, found: bool) -> None:
+    assert (value in environment_secrets({name: value})) is found
+
+
+def test_the_password_of_a_url_in_the_environment() -> None:
+    redactor = Redactor(environ={"DATABASE_URL": "postgres://bob:canary-pass@db/x"})
+    assert redactor.text("denied: canary-pass") == "denied: [redacted:environment]"
+
+
+def test_a_secret_of_the_environment_in_json_and_in_a_url() -> None:
+    redactor = Redactor(environ={"MY_KEY": 'cana"ry /value'})
+    for text in ('cana"ry /value', 'x cana\\"ry /value', "cana%22ry%20%2Fvalue"):
+        assert "ry" not in redactor.text(text).replace("environment", "")
+
+
+def test_the_environment_is_read_when_the_redactor_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "canary-0123456789")
+    redactor = Redactor()
+    monkeypatch.delenv("SOME_TOKEN")
+    assert redactor.text("a canary-0123456789") == "a [redacted:environment]"
+    assert Redactor().text("a canary-0123456789") == "a canary-0123456789"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "token", "token ", "token=", 'token:"', "token: '", "password,", "eyJ", "-eyJ-", "sk-", "sk-a",
+        "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "bearer ", "://", "://a@", "a://b:", "xox", "AKIA",
+        "A", "key ", "--pass ", "\\", '\\"', "'", "auth=(", "ghp_", " ", "\n", "=", "K",
+    ],
+)  # fmt: skip
+def test_time_grows_with_the_text_alone(piece: str) -> None:
+    text = piece * (100_000 // len(piece))
+    start = time.process_time()
+    BARE.text(text)
+    assert time.process_time() - start < 2.0  # a quadratic rule takes minutes

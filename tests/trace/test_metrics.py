@@ -1,0 +1,144 @@
+"""Metrics: counts, times, tokens and cost, as a table and for Prometheus."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.trace.runs import NOON, hops, run
+from wesichain.core import (
+    Event,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    Usage,
+)
+from wesichain.trace import Figures, Metrics
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """A run that completes, one that fails in a tool after its model was down, one that is stopped."""
+    counted = Metrics({"scripted": (1.0, 10.0)})
+    failed: list[Event] = [
+        RunStarted("f", 0, 0, NOON, "q", "scripted"),
+        StepStarted("f", 1, 1, NOON),
+        StepFailed("f", 1, 2, NOON, "LlmTransportError", "down", "retry", duration_ms=9.0),
+        StepStarted("f", 2, 3, NOON),
+        ToolDispatched("f", 2, 4, NOON, ToolCall("c", "weather", {})),
+        StepFailed("f", 2, 5, NOON, "ToolTimeoutError", "late", "fail", "c", "weather", 700.0),
+        StepFailed("f", 2, 6, NOON, "UnknownToolError", "none", "fail", "d", "other"),
+        RunFailed("f", 2, 7, NOON + 10, "ToolFailedError", "late", Usage()),
+    ]
+    stopped: list[Event] = [
+        RunStarted("s", 0, 0, NOON, "q", "scripted"),
+        RunInterrupted("s", 0, 1, NOON - 3600, "cancelled", Usage()),  # the clock went back
+    ]
+    for event in (*run("c", 2), *failed, *stopped):
+        counted.emit(event)
+    return counted
+
+
+def test_runs(metrics: Metrics) -> None:
+    assert metrics.runs == {"completed": 1, "failed": 1, "interrupted": 1}
+    assert metrics.run_times.count == 3
+    assert metrics.run_times.p99 == 10_000.0
+    assert metrics.run_times.quantile(0.01) == 0.0
+
+
+def test_tools_and_models(metrics: Metrics) -> None:
+    weather, scripted = metrics.tools["weather"], metrics.models["scripted"]
+    assert (weather.count, weather.failures) == (3, 1)
+    assert (weather.p50, weather.p99) == (100.0, 700.0)
+    assert (scripted.count, scripted.failures) == (5, 2)  # a tool that was called without a reply counts, too
+    assert metrics.faults == {"LlmTransportError": 1, "ToolTimeoutError": 1, "UnknownToolError": 1}
+
+
+def test_tokens_and_cost(metrics: Metrics) -> None:
+    assert metrics.tokens == {"scripted": Usage(400, 25)}
+    assert metrics.cost() == pytest.approx((400 * 1.0 + 25 * 10.0) / 1e6)
+    assert metrics.cost({"scripted": (2.0, 0.0)}) == pytest.approx(0.0008)
+    assert metrics.cost({"other": (2.0, 0.0)}) == 0.0
+
+
+def test_the_table_is_for_people(metrics: Metrics) -> None:
+    lines = metrics.table().splitlines()
+    assert lines[0].split() == ["count", "failed", "p50", "ms", "p95", "ms", "p99", "ms"]
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["runs", "3"],
+        ["model", "scripted"],
+        ["tool", "weather"],
+    ]
+    assert "tokens: 400 in, 25 out, cost 0.000650" in lines
+    assert "runs: 1 completed, 1 failed, 1 interrupted" in lines
+    assert Metrics().table().splitlines()[-2:] == ["runs: none", "tokens: 0 in, 0 out, cost 0.000000"]
+
+
+SAMPLE = re.compile(
+    r'[a-z_]+(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"(,[a-z]+="(?:[^"\\\n]|\\["\\n])*")*\})? [0-9.e+-]+'
+)
+
+
+def test_the_text_for_prometheus(metrics: Metrics) -> None:
+    text = metrics.prometheus()
+    assert text.endswith("\n")
+    for line in text.splitlines():
+        assert line.startswith(("# HELP wesichain_", "# TYPE wesichain_")) or SAMPLE.fullmatch(line), line
+    assert 'wesichain_runs_total{status="completed"} 1' in text
+    assert 'wesichain_tool_calls_total{tool="weather",outcome="failed"} 1' in text
+    assert 'wesichain_tool_seconds{tool="weather",quantile="0.99"} 0.7' in text
+    assert 'wesichain_tool_seconds_count{tool="weather"} 3' in text
+    assert 'wesichain_tokens_total{model="scripted",direction="input"} 400' in text
+    assert "wesichain_run_seconds_sum" in text
+
+
+def test_names_that_a_model_made_up() -> None:
+    metrics = Metrics()
+    evil = 'a"b\\c\nd\x1b[2J'
+    metrics.emit(ToolCompleted("r", 1, 1, NOON, "c", evil, None, 1.0))
+    for number in range(3000):
+        metrics.emit(ToolCompleted("r", 1, 1, NOON, "c", f"tool-{number}", None, 1.0))
+    assert len(metrics.tools) <= 1001
+    assert 'tool="a\\"b\\\\c\\nd' in metrics.prometheus()
+    assert all(
+        SAMPLE.fullmatch(line) for line in metrics.prometheus().splitlines() if not line.startswith("#")
+    )
+    assert "\x1b" not in metrics.table()
+
+
+def test_nested_runs_have_their_own_model() -> None:
+    metrics = Metrics()
+    inner = [RunStarted("c", 0, 0, NOON, "q", "small", scope="x"), *hops("c", 1, scope="x")]
+    for event in (*run("c", 1)[:2], *inner, *run("c", 1)[2:]):
+        metrics.emit(event)
+    assert {name: figures.count for name, figures in metrics.models.items()} == {"small": 2, "scripted": 2}
+
+
+def test_nothing_is_kept_of_runs_that_ended(metrics: Metrics) -> None:
+    assert not metrics._open
+    assert not metrics._asked
+    assert not metrics._called
+
+
+@pytest.mark.parametrize(
+    ("durations", "p50", "p95", "p99"),
+    [
+        pytest.param([], 0, 0, 0, id="none"),
+        pytest.param([5], 5, 5, 5, id="one"),
+        pytest.param(list(range(1, 101)), 50, 95, 99, id="a hundred"),
+        pytest.param([1, 1, 1, 100], 1, 100, 100, id="one slow of four"),
+        pytest.param(list(range(30_000)), 24_999, 29_499, 29_899, id="the last ten thousand of many"),
+    ],
+)
+def test_quantiles(durations: list[int], p50: float, p95: float, p99: float) -> None:
+    figures = Figures()
+    for duration in durations:
+        figures.add(duration)
+    assert (figures.p50, figures.p95, figures.p99) == (p50, p95, p99)
+    assert figures.count == len(durations)
