@@ -53,7 +53,7 @@ SHOWN = {
     "A40": R + "test_one_bad_call_does_not_lose_its_siblings",
     "A41": P + "test_a_failure_that_ends_the_run_stops_the_siblings_and_is_the_first_in_call_order",
     "A42": C + "test_cancelling_the_task_cleans_up_tells_and_propagates",
-    "A44": "tools/test_registry.py::test_a_second_tool_of_the_same_name_is_refused",
+    "A44": "tools/test_definition.py::test_a_name_is_taken_once",
     "A45": R + "test_a_tool_is_excluded_after_three_failures_and_the_model_is_told",
     "A47": G + "test_context_of_a_tool",
     "A53": R + "test_ids_are_repaired",

@@ -54,10 +54,13 @@ def load_agent(target: str) -> Agent[Any]:
     found: Any = getattr(module, name)
     if not isinstance(found, Agent) and callable(found):
         found = found()
+    return _checked(found, target)
+
+
+def _checked(found: Any, target: str) -> Agent[Any]:
     if not isinstance(found, Agent):
         raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent")
-    agent: Agent[Any] = found
-    return agent
+    return found  # pyright: ignore[reportUnknownVariableType]  # of what type it answers is the user's affair
 
 
 def _module_from(path: Path) -> ModuleType:

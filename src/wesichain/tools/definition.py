@@ -1,0 +1,193 @@
+"""Tool: what every tool is to the registry: a description, a check, a call, a rendering."""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from typing_extensions import TypedDict, Unpack, override
+
+from wesichain.core import JsonValue, ToolSpec
+from wesichain.errors import InvalidArgsError, ToolDefinitionError
+
+from .context import ToolContext
+from .json_schema import Issue, RejectedError, one_of, shorten
+
+if TYPE_CHECKING:
+    from .schema.plan import Plan
+
+Effect: TypeAlias = Literal["pure", "idempotent", "once"]
+Approval: TypeAlias = bool | Callable[[Any], bool]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_MAX_MESSAGE = 2_000
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "timeout": (
+        lambda value: isinstance(value, int | float) and not _is_flag(value) and value > 0,
+        "a number of seconds above 0 (math.inf: no limit)",
+    ),
+    "effect": (lambda value: value in ("pure", "idempotent", "once"), "'pure', 'idempotent' or 'once'"),
+    "approval": (lambda value: _is_flag(value) or callable(value), "a bool, or a rule over the arguments"),
+    "isolate": (_is_flag, "a bool"),
+    "sequential": (_is_flag, "a bool"),
+    "max_output": (
+        lambda value: isinstance(value, int) and not _is_flag(value) and value > 0,
+        "a number of bytes above 0",
+    ),
+}
+
+
+class ToolWarning(UserWarning):
+    """A tool that works, and could be described or used better."""
+
+
+class ToolOptions(TypedDict, total=False):
+    """How a tool is run; the same for every kind of tool."""
+
+    timeout: float
+    effect: Effect
+    approval: Approval
+    isolate: bool
+    sequential: bool
+    max_output: int
+
+
+class Parts(NamedTuple):
+    """What a call goes through, in the shortest form that the tool has.
+
+    `check` may raise anything for arguments that `Tool.check` should look at. `by_name`: `call` takes the
+    arguments as keywords, and no context.
+    """
+
+    check: Callable[[Any], Any]
+    call: Callable[..., Any]
+    render: Callable[[Any], JsonValue]
+    by_name: bool = False
+
+
+class Tool(ABC):
+    """A tool. Make one with `@tool`, `TypedTool` or `JsonTool`.
+
+    `timeout` bounds a call in seconds. `effect` says what running it twice does: nothing ("pure"), no
+    harm ("idempotent"), harm ("once"). `approval` asks a person first, always or where a rule over the
+    checked arguments says so. `isolate` runs it in a process of its own. `sequential` keeps other calls
+    of the same step from running beside it. `max_output` limits the result, in bytes of JSON.
+    """
+
+    timeout: float = 30.0
+    effect: Effect = "idempotent"
+    approval: Approval = False
+    isolate: bool = False
+    sequential: bool = False
+    max_output: int = 262_144
+
+    name: str = ""
+    description: str = ""
+    is_async: bool = True  # `call` gives a coroutine; otherwise it blocks, and is run off the loop
+
+    @property
+    @abstractmethod
+    def spec(self) -> ToolSpec:
+        """What a model is told; made once."""
+
+    @property
+    @abstractmethod
+    def signature(self) -> str:
+        """How the tool is called, in a line: `add(a: int, b: int = 2)`."""
+
+    @property
+    def returns(self) -> Mapping[str, Any] | None:
+        """The JSON schema of the result, where one is declared."""
+        return None
+
+    @abstractmethod
+    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
+        """The arguments as `call` takes them; raises `InvalidArgsError`. Has no effects."""
+
+    @abstractmethod
+    def call(self, args: Any, ctx: ToolContext | None) -> Any:
+        """Do it: returns a coroutine, or the value itself (see `is_async`)."""
+
+    @abstractmethod
+    def render(self, value: Any) -> JsonValue:
+        """What `call` gave, as JSON; raises `ToolSerializationError`."""
+
+    def parts(self) -> Parts:
+        """The functions that a call goes through; a tool may have quicker ones than its methods."""
+        return Parts(self.check, self.call, self.render)
+
+    def configure(self, name: str, description: str, **options: Unpack[ToolOptions]) -> None:
+        """Set and check what all tools have; raises `ToolDefinitionError`."""
+        given: Any = name
+        if not isinstance(given, str) or not _NAME.fullmatch(given):
+            raise ToolDefinitionError(
+                f"tool {shorten(str(name))!r}: a tool's name is a letter or '_' and then up to 63 letters, "
+                f"digits, '_', '-' and '.'; pass name=..."
+            )
+        self.name = name
+        self.description = description
+        for option, value in options.items():
+            if option not in _OPTIONS:
+                raise ToolDefinitionError(
+                    f"tool {name!r}: there is no option {option!r}; see {one_of([*_OPTIONS])}"
+                )
+            setattr(self, option, value)
+        for option, (is_right, expected) in _OPTIONS.items():
+            value = getattr(self, option)
+            if not is_right(value):
+                raise ToolDefinitionError(f"tool {name!r}: {option} is {value!r:.80}; it is {expected}")
+        if self.isolate and not hasattr(os, "fork"):
+            raise ToolDefinitionError(f"tool {name!r}: isolate=True needs a system that can fork")
+
+    def rejected(self, issues: list[Issue]) -> InvalidArgsError:
+        """The error for arguments that do not fit, in words that a model can act on."""
+        texts = tuple(shorten(str(issue), 300) for issue in issues[:10])
+        lines = [f"the arguments for {self.name!r} are not valid:", *(f"- {text}" for text in texts)]
+        if len(issues) > len(texts):
+            lines.append(f"- and {len(issues) - len(texts)} more")
+        usage = f"Use it as: {self.signature}"
+        told = shorten("\n".join(lines), _MAX_MESSAGE - len(usage) - 1)
+        return InvalidArgsError(f"{told}\n{usage}", tool_name=self.name, issues=texts)
+
+
+class PythonTool(Tool):
+    """A tool that is described by Python types; `plan` reads them when it is first asked."""
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """What the types say; raises `ToolDefinitionError`."""
+
+    @property
+    @override
+    def spec(self) -> ToolSpec:
+        return self.plan().spec
+
+    @property
+    @override
+    def signature(self) -> str:
+        return self.plan().usage
+
+    @property
+    @override
+    def returns(self) -> Mapping[str, Any] | None:
+        return self.plan().output.schema
+
+    @override
+    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
+        try:
+            return self.plan().arguments.check(args, null_is_absent=null_is_absent)
+        except RejectedError as error:
+            raise self.rejected(error.issues) from None
+
+    @override
+    def render(self, value: Any) -> JsonValue:
+        return self.plan().output.render(value)

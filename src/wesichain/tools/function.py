@@ -1,0 +1,198 @@
+"""Functions as tools: `@tool` on whatever can be called."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import types
+import warnings
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from typing_extensions import Unpack, override
+
+from wesichain.core import ToolSpec
+from wesichain.errors import ToolDefinitionError
+
+from .context import ToolContext
+from .definition import Parts, PythonTool, ToolOptions, ToolWarning
+
+if TYPE_CHECKING:
+    from .schema.plan import Plan
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FunctionTool(PythonTool, Generic[P, R]):
+    """A function with a schema; still callable as the function that it was.
+
+    In a class body it is a method: `instance.method` is the tool, bound to its instance.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        from .schema.docstring import read_docstring  # what reads functions is loaded with the first of them
+        from .schema.signature import is_or_calls, outside
+
+        given: Any = function
+        self.function: Callable[..., Any] = given
+        if isinstance(function, classmethod | staticmethod):
+            self.function = given.__func__
+        self.binds_class = isinstance(given, classmethod)
+        self.is_unbound = self.binds_class or _is_method(self.function)
+        docstring = read_docstring(_docstring(self.function))
+        self.configure(
+            _name(self.function) if name is None else name,
+            docstring.description if description is None else description,
+            **options,
+        )
+        if description is None and not self.description:
+            warnings.warn(
+                f"tool {self.name!r} has no docstring; a model knows it by its name alone",
+                ToolWarning,
+                stacklevel=outside()[1],
+            )
+        self.collects = is_or_calls(inspect.isasyncgenfunction, self.function)
+        self.is_async = self.collects or is_or_calls(inspect.iscoroutinefunction, self.function)
+        functools.update_wrapper(self, self.function, updated=())
+        self._described = docstring.parameters
+        self._plan: Plan | None = None
+        with suppress(NameError):  # an annotation may name what is defined further down: then later
+            self._plan = self._read()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)  # type: ignore[no-any-return]  # it is the R of __init__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> FunctionTool[P, R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R]: ...
+    def __get__(self, instance: object | None, owner: type | None = None) -> FunctionTool[..., R]:
+        holder = owner or type(instance) if self.binds_class else instance
+        if not self.is_unbound or holder is None:
+            return self
+        bound = copy.copy(self)
+        bound.function = types.MethodType(self.function, holder)
+        bound.is_unbound = False
+        return bound
+
+    @property
+    @override
+    def spec(self) -> ToolSpec:
+        if self.is_unbound:
+            raise ToolDefinitionError(
+                f"tool {self.name!r} is a method; take it from an instance: Class(...).{self.name}"
+            )
+        return super().spec
+
+    @override
+    def call(self, args: Any, ctx: ToolContext | None) -> Any:
+        positional, named = self.plan().signature.bind(args, ctx or ToolContext())
+        result = self.function(*positional, **named)
+        return _collect(result) if self.collects else result
+
+    @override
+    def parts(self) -> Parts:
+        plan = self.plan()
+        check, render = plan.arguments.quick or self.check, plan.output.render
+        if plan.signature.is_simple and not self.collects:
+            return Parts(check, self.function, render, by_name=True)
+        return Parts(check, self.call, render)
+
+    @override
+    def plan(self) -> Plan:
+        if self._plan is None:
+            try:
+                self._plan = self._read()
+            except NameError as error:
+                raise ToolDefinitionError(
+                    f"tool {self.name!r}: an annotation cannot be resolved: {error}"
+                ) from error
+        return self._plan
+
+    def _read(self) -> Plan:
+        from .schema.plan import plan_function  # it loads pydantic
+
+        return plan_function(
+            self.function,
+            name=self.name,
+            description=self.description,
+            described=self._described,
+            context=ToolContext,
+            skip_first=self.is_unbound,
+            max_output=self.max_output,
+        )
+
+
+async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:
+    return [item async for item in items]
+
+
+def _is_method(function: Any) -> bool:
+    """Whether this is the plain function of a method, in the body of a class that is being made."""
+    holder, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+    if not inspect.isfunction(function) or not holder or holder.endswith("<locals>"):
+        return False
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first is not None and first.name in ("self", "cls") and first.annotation is inspect.Parameter.empty
+
+
+def _name(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # Any
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _docstring(function: Any) -> str | None:
+    while isinstance(function, functools.partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # Any
+    if inspect.isroutine(function) or isinstance(function, type):
+        return function.__doc__
+    called = type(function).__call__
+    return called.__doc__ or type(function).__doc__
+
+
+@overload
+def tool(
+    function: Callable[P, R],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[ToolOptions],
+) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[ToolOptions],
+) -> Any:
+    """Make a tool of a sync or async function, method, partial or callable object.
+
+    Its schema comes from type hints and docstring (Google, NumPy, Sphinx). A parameter annotated
+    `ToolContext` is filled in and never shown. `*args: T` is a list named `args`; `**kwargs: T` takes
+    any further fields of type T; what a partial has bound is not shown.
+    """
+
+    def make(function: Any) -> FunctionTool[..., Any]:
+        inner: Any = getattr(function, "__func__", None)
+        if inspect.ismethod(function) and isinstance(inner, FunctionTool):  # @classmethod over @tool
+            return cast("FunctionTool[..., Any]", inner).__get__(function.__self__)
+        return FunctionTool(function, name=name, description=description, **options)
+
+    return make if function is None else make(function)

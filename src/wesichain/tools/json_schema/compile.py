@@ -1,0 +1,245 @@
+"""Compile: a JSON Schema, draft 2020-12, becomes functions once and is then only called.
+
+`format`, `content*`, titles, defaults and unknown keywords are annotations: they refuse nothing.
+Left over from earlier drafts and still seen everywhere: `definitions`, `dependencies`, and `items`
+as a list with `additionalItems`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from wesichain.core import check_depth, dump_json, is_array, is_object, parse_json
+from wesichain.errors import CodecError, ToolDefinitionError
+
+from . import applicators as apply
+from .applicators import Node, Others
+from .issues import Issue
+from .keywords import SIMPLE, Run, check_type, fault, is_integer, name_list, refuse
+from .pattern import Pattern, compile_pattern
+from .references import METASCHEMA, References
+from .shape import children, is_schema
+
+
+class Validator:
+    """A compiled schema."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+
+    def issues(self, value: Any) -> list[Issue]:
+        """What is wrong with a JSON value, at most ten issues; empty = valid."""
+        try:
+            check_depth(value)
+            return self._root.check(value, Run()) or []
+        except CodecError as error:
+            return fault(str(error))
+        except RecursionError:
+            return fault("cannot be checked: the schema refers to itself too often for this value")
+
+
+def compile_schema(schema: Mapping[str, Any] | bool) -> Validator:
+    """Compile, or say with a `ToolDefinitionError` why this is not a schema that can be checked."""
+    try:
+        document = parse_json(dump_json(schema))  # a copy, in which every schema has an identity of its own
+        return Validator(_Compiler(document).node(document))
+    except CodecError as error:
+        raise ToolDefinitionError(f"schema: {error}") from None
+    except RecursionError:
+        raise ToolDefinitionError("schema: it nests too deeply") from None
+
+
+def validate(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:
+    """What is wrong with `value`, in words with the place; an empty list means that it is valid."""
+    validator = compile_schema(schema)
+    try:
+        dump_json(value)
+    except CodecError as error:
+        return [str(error)]
+    return [str(issue) for issue in validator.issues(value)]
+
+
+class _Compiler:
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self._references = References(document)
+        self._nodes: dict[int, Node] = {}
+
+    def node(self, schema: Any) -> Node:
+        if not is_object(schema):
+            return self._trivial(schema)
+        known = self._nodes.get(id(schema))
+        if known is not None:
+            return known
+        node = self._nodes[id(schema)] = Node()
+        for place, child in children(schema):
+            if not is_schema(child):
+                raise refuse("/".join(map(str, place)), "a schema (an object, true or false)", child)
+            self.node(child)
+        if "type" in schema:
+            node.gate = check_type(schema["type"])
+        for keyword in filter(SIMPLE.__contains__, schema):
+            check = SIMPLE[keyword](schema[keyword])
+            if check is not None:
+                node.checks.append(check)
+        self._same_value(schema, node)
+        self._object(schema, node)
+        self._array(schema, node)
+        self._unevaluated(schema, node)
+        return node
+
+    def _trivial(self, schema: Any) -> Node:
+        if not isinstance(schema, bool):
+            raise refuse("the schema", "an object, true or false", schema)
+        node = Node()
+        if not schema:
+            node.checks.append(lambda _, __: fault("is not allowed here"))
+        return node
+
+    def _same_value(self, schema: dict[str, Any], node: Node) -> None:
+        for keyword in ("$ref", "$dynamicRef"):
+            if keyword in schema:
+                self._reference(keyword, schema, node)
+        for keyword, build in (
+            ("allOf", apply.all_of),
+            ("anyOf", apply.any_of),
+            ("oneOf", apply.one_of_nodes),
+        ):
+            if keyword in schema:
+                nodes = [self.node(item) for item in _list(keyword, schema[keyword])]
+                node.checks.append(build(nodes))
+                node.marks.extend(map(apply.mark_same, nodes))
+        if "not" in schema:
+            node.checks.append(apply.negate(self.node(schema["not"])))
+        if "if" in schema:
+            condition = self.node(schema["if"])
+            then, otherwise = (
+                self.node(schema[branch]) if branch in schema else None for branch in ("then", "else")
+            )
+            node.checks.append(apply.choose(condition, then, otherwise))
+            node.marks.append(apply.mark_choice(condition, then, otherwise))
+
+    def _reference(self, keyword: str, schema: dict[str, Any], node: Node) -> None:
+        reference = schema[keyword]
+        if not isinstance(reference, str):
+            raise refuse(keyword, "a string", reference)
+        if reference.rstrip("#") == METASCHEMA:
+            node.checks.append(lambda value, _: _is_schema_document(value))
+            return
+        target = self.node(self._references.resolve(reference, schema))
+        node.checks.append(apply.refer(target))
+        node.marks.append(apply.mark_same(target))
+
+    def _object(self, schema: dict[str, Any], node: Node) -> None:
+        fields = self._named("properties", schema)
+        patterns = [
+            (compile_pattern(source), child)
+            for source, child in self._named("patternProperties", schema).items()
+        ]
+        others = Others(fields, [pattern for pattern, _ in patterns])
+        if fields:
+            node.checks.append(apply.properties(fields))
+            node.marks.append(apply.mark_fields(lambda value: fields.keys() & value.keys()))
+        if patterns:
+            node.checks.append(apply.pattern_properties(patterns))
+            node.marks.append(apply.mark_fields(lambda value: _matching(others.patterns, value)))
+        if "additionalProperties" in schema:
+            given = schema["additionalProperties"]
+            if given is not True:
+                check = apply.additional_properties(others, self.node(given), forbidden=given is False)
+                node.checks.append(check)
+            node.marks.append(apply.mark_fields(others.of))
+        if "propertyNames" in schema:
+            node.checks.append(apply.property_names(self.node(schema["propertyNames"])))
+        dependent = self._named("dependentSchemas", schema) | self._named("dependencies", schema)
+        if dependent:
+            node.checks.append(apply.dependent_schemas(dependent))
+            node.marks.append(apply.mark_dependent(dependent))
+        needs = {
+            name: name_list(keyword, names)
+            for keyword in ("dependentRequired", "dependencies")
+            for name, names in _object(keyword, schema.get(keyword, {})).items()
+            if keyword == "dependentRequired" or is_array(names)
+        }
+        if needs:
+            node.checks.append(apply.dependent_required(needs))
+
+    def _array(self, schema: dict[str, Any], node: Node) -> None:
+        prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
+        if is_array(rest):
+            prefix, rest = rest, schema.get("additionalItems", True)
+        first = [self.node(item) for item in _list("prefixItems", prefix)]
+        start = len(first)
+        if first:
+            node.checks.append(apply.prefix_items(first))
+            node.marks.append(apply.mark_items(lambda value, _: range(min(start, len(value)))))
+        if rest is not True:
+            node.checks.append(apply.items(start, self.node(rest), forbidden=rest is False))
+        if "items" in schema and not is_array(schema["items"]):
+            node.marks.append(apply.mark_items(lambda value, _: range(len(value))))
+        if "contains" in schema:
+            least, most = (_size(name, schema.get(name)) for name in ("minContains", "maxContains"))
+            wanted = self.node(schema["contains"])
+            node.checks.append(
+                apply.contains(wanted, 1 if least is None else least, inf if most is None else most)
+            )
+            node.marks.append(
+                apply.mark_items(
+                    lambda value, run: [
+                        index for index, item in enumerate(value) if wanted.accepts(item, run)
+                    ]
+                )
+            )
+
+    def _unevaluated(self, schema: dict[str, Any], node: Node) -> None:
+        for keyword, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
+            if keyword in schema:
+                given = schema[keyword]
+                # What the other keywords evaluate, as they stand now: this one marks everything.
+                others = Node()
+                others.marks = list(node.marks)
+                check = apply.unevaluated(others, self.node(given), kind=kind, forbidden=given is False)
+                node.checks.append(check)
+                if kind is dict:
+                    node.marks.append(apply.mark_fields(lambda value: value))
+                else:
+                    node.marks.append(apply.mark_items(lambda value, _: range(len(value))))
+
+    def _named(self, keyword: str, schema: dict[str, Any]) -> dict[str, Node]:
+        given = _object(keyword, schema.get(keyword, {}))
+        return {name: self.node(child) for name, child in given.items() if not is_array(child)}
+
+
+def _is_schema_document(value: Any) -> list[Issue] | None:
+    """What `$ref` to the metaschema asks: is the value itself a schema?"""
+    try:
+        compile_schema(value)
+    except ToolDefinitionError as error:
+        return fault(f"expected a JSON Schema: {error}")
+    return None
+
+
+def _matching(patterns: list[Pattern], value: dict[str, Any]) -> list[str]:
+    return [name for name in value if any(pattern.matches(name) for pattern in patterns)]
+
+
+def _list(keyword: str, given: Any) -> list[Any]:
+    if not is_array(given):
+        raise refuse(keyword, "a list of schemas", given)
+    return given
+
+
+def _object(keyword: str, given: Any) -> dict[str, Any]:
+    if not is_object(given):
+        raise refuse(keyword, "an object", given)
+    return given
+
+
+def _size(keyword: str, given: Any) -> int | None:
+    if given is not None and (not is_integer(given) or given < 0):
+        raise refuse(keyword, "a whole number, 0 or more", given)
+    return None if given is None else int(given)

@@ -1,0 +1,110 @@
+"""Issues: what is wrong with a value, where, in words that a model can act on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from wesichain.core import dataclass, is_array, is_object
+
+MAX_ISSUES = 10
+MAX_TEXT = 80
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One fault: the way to the field, and what is expected there."""
+
+    path: Path
+    text: str
+
+    def under(self, step: str | int) -> Issue:
+        return replace(self, path=(step, *self.path))
+
+    @override
+    def __str__(self) -> str:
+        return f"{show_path(self.path)}: {self.text}"
+
+
+class RejectedError(Exception):
+    """A value does not fit; `issues` say why."""
+
+    def __init__(self, *issues: Issue) -> None:
+        super().__init__(*map(str, issues))
+        self.issues = list(issues)
+
+
+def show_path(path: Iterable[str | int]) -> str:
+    """`order.items[2].price`; the root is called `the value`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            name = shorten(step)
+            text += f".{name}" if name.isidentifier() else f"[{quote(name)}]"
+    return shorten(text.removeprefix("."), 4 * MAX_TEXT) or "the value"
+
+
+def preview(value: Any) -> str:
+    """A value in a few words: bounded, and safe for values of any depth."""
+    if isinstance(value, str):
+        return quote(shorten(value))
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        # A huge int has no decimal text in Python; its size says enough.
+        return (
+            shorten(repr(value)) if isinstance(value, float) or value.bit_length() < 512 else "a huge number"
+        )
+    if is_array(value):
+        return "an empty list" if not value else f"a list of {count(len(value), 'item')}"
+    if is_object(value):
+        names = [quote(shorten(str(name), 30)) for name in list(value)[:5]]
+        more = ", ..." if len(value) > 5 else ""
+        return f"an object with the keys {', '.join(names)}{more}" if names else "an empty object"
+    return f"a {type(value).__name__}"
+
+
+def quote(text: str) -> str:
+    """The text in JSON's quotes; a lone surrogate stays escaped."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if quoted.isascii() else quoted.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def shorten(text: str, limit: int = MAX_TEXT) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def one_of(options: Sequence[str]) -> str:
+    """`a, b or c`, bounded."""
+    shown = list(options[:12])
+    if len(options) > 12:
+        return f"{', '.join(shown)} or one of {len(options) - 12} more"
+    return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def closest(name: str, options: Iterable[str]) -> str | None:
+    """The option that was probably meant."""
+    import difflib  # only when something has gone wrong
+
+    known = [option for option in options if len(option) <= MAX_TEXT]
+    return next(iter(difflib.get_close_matches(shorten(name), known[:200], n=1)), None)
+
+
+def no_such_field(name: str, known: Sequence[str]) -> str:
+    """What to say of a field that the schema does not have."""
+    meant = closest(name, known)
+    hint = f"did you mean {quote(meant)}? " if meant else ""
+    fields = one_of([quote(shorten(field)) for field in known]) or "none"
+    return f"there is no such field; {hint}the fields are {fields}"

@@ -1,0 +1,245 @@
+"""Keywords that judge a value by itself: types, numbers, texts, sizes, choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wesichain.core import dump_json, is_array, is_object
+from wesichain.errors import ToolDefinitionError
+
+from .issues import Issue, count, one_of, preview, quote, shorten
+from .pattern import compile_pattern
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+
+class Run:
+    """One validation. `left`: references that may still be followed, so that none runs away."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = 100_000
+
+
+Issues: TypeAlias = list[Issue] | None
+Check: TypeAlias = Callable[[Any, Run], Issues]
+
+
+def fault(text: str, *path: str | int) -> list[Issue]:
+    return [Issue(path, text)]
+
+
+def refuse(keyword: str, expected: str, given: object) -> ToolDefinitionError:
+    return ToolDefinitionError(f"schema: {keyword!r} should be {expected}, got {preview(given)}")
+
+
+# --- types ---------------------------------------------------------------------------------------
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_integer(value: object) -> bool:
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "null": (lambda value: value is None, "null"),
+    "boolean": (lambda value: isinstance(value, bool), "true or false"),
+    "integer": (is_integer, "an integer"),
+    "number": (is_number, "a number"),
+    "string": (lambda value: isinstance(value, str), "a string"),
+    "array": (is_array, "a list"),
+    "object": (is_object, "an object"),
+}
+
+
+def check_type(given: Any) -> Check:
+    names: list[Any] = given if is_array(given) else [given]
+    if not names or not all(isinstance(name, str) and name in TYPES for name in names):
+        raise refuse("type", one_of(list(TYPES)), given)
+    tests = [TYPES[name][0] for name in names]
+    expected = one_of([TYPES[name][1] for name in names])
+    if len(tests) == 1:
+        (test,) = tests
+        return lambda value, _: None if test(value) else fault(f"expected {expected}, got {preview(value)}")
+
+    def check(value: Any, _: Run) -> Issues:
+        if any(test(value) for test in tests):
+            return None
+        return fault(f"expected {expected}, got {preview(value)}")
+
+    return check
+
+
+# --- choices -------------------------------------------------------------------------------------
+
+
+def key_of(value: Any) -> Any:
+    """A hashable stand-in that is equal exactly where JSON says so: 1 is 1.0, and true is not 1."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if is_array(value):
+        return ("list", *map(key_of, value))
+    if is_object(value):
+        return ("object", frozenset((name, key_of(item)) for name, item in value.items()))
+    return value
+
+
+def check_enum(given: Any) -> Check:
+    if not is_array(given):
+        raise refuse("enum", "a list", given)
+    allowed = frozenset(map(key_of, given))
+    expected = one_of([_literal(item) for item in given])
+
+    def check(value: Any, _: Run) -> Issues:
+        return None if key_of(value) in allowed else fault(f"expected {expected}, got {preview(value)}")
+
+    return check
+
+
+def check_const(given: Any) -> Check:
+    return check_enum([given])
+
+
+def _literal(value: Any) -> str:
+    return quote(value) if isinstance(value, str) else shorten(dump_json(value))
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Callable[[Any], Check]:
+    def build(limit: Any) -> Check:
+        if not is_number(limit):
+            raise refuse(keyword, "a number", limit)
+
+        def check(value: Any, _: Run) -> Issues:
+            if not is_number(value) or holds(value, limit):
+                return None
+            return fault(f"expected a number {words} {preview(limit)}, got {preview(value)}")
+
+        return check
+
+    return build
+
+
+def check_multiple(factor: Any) -> Check:
+    if not is_number(factor) or factor <= 0:
+        raise refuse("multipleOf", "a number above 0", factor)
+    exact = _exact(factor)
+
+    def check(value: Any, _: Run) -> Issues:
+        if not is_number(value) or _exact(value) % exact == 0:
+            return None
+        return fault(f"expected a multiple of {preview(factor)}, got {preview(value)}")
+
+    return check
+
+
+def _exact(number: float) -> Fraction | int:
+    from fractions import Fraction  # few schemas speak of multiples
+
+    # By its text: 0.1 in JSON is a tenth, whatever the nearest binary fraction is.
+    return number if isinstance(number, int) else Fraction(repr(number))
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def _size(keyword: str, kind: type, *, noun: str, most: bool) -> Callable[[Any], Check]:
+    words = "at most" if most else "at least"
+
+    def build(limit: Any) -> Check:
+        if not is_integer(limit) or limit < 0:
+            raise refuse(keyword, "a whole number, 0 or more", limit)
+        wanted = f"expected {words} {count(int(limit), noun)}"
+
+        def check(value: Any, _: Run) -> Issues:
+            if not isinstance(value, kind):
+                return None
+            size: int = len(value)  # type: ignore[arg-type]  # kind is str, list or dict
+            return None if (size <= limit if most else size >= limit) else fault(f"{wanted}, got {size}")
+
+        return check
+
+    return build
+
+
+def check_pattern(given: Any) -> Check:
+    if not isinstance(given, str):
+        raise refuse("pattern", "a string", given)
+    pattern = compile_pattern(given)
+
+    def check(value: Any, _: Run) -> Issues:
+        if not isinstance(value, str) or pattern.matches(value):
+            return None
+        if len(value) > pattern.longest:
+            return fault(f"expected at most {math.floor(pattern.longest)} characters, got {len(value)}")
+        return fault(f"expected a string that matches {quote(shorten(given, 200))}, got {preview(value)}")
+
+    return check
+
+
+def check_unique(given: Any) -> Check | None:
+    if not isinstance(given, bool):
+        raise refuse("uniqueItems", "true or false", given)
+
+    def check(value: Any, _: Run) -> Issues:
+        if not is_array(value):
+            return None
+        seen: dict[Any, int] = {}
+        for index, item in enumerate(value):
+            first = seen.setdefault(key_of(item), index)
+            if first != index:
+                return fault(f"expected no item twice; items {first} and {index} are equal")
+        return None
+
+    return check if given else None
+
+
+def check_required(given: Any) -> Check:
+    names = name_list("required", given)
+
+    def check(value: Any, _: Run) -> Issues:
+        if not is_object(value):
+            return None
+        return [
+            Issue((name,), "is required and was not given") for name in names if name not in value
+        ] or None
+
+    return check
+
+
+def name_list(keyword: str, given: Any) -> list[str]:
+    if not is_array(given) or not all(isinstance(name, str) for name in given):
+        raise refuse(keyword, "a list of names", given)
+    return list(dict.fromkeys(given))
+
+
+# What each keyword makes of its value, alone; those that look at their neighbours are in `applicators`.
+SIMPLE: dict[str, Callable[[Any], Check | None]] = {
+    "enum": check_enum,
+    "const": check_const,
+    "maximum": _bound("maximum", lambda value, limit: value <= limit, "not above"),
+    "minimum": _bound("minimum", lambda value, limit: value >= limit, "not below"),
+    "exclusiveMaximum": _bound("exclusiveMaximum", lambda value, limit: value < limit, "below"),
+    "exclusiveMinimum": _bound("exclusiveMinimum", lambda value, limit: value > limit, "above"),
+    "multipleOf": check_multiple,
+    "maxLength": _size("maxLength", str, noun="character", most=True),
+    "minLength": _size("minLength", str, noun="character", most=False),
+    "maxItems": _size("maxItems", list, noun="item", most=True),
+    "minItems": _size("minItems", list, noun="item", most=False),
+    "maxProperties": _size("maxProperties", dict, noun="field", most=True),
+    "minProperties": _size("minProperties", dict, noun="field", most=False),
+    "pattern": check_pattern,
+    "uniqueItems": check_unique,
+    "required": check_required,
+}

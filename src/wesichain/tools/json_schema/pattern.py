@@ -1,0 +1,170 @@
+"""Patterns: regular expressions of a schema, matched in bounded time.
+
+A schema may come from a stranger, and a backtracking matcher can be made to run for years. So a
+pattern is matched by the engine that pydantic's own `pattern` uses: Rust's `regex`, whose time is
+linear in the text. It has no look-around and no backreferences; a pattern with those is matched by
+Python's `re` under a guard: nothing that can blow up exponentially is accepted, and the length of
+the text is limited so that the rest stays quick. A pattern that passes neither is an error when the
+tool is defined, never a hang when it is called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from wesichain.errors import ToolDefinitionError
+
+from .issues import shorten
+
+MAX_PATTERN = 2_000
+_WORK = 5_000_000  # the steps that a guarded pattern may take: about 0.1 s
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled pattern. A text longer than `longest` is not looked at, and does not match."""
+
+    source: str
+    search: Callable[[str], object]
+    longest: float = inf
+
+    def matches(self, text: str) -> bool:
+        return len(text) <= self.longest and bool(self.search(text))
+
+
+def compile_pattern(source: str) -> Pattern:
+    """Read an ECMAScript pattern (its `u` flavour: code points, no anchors added)."""
+    if len(source) > MAX_PATTERN:
+        raise ToolDefinitionError(f"schema: a pattern has {len(source)} characters; at most {MAX_PATTERN}")
+    return _linear(source) or _guarded(source)
+
+
+# --- the linear engine ---------------------------------------------------------------------------
+
+
+def _linear(source: str) -> Pattern | None:
+    from pydantic_core import SchemaError, SchemaValidator, core_schema  # 50 ms, and few schemas need it
+
+    translated = _TOKEN.sub(_Translator(), source)
+    try:
+        schema = core_schema.str_schema(pattern=translated, regex_engine="rust-regex")
+        return Pattern(source, SchemaValidator(schema).isinstance_python)
+    except SchemaError:
+        return None
+
+
+_TOKEN = re.compile(r"\\c([A-Za-z])|\\(.)|\[\^?\]?|\]|[&~]", re.DOTALL)
+_CLASSES = {
+    "d": "[0-9]",
+    "D": "[^0-9]",
+    "w": "[0-9A-Za-z_]",
+    "W": "[^0-9A-Za-z_]",
+    "s": r"[\s\x{FEFF}]",
+    "S": r"[^\s\x{FEFF}]",
+    "0": r"\x00",
+}
+
+
+class _Translator:
+    """From ECMAScript's syntax to Rust's: \\d and \\w are ASCII, and a class has no set operations."""
+
+    def __init__(self) -> None:
+        self._in_class = False
+
+    def __call__(self, token: re.Match[str]) -> str:
+        text, control, escaped = token.group(), token.group(1), token.group(2)
+        if control:
+            return f"\\x{ord(control) % 32:02x}"
+        if escaped:
+            return _CLASSES.get(escaped, text)
+        if self._in_class:
+            self._in_class = text != "]"
+            return text if text == "]" else "".join(f"\\{char}" for char in text.removesuffix("]"))
+        if text in ("[]", "[^]"):  # nothing, anything
+            return r"[^\s\S]" if text == "[]" else r"[\s\S]"
+        self._in_class = text.startswith("[")
+        return text
+
+
+# --- Python's engine, guarded --------------------------------------------------------------------
+
+_PIECE = re.compile(
+    r"""(?P<name>\\k<(\w+)>) | \\. | \[(?:\\.|[^\]\\])*\] | (?P<look>\(\?<?[=!])
+      | \(\?<(?P<group>\w+)> | (?P<open>\((?:\?:)?) | (?P<close>\)) | (?P<either>\|)
+      | (?P<repeat>[*+?]|\{\d+(?:,\d*)?\}) | (?P<end>\$)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Section:
+    """A group, a look-around or the whole: how many ways there are to match a text of n characters."""
+
+    fixed: int = 1  # the ways are at most fixed * n ** open
+    open: int = 0
+
+    @property
+    def branches(self) -> bool:
+        return self.fixed > 1 or self.open > 0
+
+
+def _guarded(source: str) -> Pattern:
+    try:
+        translated, whole = _survey(source)
+        compiled = re.compile(translated, re.ASCII)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ToolDefinitionError(
+            f"schema: the pattern {shorten(source)!r} cannot be used: {error}"
+        ) from None
+    whole.open += not source.startswith("^")  # without an anchor every position is tried
+    return Pattern(source, compiled.search, (_WORK / whole.fixed) ** (1 / max(1, whole.open)))
+
+
+def _survey(source: str) -> tuple[str, _Section]:
+    """The pattern in Python's syntax, and the most costly of its sections."""
+    whole = _Section()
+    stack = [whole]
+    costliest = [whole]
+    closed = _Section()  # the group that ended just before this piece, if one did
+    end = 0
+
+    def translate(piece: re.Match[str]) -> str:
+        nonlocal closed, end
+        kind, text, section = piece.lastgroup, piece.group(), stack[-1]
+        just_closed, closed, end = closed if piece.start() == end else _Section(), _Section(), piece.end()
+        if kind == "look":
+            stack.append(_Section())
+            costliest.append(stack[-1])
+        elif kind in ("open", "group"):
+            stack.append(_Section())
+        elif kind == "close" and len(stack) > 1:
+            closed = stack.pop()
+            if closed not in costliest:
+                stack[-1].fixed *= closed.fixed
+                stack[-1].open += closed.open
+        elif kind == "either":
+            section.fixed *= 2
+        elif kind == "repeat":
+            _count(section, text, just_closed)
+        elif kind == "end":
+            return r"\Z"
+        elif kind == "name":
+            return f"(?P={piece.group(2)})"
+        return text if kind != "group" else f"(?P<{piece.group('group')}>"
+
+    return _PIECE.sub(translate, source), max(costliest, key=lambda section: (section.open, section.fixed))
+
+
+def _count(section: _Section, quantifier: str, group: _Section) -> None:
+    low, _, high = quantifier.strip("{}").partition(",")
+    if quantifier == "?":
+        section.fixed *= 2
+    elif group.branches:
+        raise re.error("a repeated group that holds a repetition or a choice may take for ever")
+    elif quantifier in "*+" or (not high and "," in quantifier):
+        section.open += 1
+    elif high:
+        section.fixed *= max(1, int(high) - int(low) + 1)

@@ -1,0 +1,134 @@
+"""JsonTool: a tool whose schema is known only at run time, as with MCP and OpenAPI."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Unpack, override
+
+from wesichain.core import JsonValue, ToolSpec, dump_json, is_object, parse_json
+from wesichain.errors import CodecError, ToolDefinitionError, ToolSerializationError
+
+from .context import ToolContext
+from .definition import Tool, ToolOptions
+from .json_schema import RejectedError, preview
+
+if TYPE_CHECKING:
+    from .json_schema.compile import Validator
+
+
+class JsonTool(Tool):
+    """A JSON schema and a function of the arguments: `invoke(args)` or `invoke(args, ctx)`, sync or async.
+
+    `returns` is the schema of the result, if there is one; both are checked.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        schema: Mapping[str, Any],
+        invoke: Callable[..., Any],
+        *,
+        returns: Mapping[str, Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        from .schema.describe import signature_line
+        from .schema.output import Output
+        from .schema.signature import is_or_calls
+
+        self.configure(name, description, **options)
+        self._parameters = _copied(name, schema)
+        self._spec = ToolSpec(name, description, self._parameters)
+        self._validator = _compiled(name, self._parameters)
+        self._returns = None if returns is None else _copied(name, returns)
+        self._result = None if self._returns is None else _compiled(name, self._returns)
+        self._usage = signature_line(name, self._parameters)
+        self._output = Output(limit=self.max_output)
+        self._invoke = invoke
+        self._takes_context = _takes_context(invoke)
+        self.is_async = is_or_calls(inspect.iscoroutinefunction, invoke)
+
+    @property
+    @override
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    @override
+    def signature(self) -> str:
+        return self._usage
+
+    @property
+    @override
+    def returns(self) -> Mapping[str, Any] | None:
+        return self._returns
+
+    @override
+    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
+        from .schema.first_look import as_text, drop_nulls
+
+        try:
+            plain = parse_json(as_text(args))  # the tool's own copy: it may change it
+        except RejectedError as error:
+            raise self.rejected(error.issues) from None
+        issues = self._validator.issues(plain)
+        if issues and null_is_absent and drop_nulls(plain, [issue.path for issue in issues]):
+            issues = self._validator.issues(plain) and issues  # if it still fails, what was sent is told
+        if issues:
+            raise self.rejected(issues)
+        return plain
+
+    @override
+    def call(self, args: Any, ctx: ToolContext | None) -> Any:
+        return self._invoke(args, ctx or ToolContext()) if self._takes_context else self._invoke(args)
+
+    @override
+    def render(self, value: Any) -> JsonValue:
+        rendered = self._output.render(value)
+        issues = self._result.issues(rendered) if self._result else []
+        if issues:
+            raise ToolSerializationError(f"its result is not what it declares: {issues[0]}")
+        return rendered
+
+
+def _copied(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema as plain data that nobody else can change."""
+    try:
+        copy: Any = parse_json(dump_json(schema, default=dict))
+    except CodecError as error:
+        raise ToolDefinitionError(f"tool {name!r}: its schema is not JSON: {error}") from None
+    if not is_object(copy):
+        raise ToolDefinitionError(f"tool {name!r}: its schema is {preview(copy)}, not an object")
+    return copy
+
+
+def _compiled(name: str, schema: dict[str, Any]) -> Validator:
+    from .json_schema.compile import compile_schema
+
+    try:
+        return compile_schema(schema)
+    except ToolDefinitionError as error:
+        raise ToolDefinitionError(f"tool {name!r}: {error}") from None
+
+
+def _takes_context(invoke: Callable[..., Any]) -> bool:
+    """Whether a second argument is asked for."""
+    try:
+        parameters = inspect.signature(invoke).parameters.values()
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) > 1 and positional[1].default is inspect.Parameter.empty
+
+
+def validate_json(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:
+    """What is wrong with a JSON value, in words with the place; an empty list means that it is valid.
+
+    JSON Schema, draft 2020-12; an invalid schema is a `ToolDefinitionError`. Nothing is ever fetched.
+    """
+    from .json_schema.compile import validate
+
+    return validate(schema, value)

@@ -1,0 +1,212 @@
+"""Registry: the tools of an agent: what is offered, what is called, what came of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wesichain.core import ToolCall, ToolSpec
+from wesichain.errors import (
+    ConfigError,
+    DuplicateToolError,
+    InvalidArgsError,
+    ToolDefinitionError,
+    UnknownToolError,
+)
+
+from .context import ToolContext
+from .definition import Tool, ToolWarning
+from .function import tool as function_tool
+from .json_schema import closest, one_of, preview
+from .results import Counter, PreparedCall, ToolResult, ToolStats
+from .typed import TypedTool
+
+if TYPE_CHECKING:
+    from .calls import Perform
+
+ToolLike: TypeAlias = Tool | type[TypedTool[Any, Any]] | Callable[..., Any]
+
+
+class ToolSet:
+    """Tools on their way into a registry."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+
+    @classmethod
+    def of(cls, tools: Iterable[ToolLike]) -> ToolSet:
+        """A set of tools and functions, mixed as they come."""
+        made = cls()
+        for item in tools:
+            made.register(item)
+        return made
+
+    def register(self, item: ToolLike) -> ToolSet:
+        """Add a tool, a function (as `@tool` would make it one), or a `TypedTool` class; returns the set."""
+        tool = _as_tool(item)
+        name = tool.spec.name  # a tool that cannot be described is refused here
+        if name in self._tools:
+            raise DuplicateToolError(name)
+        self._tools[name] = tool
+        return self
+
+    def build(self) -> ToolRegistry:
+        return ToolRegistry(self._tools.values())
+
+
+def _as_tool(item: Any) -> Tool:
+    if isinstance(item, Tool):
+        return item
+    if _is_typed_class(item):
+        try:
+            made: Tool = item()
+        except TypeError as error:
+            raise ToolDefinitionError(f"{item.__name__} cannot be made without arguments: {error}") from error
+        return made
+    if callable(item):
+        return function_tool(item)
+    raise ToolDefinitionError(f"{preview(item)} is not a tool; pass a function, a TypedTool or a JsonTool")
+
+
+def _is_typed_class(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, TypedTool)
+
+
+class ToolRegistry:
+    """Tools by name; made by `ToolSet.build()`. It keeps nothing of a run but what it counts."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        from .calls import compile_call  # what runs tools is loaded with the first registry
+
+        self._tools = {tool.name: tool for tool in tools}
+        self._counters = {name: Counter() for name in self._tools}
+        self._performs: dict[str, Perform] = {
+            name: compile_call(tool, self._counters[name], self._check) for name, tool in self._tools.items()
+        }
+        self._deprecated: set[str] = set()
+        self._offers: dict[tuple[bool, frozenset[str]], tuple[ToolSpec, ...]] = {}
+        self._is_strict = False  # the strict form has been offered: a null may stand for "left out"
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def specs(self, *, strict: bool = False, exclude: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
+        """What a model is offered; the same tuple for the same question. `strict`: OpenAI's strict form."""
+        question = (strict, frozenset(exclude))
+        self._is_strict = self._is_strict or strict
+        offered = self._offers.get(question)
+        if offered is None:
+            if len(self._offers) >= 64:
+                self._offers.clear()
+            offered = tuple(
+                _strictly(tool.spec) if strict else tool.spec
+                for name, tool in self._tools.items()
+                if name not in exclude and name not in self._deprecated
+            )
+            self._offers[question] = offered
+        return offered
+
+    def catalog(self) -> tuple[dict[str, Any], ...]:
+        """Every tool as plain data: name, description, parameters, returns, and whether it is deprecated."""
+        return tuple(
+            {
+                "name": name,
+                "description": tool.description,
+                "parameters": tool.spec.parameters,
+                "returns": tool.returns,
+                "deprecated": name in self._deprecated,
+            }
+            for name, tool in self._tools.items()
+        )
+
+    def stats(self, name: str) -> ToolStats:
+        """What the calls that entered a tool came to so far."""
+        return self._counters[self._known(name)].stats()
+
+    def deprecate(self, name: str) -> None:
+        """Offer a tool no longer; it can still be called, and warns when it is."""
+        if self._known(name) not in self._deprecated:
+            self._deprecated.add(name)
+            self._offers.clear()
+            self._performs[name] = _warning(self._tools[name], self._performs[name])
+
+    def _known(self, name: str) -> str:
+        if name not in self._tools:
+            raise ConfigError(f"there is no tool {name!r}; the tools are {one_of(self.names) or 'none'}")
+        return name
+
+    # --- calling ---------------------------------------------------------------------------------
+
+    def prepare(self, call: ToolCall) -> PreparedCall | UnknownToolError | InvalidArgsError:
+        """Find the tool and check the arguments. Has no effects and never raises."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return self._unknown(call)
+        args = self._check(call)
+        return args if isinstance(args, InvalidArgsError) else PreparedCall(call, tool, args)
+
+    def run(self, prepared: PreparedCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
+        """Run a prepared call. A failure is a value; only the caller's own cancellation is raised."""
+        return self._performs[prepared.tool.name](prepared.call, ctx, prepared)
+
+    def dispatch(self, call: ToolCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
+        """Prepare and run."""
+        perform = self._performs.get(call.name)
+        return perform(call, ctx) if perform else self._refuse(call)
+
+    async def _refuse(self, call: ToolCall) -> ToolResult:
+        return ToolResult(call.id, call.name, error=self._unknown(call))
+
+    def _check(self, call: ToolCall) -> Any:
+        """The arguments as the tool takes them, or the error."""
+        try:
+            return self._tools[call.name].check(call.args, null_is_absent=self._is_strict)
+        except InvalidArgsError as error:
+            error.call_id = call.id
+            return error
+
+    def _unknown(self, call: ToolCall) -> UnknownToolError:
+        offered = tuple(name for name in self._tools if name not in self._deprecated)
+        meant = closest(call.name, offered)
+        hint = f"; did you mean {meant!r}?" if meant else ";"
+        return UnknownToolError(
+            f"there is no tool {preview(call.name)}{hint} the tools are {one_of(offered) or 'none'}",
+            tool_name=call.name,
+            call_id=call.id,
+            available=offered,
+        )
+
+
+def _strictly(spec: ToolSpec) -> ToolSpec:
+    from .schema.strict import strict_schema
+
+    return ToolSpec(spec.name, spec.description, strict_schema(dict(spec.parameters)))
+
+
+def _warning(tool: Tool, perform: Perform) -> Perform:
+    from .calls import failure
+
+    async def warn_and_perform(call: ToolCall, *rest: Any) -> ToolResult:
+        try:
+            warnings.warn(f"tool {tool.name!r} is deprecated", ToolWarning, stacklevel=2)
+        except ToolWarning as error:  # where warnings are errors, this call is one
+            return ToolResult(call.id, call.name, error=failure(tool, call.id, error))
+        return await perform(call, *rest)
+
+    return warn_and_perform

@@ -1,0 +1,113 @@
+"""Results: what became of one call, and of all calls of a tool."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import Any
+
+from wesichain.core import JsonValue, ToolCall, dataclass
+from wesichain.errors import ToolDispatchError
+
+from .definition import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call whose tool is known and whose arguments are checked."""
+
+    call: ToolCall
+    tool: Tool
+    args: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What one call gave: a value, or an error."""
+
+    call_id: str
+    name: str
+    value: JsonValue = None
+    error: ToolDispatchError | None = None
+    duration_ms: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+class DraftResult:
+    """A result that is being written: it has the slots of a `ToolResult`, so that it can become one in place.
+
+    A frozen dataclass fills its fields through `object.__setattr__`, which is a third of a quick call's cost;
+    to fill these and then say `draft.__class__ = ToolResult` is a fifth of that.
+    """
+
+    __slots__ = ("call_id", "name", "value", "error", "duration_ms")  # noqa: RUF023  # the order of ToolResult
+
+    call_id: str
+    name: str
+    value: JsonValue
+    error: ToolDispatchError | None
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStats:
+    """What the calls of one tool came to; durations in milliseconds, percentiles over the last 512."""
+
+    successes: int = 0
+    failures: int = 0
+    total_ms: float = 0.0
+    min_ms: float = 0.0
+    max_ms: float = 0.0
+    p50_ms: float = 0.0
+    p95_ms: float = 0.0
+
+    @property
+    def count(self) -> int:
+        return self.successes + self.failures
+
+    @property
+    def mean_ms(self) -> float:
+        return self.total_ms / self.count if self.count else 0.0
+
+
+class Counter:
+    """Counts the calls of one tool: a call appends its duration; sums are made a thousand at a time."""
+
+    __slots__ = ("_counts", "_longest", "_recent", "_shortest", "_total", "failures", "successes")
+
+    def __init__(self) -> None:
+        self.successes: list[float] = []  # milliseconds that are not summed up yet
+        self.failures: list[float] = []
+        self._counts = [0, 0]
+        self._total = 0.0
+        self._shortest = inf
+        self._longest = 0.0
+        self._recent: deque[float] = deque(maxlen=512)
+
+    def sum_up(self) -> None:
+        for kind, durations in enumerate((self.successes, self.failures)):
+            taken = durations[:]
+            del durations[: len(taken)]  # those that another thread has added meanwhile stay
+            if taken:
+                self._counts[kind] += len(taken)
+                self._total += sum(taken)
+                self._shortest = min(*taken, self._shortest)
+                self._longest = max(*taken, self._longest)
+                self._recent.extend(taken[-512:])
+
+    def stats(self) -> ToolStats:
+        self.sum_up()
+        recent = sorted(self._recent)
+        last = len(recent) - 1
+        return ToolStats(
+            successes=self._counts[0],
+            failures=self._counts[1],
+            total_ms=self._total,
+            min_ms=self._shortest if recent else 0.0,
+            max_ms=self._longest,
+            p50_ms=recent[round(0.50 * last)] if recent else 0.0,
+            p95_ms=recent[round(0.95 * last)] if recent else 0.0,
+        )

@@ -1,0 +1,235 @@
+"""Drive: run a tool's coroutine inside the caller's own task, for a limited time.
+
+A task for every call would cost more than the call. So the coroutine is stepped by hand: the caller
+takes the first step (`coro.send(None)`), and a tool that finishes in it needs neither task nor timer.
+One that waits yields the future it waits for, as it would to a task. `Drive` then waits, on a future
+of its own, for that future or for the limit, whichever comes first:
+
+    waiting  --its future is done-->      the next step
+             --time is up-->              stopping
+             --the task is cancelled-->   stopping
+    stopping --the tool ends-->           OutOfTimeError, or the task's CancelledError
+             --GRACE seconds later-->     abandoned: the rest runs on in a task that nobody waits for
+
+The tool stays in the caller's task, so `asyncio.current_task()`, `asyncio.timeout`, task groups and
+anyio work in it as always. Stopping is what `Task.cancel` does: the future that the tool waits for is
+cancelled; if that cannot be, CancelledError is thrown at the next step.
+
+A cancelled task may also be the tool's own doing: its `asyncio.timeout` works that way. Whoever
+cancels from inside takes it back (`Task.uncancel`), so `Task.cancelling()` tells the two apart, except
+for a tool that needs more than GRACE to clean up after its own timeout: it is taken for stubborn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Coroutine, Generator
+from contextlib import suppress
+from math import inf
+from types import FrameType
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from typing_extensions import override
+
+T = TypeVar("T")
+Steps: TypeAlias = Coroutine[Any, Any, T] | Generator[Any, Any, T]
+
+GRACE = 0.5  # seconds that a tool has to clean up
+
+_abandoned: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
+
+
+class OutOfTimeError(Exception):
+    """The limit was reached. `abandoned`: the tool did not stop, and runs on."""
+
+    def __init__(self, *, abandoned: bool) -> None:
+        super().__init__("out of time")
+        self.abandoned = abandoned
+
+
+class Drive(Generic[T]):
+    """Await this to carry a coroutine, which yielded `yielded` at its last step, to its end."""
+
+    __slots__ = (
+        "_cancelling",
+        "_coro",
+        "_expired",
+        "_is_last",
+        "_loop",
+        "_refused",
+        "_seconds",
+        "_task",
+        "_timers",
+        "_to_throw",
+        "_waiter",
+        "_waiting",
+    )
+
+    def __init__(self, coro: Steps[T], yielded: Any, *, seconds: float, is_last: bool = False) -> None:
+        self._coro = coro
+        self._loop = asyncio.get_running_loop()
+        self._waiting = self._awaited(yielded)  # the future that the tool waits for; None: just a turn
+        self._seconds = seconds
+        self._is_last = is_last  # there is nobody left to abandon the coroutine to
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0  # what `task.cancelling()` was at the start
+        self._timers: list[asyncio.TimerHandle] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._to_throw: asyncio.CancelledError | None = None  # at the next step
+        self._expired = False
+        self._refused = False
+
+    def __await__(self) -> Generator[Any, None, T]:
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task else 0
+        if self._seconds < inf:
+            self._timers.append(self._loop.call_later(self._seconds, self._expire))
+        try:
+            while True:
+                yield from self._pause()
+                if self._refused:
+                    self._abandon()
+                    return self._finish(None, None)
+                try:
+                    self._step()
+                except StopIteration as end:
+                    return self._finish(end.value, None)
+                except BaseException as error:  # noqa: BLE001  # whatever a tool raises is its result
+                    return self._finish(None, error)
+        except GeneratorExit:
+            self._coro.close()
+            raise
+        finally:
+            for timer in self._timers:
+                timer.cancel()
+
+    def _pause(self) -> Generator[Any, None, None]:
+        """Wait until the tool can take its next step, or has refused to stop."""
+        future = self._waiting
+        if future is None:
+            try:
+                yield  # as `asyncio.sleep(0)` does: the loop comes back in its next round
+            except asyncio.CancelledError as error:
+                self._stop(*error.args)
+            return
+        future.add_done_callback(self._wake)
+        try:
+            while not (future.done() or self._refused):
+                self._waiter = _Waiter(self._task, loop=self._loop)
+                try:
+                    yield from self._waiter
+                except asyncio.CancelledError as error:
+                    self._stop(*error.args)
+        finally:
+            self._waiter = None
+            future.remove_done_callback(self._wake)
+
+    def _step(self) -> None:
+        """One step of the coroutine, with what its future gave; raises what the coroutine raises."""
+        if self._to_throw is not None:
+            error, self._to_throw = self._to_throw, None
+            self._waiting = self._awaited(self._coro.throw(error))
+            return
+        try:
+            if self._waiting is not None:
+                self._waiting.result()
+        except BaseException as error:  # noqa: BLE001  # it belongs to the tool
+            yielded = self._coro.throw(error)
+        else:
+            yielded = self._coro.send(None)
+        self._waiting = self._awaited(yielded)
+
+    def _awaited(self, yielded: Any) -> asyncio.Future[Any] | None:
+        """Accept what the coroutine yielded, as a task does."""
+        if yielded is None:
+            return None
+        if getattr(yielded, "_asyncio_future_blocking", False) and yielded.get_loop() is self._loop:
+            yielded._asyncio_future_blocking = False  # asyncio's protocol for yielded futures
+            return yielded  # type: ignore[no-any-return]  # checked by its protocol, not by its class
+        refusal: asyncio.Future[Any] = self._loop.create_future()
+        refusal.set_exception(
+            RuntimeError(f"the tool waits for {yielded!r:.200}, which this loop cannot wait for")
+        )
+        return refusal
+
+    def _finish(self, value: Any, error: BaseException | None) -> T:
+        """What the caller gets of the way in which the tool ended."""
+        if self._is_cancelled():
+            raise asyncio.CancelledError from error
+        if self._expired:
+            raise OutOfTimeError(abandoned=self._refused) from error
+        if isinstance(error, asyncio.CancelledError):  # nobody else's: it must not look like the caller's
+            raise RuntimeError("it raised CancelledError, though nobody had cancelled it") from error  # noqa: TRY004
+        if error is not None:
+            raise error
+        return value  # type: ignore[no-any-return]  # StopIteration.value is the coroutine's T
+
+    # --- stopping --------------------------------------------------------------------------------
+
+    def _is_cancelled(self) -> bool:
+        return self._task is not None and self._task.cancelling() > self._cancelling
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._stop()
+
+    def _stop(self, *message: str) -> None:  # anyio knows its own cancellations by their message
+        if self._waiting is None or not self._waiting.cancel(*message):
+            self._to_throw = asyncio.CancelledError(*message)
+        self._timers.append(self._loop.call_later(GRACE, self._end_grace))
+
+    def _end_grace(self) -> None:
+        # A tool whose own timeout had cancelled the task has taken that back by now, and goes on.
+        self._refused = self._expired or self._is_cancelled()
+        self._wake()
+
+    def _wake(self, _: object = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _abandon(self) -> None:
+        if self._is_last:
+            with suppress(RuntimeError):  # "coroutine ignored GeneratorExit": nothing more can be done
+                self._coro.close()
+            return
+        rest = self._loop.create_task(_run_on(self._coro, self._waiting))
+        _abandoned.add(rest)
+        rest.add_done_callback(_abandoned.discard)
+
+
+class _Waiter(asyncio.Future[None]):
+    """What the caller's task waits for. It is told by whom it is cancelled, and mends what they forget.
+
+    Before Python 3.13 a task group that is just being left cancels its task when a child fails, and never
+    takes that back; the task would look cancelled from then on.
+    """
+
+    def __init__(self, task: asyncio.Task[Any] | None, *, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._task = task
+
+    @override
+    def cancel(self, msg: Any = None) -> bool:
+        if (
+            sys.version_info < (3, 13)
+            and self._task is not None
+            and _is_group_being_left(inspect.currentframe())
+        ):
+            self._task.uncancel()
+        return super().cancel(msg)
+
+
+def _is_group_being_left(frame: FrameType | None) -> bool:
+    caller = frame.f_back if frame else None  # of Task.cancel, which has no frame itself
+    if caller is None or caller.f_code.co_name != "_on_task_done":
+        return False
+    return bool(getattr(caller.f_locals.get("self"), "_exiting", False))
+
+
+async def _run_on(coro: Steps[Any], waiting: asyncio.Future[Any] | None) -> None:
+    if waiting is not None:
+        waiting._asyncio_future_blocking = True  # yielded anew
+    with suppress(BaseException):  # nobody is left to be told
+        await Drive(coro, waiting, seconds=inf, is_last=True)

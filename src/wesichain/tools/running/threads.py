@@ -1,0 +1,120 @@
+"""Threads: blocking functions run off the loop, each in a thread that no other call waits for.
+
+The loop's own executor has a handful of threads, so a few sleeping tools delay all others, and the
+interpreter waits for it at exit. Here a call gets an idle thread or a new one; threads are daemons,
+and end after some idle seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+T = TypeVar("T")
+
+IDLE_SECONDS = 10.0
+
+
+def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """Call `function` in a thread, with the caller's context variables; the future has its outcome.
+
+    Cancelling the future frees the caller; the thread goes on, since a thread cannot be stopped.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def job() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = context.run(function)
+        except StopIteration as stop:  # a future cannot hold it
+            error = RuntimeError("StopIteration")
+            error.__cause__ = stop
+        except BaseException as raised:  # noqa: BLE001  # the caller decides what it means
+            error = raised
+        try:
+            loop.call_soon_threadsafe(_deliver, future, value, error)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    _pool.submit(job)
+    return future
+
+
+def _deliver(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+
+
+class _Pool:
+    """Threads that wait for work; the one that waited least is taken first, so that others can end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+
+    def submit(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is None:
+            worker = _Worker(self)
+            worker.start()
+        worker.jobs.put(job)
+
+    def rest(self, worker: _Worker) -> None:
+        with self._lock:
+            self._idle.append(worker)
+
+    def leave(self, worker: _Worker) -> bool:
+        """Whether the worker may end: not if a job has just been promised to it."""
+        with self._lock:
+            if worker not in self._idle:
+                return False
+            self._idle.remove(worker)
+            return True
+
+
+class _Worker(threading.Thread):
+    def __init__(self, pool: _Pool) -> None:
+        super().__init__(name="wesichain-tool", daemon=True)
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._pool = pool
+
+    @override
+    def run(self) -> None:
+        while True:
+            try:
+                job = self.jobs.get(timeout=IDLE_SECONDS)
+            except Empty:
+                if self._pool.leave(self):
+                    return
+                continue
+            job()
+            del job  # its result must not live as long as an idle thread
+            self._pool.rest(self)
+
+
+_pool = _Pool()
+
+
+def _forget_threads() -> None:
+    """In a forked child none of the threads exist, and the lock may be held by one of them."""
+    global _pool  # noqa: PLW0603  # the one place that replaces the pool
+    _pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -1,0 +1,337 @@
+"""Arguments: what a tool takes, checked by pydantic and described by the same adapter.
+
+Strict about kinds (no "5" for 5, no true for 1), lax where JSON cannot say it: dates, enums, decimals,
+paths and sets come as strings, numbers and lists; 5.0 is 5. The truth is `validate_json` in strict mode,
+on the JSON text of the arguments, which also gives the tool objects of its own. Tools that take only
+texts, numbers and booleans get the same answer sooner from `validate_python`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, to_jsonable_python
+from typing_extensions import TypedDict
+
+from wesichain.core import JsonValue, dump_json, is_object, parse_json
+from wesichain.errors import CodecError, ToolDefinitionError
+from wesichain.tools.json_schema import (
+    Issue,
+    RejectedError,
+    children,
+    no_such_field,
+    one_of,
+    preview,
+    rewrite,
+)
+from wesichain.tools.json_schema.compile import Validator, compile_schema
+
+from .describe import tidy
+from .first_look import NOTHING, Path, as_text, drop_nulls, find
+from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_members
+
+_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Arguments:
+    """The arguments of one tool: `schema` describes them, `check` judges them."""
+
+    __slots__ = ("_adapter", "_choices", "_extras", "_known", "quick", "schema")
+
+    def __init__(
+        self,
+        adapter: TypeAdapter[Any],
+        schema: dict[str, Any],
+        *,
+        quick: Callable[[Any], Any] | None = None,
+        extras: str | None = None,
+        known: frozenset[str] | None = None,
+    ) -> None:
+        self.schema = schema
+        self._adapter = adapter
+        self._extras = extras  # the name of **kwargs: where fields without a parameter go
+        self._known = known  # the only fields there are, where the type itself would ignore others
+        self.quick = quick
+        # pydantic takes true for Literal[1] and for an IntEnum's 1; the schema does not.
+        self._choices: Validator | None = _choices(schema) if _has_number_choice(schema) else None
+
+    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
+        """The arguments as the tool takes them; raises `RejectedError`."""
+        if self.quick is not None:
+            try:
+                return self.quick(args)
+            except (TypeError, ValueError):
+                pass  # looked at again below, where there is time for words
+        return self._check_carefully(args, null_is_absent=null_is_absent)
+
+    def _check_carefully(self, args: JsonValue, *, null_is_absent: bool) -> Any:
+        text = as_text(args)
+        assert is_object(args)
+        if self._known is not None:
+            strangers = [name for name in args if name not in self._known]
+            if strangers:
+                known = sorted(self._known)
+                raise RejectedError(*(Issue((name,), no_such_field(name, known)) for name in strangers))
+        try:
+            return self._parse(text)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False, include_input=False)
+            repaired = _repaired(text, faults, null_is_absent=null_is_absent)
+            if repaired is not None:
+                try:
+                    return self._parse(repaired)
+                except ValidationError:
+                    pass  # what was sent is told below, not what became of it
+            raise RejectedError(*self._issues(faults, args)) from None
+
+    def _parse(self, text: str) -> Any:
+        gathered = text if self._extras is None else dump_json(self._gathered(parse_json(text)))
+        checked: Any = self._adapter.validate_json(gathered, strict=True)
+        issues = self._choices.issues(parse_json(text)) if self._choices else []
+        if issues:
+            raise RejectedError(*issues)
+        return checked
+
+    def _gathered(self, plain: dict[str, Any]) -> dict[str, Any]:
+        fields: dict[str, Any] = self.schema["properties"]
+        gathered = {name: value for name, value in plain.items() if name in fields}
+        return {**gathered, self._extras or "": {n: v for n, v in plain.items() if n not in fields}}
+
+    def _issues(self, faults: list[ErrorDetails], args: dict[str, Any]) -> list[Issue]:
+        fields: dict[str, Any] = self.schema["properties"]
+        expected: dict[Path, list[str]] = {}
+        given: dict[Path, Any] = {}
+        for found in faults[:100]:  # more than anybody is told of
+            loc = found["loc"][1:] if found["loc"][:1] == (self._extras,) else found["loc"]
+            is_missing = found["type"].startswith("missing")
+            path, value = _locate(loc, args, is_missing=is_missing)
+            given[path] = value
+            if is_missing:
+                text = "is required and was not given"
+            elif found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+                is_ours = len(path) == 1
+                text = no_such_field(str(path[-1]), list(fields)) if is_ours else "there is no such field"
+            else:
+                text = found["msg"].replace("Input should be ", "expected ", 1)
+            expected.setdefault(path, []).append(text)
+        return [Issue(path, _combined(texts, given[path])) for path, texts in expected.items()]
+
+
+# --- from pydantic's errors to ours --------------------------------------------------------------
+
+
+def _locate(loc: Path, args: Any, *, is_missing: bool) -> tuple[Path, Any]:
+    """Where an error is in what was sent; names of a union's members, which nobody wrote, are left out."""
+    path: list[str | int] = []
+    value = args
+    for position, step in enumerate(loc):
+        inner = find(value, (step,))
+        if inner is not NOTHING:
+            path.append(step)
+            value = inner
+        elif is_missing and position == len(loc) - 1:
+            path.append(step)
+    return tuple(path), value
+
+
+def _combined(texts: list[str], value: Any) -> str:
+    """The errors of one place; a union has one a member."""
+    unique = list(dict.fromkeys(texts))
+    if all(text.startswith("expected ") for text in unique):
+        return f"expected {one_of([text.removeprefix('expected ') for text in unique])}, got {preview(value)}"
+    if unique[0].startswith(("is required", "there is no such")):
+        return unique[0]
+    return f"{'; or '.join(unique[:3])}, got {preview(value)}"
+
+
+def _repaired(text: str, faults: list[ErrorDetails], *, null_is_absent: bool) -> str | None:
+    """The arguments with 5 for 5.0 where an integer is wanted and, if asked for, without refused nulls."""
+    if len(faults) > 10_000:
+        return None  # past repair
+    plain = parse_json(text)
+    changed = False
+    paths: list[Path] = []
+    for found in faults:
+        path, value = _locate(found["loc"], plain, is_missing=False)
+        paths.append(path)
+        wants_integer = found["type"] in ("int_type", "enum", "literal_error")
+        if path and wants_integer and isinstance(value, float) and value.is_integer():
+            find(plain, path[:-1])[path[-1]] = int(value)
+            changed = True
+    if null_is_absent:
+        changed |= drop_nulls(plain, paths)
+    return dump_json(plain) if changed else None
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+def arguments_of(signature: Signature, *, tool_name: str, described: dict[str, str]) -> Arguments:
+    """The arguments of a function. `described`: what its docstring says of the parameters."""
+    taken = [*signature.parameters, *([signature.star] if signature.star else [])]
+    extras = signature.extras
+    hints = {p.name: _hint(p) for p in [*taken, *([extras] if extras else [])]}
+    adapter, schema = _build(hints, tool_name)
+    fields: dict[str, Any] = schema.setdefault("properties", {})
+    if extras is not None:
+        schema["additionalProperties"] = fields.pop(extras.name).get("additionalProperties", {})
+    for parameter, field in zip(taken, list(fields), strict=True):
+        fields[field] = _described(fields[field], parameter, described.get(parameter.name))
+    is_flat = extras is None and list(fields) == list(hints) and all(_is_flat(p.annotation) for p in taken)
+    quick = (
+        _quick_check(hints, texts=[p.name for p in taken if _may_be_text(p.annotation)]) if is_flat else None
+    )
+    return Arguments(adapter, schema, quick=quick, extras=extras.name if extras else None)
+
+
+def arguments_from(type_: Any, *, tool_name: str) -> Arguments:
+    """The arguments of a tool that takes one object: a model, dataclass or TypedDict."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(type_)
+        schema = tidy(adapter.json_schema())
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        raise ToolDefinitionError(
+            f"tool {tool_name!r}: its arguments have no schema: {_first_line(error)}"
+        ) from None
+    if schema.get("type") != "object":
+        raise ToolDefinitionError(
+            f"tool {tool_name!r}: {getattr(type_, '__name__', type_)!s} is not an object with named fields; "
+            f"use a model, a dataclass or a TypedDict"
+        )
+    schema.setdefault("properties", {})
+    known: frozenset[str] | None = None
+    if "additionalProperties" not in schema:
+        schema["additionalProperties"] = False
+        known = frozenset(schema["properties"]) | frozenset(getattr(type_, "model_fields", ()))
+    return Arguments(adapter, schema, known=known)
+
+
+def _adapter(hints: dict[str, Any], config: ConfigDict) -> TypeAdapter[Any]:
+    # A TypedDict takes any parameter's name, also `schema` and `_x`, which a model would refuse.
+    make: Any = TypedDict  # as a plain function: the fields are known at run time only
+    fields = make("Arguments", hints)
+    fields.__pydantic_config__ = config
+    return TypeAdapter(fields)
+
+
+def _build(hints: dict[str, Any], tool_name: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+    try:
+        adapter = _adapter(hints, _CONFIG)
+        return adapter, tidy(adapter.json_schema())
+    except PydanticUndefinedAnnotation as error:
+        raise NameError(str(error)) from None
+    except (PydanticUserError, TypeError) as error:
+        culprit = _culprit(hints)
+        raise ToolDefinitionError(
+            f"tool {tool_name!r}: parameter {culprit!r} has a type without a JSON schema: "
+            f"{_first_line(error)}"
+        ) from None
+
+
+def _culprit(hints: dict[str, Any]) -> str:
+    for name, hint in hints.items():
+        try:
+            _adapter({name: hint}, _CONFIG).json_schema()
+        except (PydanticUserError, TypeError):
+            return name
+    return ", ".join(hints)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
+
+
+def _hint(parameter: Parameter) -> Any:
+    """The annotation of a field: optional where the parameter is, and never lazily checked."""
+    annotation = collected(parameter.annotation)
+    if isinstance(parameter.default, FieldInfo):  # pydantic fills its default in
+        return Annotated[annotation, parameter.default]
+    return annotation if parameter.default is REQUIRED else NotRequired[annotation]
+
+
+def _field_info(parameter: Parameter) -> FieldInfo | None:
+    """What `Field(...)` says, as the default or in `Annotated`."""
+    if isinstance(parameter.default, FieldInfo):
+        return parameter.default
+    metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
+    return next((item for item in metadata if isinstance(item, FieldInfo)), None)
+
+
+def _described(schema: dict[str, Any], parameter: Parameter, said: str | None) -> dict[str, Any]:
+    """A parameter's schema with its default and description."""
+    metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
+    info = _field_info(parameter)
+    texts = [item if isinstance(item, str) else getattr(item, "documentation", None) for item in metadata]
+    description = (info.description if info else None) or next(filter(None, texts), None) or said
+    described = {**schema, "description": description} if description else schema
+    default = parameter.default
+    if default is REQUIRED or default is ABSENT or isinstance(default, FieldInfo):
+        return described
+    try:
+        return {**described, "default": parse_json(dump_json(to_jsonable_python(default)))}
+    except (CodecError, ValueError):  # a default that JSON cannot say is simply not told
+        return described
+
+
+# --- which tools may take the quick way ----------------------------------------------------------
+
+_FLAT_TYPES = (str, int, float, bool, type(None))
+
+
+def _is_flat(annotation: Any) -> bool:
+    return all(
+        member in _FLAT_TYPES
+        or (get_origin(member) is Literal and all(isinstance(value, str) for value in get_args(member)))
+        for member in union_members(annotation)
+    )
+
+
+def _may_be_text(annotation: Any) -> bool:
+    return str in union_members(annotation)
+
+
+def _quick_check(hints: dict[str, Any], *, texts: list[str]) -> Callable[[Any], Any]:
+    """The short way for plain arguments; a ValueError or TypeError for all that needs a second look."""
+    validate = _adapter(
+        hints, ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+    ).validator.validate_python
+
+    def check(args: Any) -> Any:
+        checked = validate(args)
+        if len(checked) != len(args):  # a field too many; to count is quicker than to have pydantic look
+            raise ValueError
+        for name in texts:
+            text = checked.get(name)
+            if type(text) is str and not text.isascii():
+                text.encode()  # fails on a lone surrogate
+        return checked
+
+    return check
+
+
+# --- numbers that are choices --------------------------------------------------------------------
+
+_STRUCTURE = {
+    *("$defs", "$ref", "additionalProperties", "allOf", "anyOf", "const", "enum", "items", "oneOf"),
+    *("prefixItems", "properties", "type"),
+}
+
+
+def _choices(schema: dict[str, Any]) -> Validator:
+    """A validator of nothing but kinds and choices: the rest has been pydantic's to judge."""
+    return compile_schema(
+        rewrite(schema, lambda inner: {name: value for name, value in inner.items() if name in _STRUCTURE})
+    )
+
+
+def _has_number_choice(schema: Any) -> bool:
+    if not is_object(schema):
+        return False
+    choices = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]
+    if any(not isinstance(choice, str | None) for choice in choices):
+        return True
+    return any(_has_number_choice(child) for _, child in children(schema))

@@ -1,0 +1,52 @@
+"""A first look: whether arguments are a JSON object at all; and nulls that stand for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from wesichain.core import JsonValue, check_depth, dump_json, is_array, is_object
+from wesichain.errors import CodecError
+from wesichain.tools.json_schema import Issue, RejectedError, preview
+
+Path: TypeAlias = tuple[str | int, ...]
+
+NOTHING: Any = object()
+
+
+def as_text(args: JsonValue) -> str:
+    """The JSON text of an arguments object; `RejectedError` for anything that is not one."""
+    if isinstance(args, str):
+        raise RejectedError(Issue((), f"expected a JSON object, got text that is not JSON: {preview(args)}"))
+    if not is_object(args):
+        raise RejectedError(Issue((), f"expected an object with the arguments, got {preview(args)}"))
+    try:
+        text = dump_json(args)
+        if text.count("[") + text.count("{") > 200:
+            check_depth(args)
+    except CodecError as error:
+        raise RejectedError(Issue((), str(error))) from None
+    return text
+
+
+def find(plain: Any, path: Path) -> Any:
+    """What is at a path, or `NOTHING`."""
+    for step in path:
+        if is_object(plain):
+            plain = plain.get(step, NOTHING) if isinstance(step, str) else NOTHING
+        elif is_array(plain) and isinstance(step, int) and -1 < step < len(plain):
+            plain = plain[step]
+        else:
+            return NOTHING
+    return plain
+
+
+def drop_nulls(plain: Any, paths: Iterable[Path]) -> bool:
+    """Delete the fields at these paths that are null; whether there were any."""
+    dropped = False
+    for path in paths:
+        holder = find(plain, path[:-1])
+        if path and is_object(holder) and find(plain, path) is None:
+            del holder[str(path[-1])]
+            dropped = True
+    return dropped

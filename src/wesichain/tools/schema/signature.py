@@ -1,0 +1,238 @@
+"""Signature: the parameters of whatever can be called, with their annotations resolved."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter as Kind
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typing_extensions
+
+from wesichain.core import dataclass
+from wesichain.errors import ToolDefinitionError
+
+REQUIRED = Kind.empty
+ABSENT: Any = object()  # the default of a parameter that may be left out and has no default
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter that the model fills in."""
+
+    name: str
+    annotation: Any
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a callable takes and returns. `context`: the parameter that gets the tool's context."""
+
+    parameters: tuple[Parameter, ...]
+    positional: tuple[str, ...] = ()  # those that cannot be passed by name, in order
+    star: Parameter | None = None  # *args, as one list
+    extras: Parameter | None = None  # **kwargs, as one mapping
+    context: str | None = None
+    returns: Any = Any
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the arguments can be passed by name, as they are."""
+        return not (self.positional or self.star or self.extras or self.context)
+
+    def bind(self, args: dict[str, Any], context: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Checked arguments, as the callable takes them."""
+        named = dict(args)
+        if self.extras is not None:
+            named |= named.pop(self.extras.name, {})
+        if self.context is not None:
+            named[self.context] = context
+        defaults = {parameter.name: parameter.default for parameter in self.parameters}
+        positional = [named.pop(name) if name in named else defaults[name] for name in self.positional]
+        if self.star is not None:
+            positional += named.pop(self.star.name, ())
+        return positional, named
+
+
+def read_signature(
+    function: Callable[..., Any], *, tool_name: str, context: type, skip_first: bool
+) -> Signature:
+    """Read a signature. A parameter annotated with the class `context` is not the model's to fill in.
+
+    Raises `ToolDefinitionError` for what can never be described, `NameError` for an annotation that
+    names something not defined yet.
+    """
+    try:
+        found = list(inspect.signature(function).parameters.values())[skip_first:]
+    except (TypeError, ValueError) as error:
+        raise ToolDefinitionError(f"tool {tool_name!r}: its signature cannot be read: {error}") from None
+    bound = _bound_names(function)
+    scope = _Scope(function, context)
+    star: Parameter | None = None
+    extras: Parameter | None = None
+    injected: str | None = None
+    parameters: list[Parameter] = []
+    positional: list[str] = []
+    has_star = any(parameter.kind is Kind.VAR_POSITIONAL for parameter in found)
+    for parameter in found:
+        name = parameter.name
+        if name in bound:
+            continue
+        if parameter.annotation is Kind.empty:
+            raise ToolDefinitionError(
+                f"tool {tool_name!r}: parameter {name!r} has no annotation; "
+                f"add one so that a schema can be made"
+            )
+        annotation = scope.resolve(parameter.annotation)
+        if parameter.kind is Kind.POSITIONAL_ONLY or (
+            has_star and parameter.kind is Kind.POSITIONAL_OR_KEYWORD
+        ):
+            positional.append(name)
+        if _is_context(annotation, context):
+            injected = name
+        elif parameter.kind is Kind.VAR_POSITIONAL:
+            star = Parameter(name, list.__class_getitem__(annotation), ABSENT)
+        elif parameter.kind is Kind.VAR_KEYWORD:
+            if get_origin(annotation) in (typing.Unpack, typing_extensions.Unpack):
+                parameters.extend(_unpacked(get_args(annotation)[0]))
+            else:
+                extras = Parameter(name, dict.__class_getitem__((str, annotation)), ABSENT)
+        else:
+            parameters.append(Parameter(name, annotation, parameter.default))
+    return Signature(
+        tuple(parameters),
+        tuple(positional),
+        star=star,
+        extras=extras,
+        context=injected,
+        returns=scope.returns(),
+    )
+
+
+def _bound_names(function: Any) -> frozenset[str]:
+    """What partials have already filled in by name."""
+    bound: set[str] = set()
+    while isinstance(function, functools.partial):
+        bound.update(function.keywords)
+        function = function.func  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # Any
+    return frozenset(bound)
+
+
+def _is_context(annotation: Any, context: type) -> bool:
+    """`ToolContext`, `ToolContext | None` or `Annotated[ToolContext, ...]`."""
+    return context in union_members(annotation)
+
+
+def _unpacked(fields: Any) -> Iterator[Parameter]:
+    """The keys of `**options: Unpack[Options]`."""
+    for name, annotation in typing_extensions.get_type_hints(fields, include_extras=True).items():
+        marker: Any = get_origin(annotation)
+        # Where annotations are strings, the class itself has not seen the markers.
+        is_required = marker is typing.Required or (
+            marker is not typing.NotRequired and name in fields.__required_keys__
+        )
+        inner = get_args(annotation)[0] if marker in (typing.Required, typing.NotRequired) else annotation
+        yield Parameter(name, inner, REQUIRED if is_required else ABSENT)
+
+
+class _Scope:
+    """Where the names in a function's annotations are looked up."""
+
+    def __init__(self, function: Any, context: type) -> None:
+        self._origin = written = _as_written(function)
+        # A module may import the context's class for its type checker only.
+        self._globals = {context.__name__: context, **getattr(written, "__globals__", {})}
+
+    def resolve(self, annotation: Any) -> Any:
+        holder = types.SimpleNamespace(__annotations__={"it": annotation})
+        unknown = NameError(str(annotation))
+        for local in self._locals():
+            try:
+                hints = typing_extensions.get_type_hints(
+                    holder, self._globals, dict(local), include_extras=True
+                )
+                return hints["it"]
+            except NameError as error:
+                unknown = error
+        raise unknown
+
+    def returns(self) -> Any:
+        """The return annotation; Any where there is none, or none that can be resolved."""
+        annotation = getattr(self._origin, "__annotations__", {}).get("return", Any)
+        try:
+            return self.resolve(annotation)
+        except (NameError, SyntaxError, TypeError):
+            return Any
+
+    def _locals(self) -> Iterator[Mapping[str, Any]]:
+        """Nothing; what the function closes over; the places from which the tool is being made."""
+        yield {}
+        code, cells = getattr(self._origin, "__code__", None), getattr(self._origin, "__closure__", None)
+        if code is not None and cells:
+            yield {name: _contents(cell) for name, cell in zip(code.co_freevars, cells, strict=True)}
+        frame, _ = outside()
+        if frame is not None:
+            yield frame.f_locals
+
+
+def outside() -> tuple[types.FrameType | None, int]:
+    """The innermost frame that is not of this package, and how many are before it."""
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("wesichain."):
+        frame, depth = frame.f_back, depth + 1
+    return frame, depth
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that is assigned later
+        return None
+
+
+def is_or_calls(test: Callable[[Any], bool], function: object) -> bool:
+    """Whether something is true of a function, or of the `__call__` of a callable object."""
+    return test(function) or (not inspect.isroutine(function) and test(type(function).__call__))
+
+
+def _as_written(function: Any) -> Any:
+    """The function that somebody wrote, inside partials, methods, wrappers and callable objects."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # Any
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        elif not inspect.isroutine(function) and not isinstance(function, type):
+            function = type(function).__call__
+        else:
+            return function
+
+
+_ONE_BY_ONE = (
+    *(abc.Iterable, abc.Iterator, abc.Generator, abc.Collection),
+    *(abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
+)
+
+
+def collected(annotation: Any) -> Any:
+    """A list for what is given one by one: JSON has no iterators, and pydantic would check them late."""
+    origin = get_origin(annotation) or annotation
+    return (
+        list.__class_getitem__(*(get_args(annotation)[:1] or (Any,))) if origin in _ONE_BY_ONE else annotation
+    )
+
+
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """What a value of this annotation may be, with `Annotated` taken off; one item where it is no union."""
+    if get_origin(annotation) is Annotated:
+        return union_members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(inner for member in get_args(annotation) for inner in union_members(member))
+    return (type(None) if annotation is None else annotation,)

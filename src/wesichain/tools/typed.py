@@ -1,0 +1,67 @@
+"""TypedTool: a tool as a class, with the types of its arguments and result as parameters."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Awaitable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
+
+from typing_extensions import override
+
+from wesichain.errors import ToolDefinitionError
+
+from .context import ToolContext
+from .definition import PythonTool
+
+if TYPE_CHECKING:
+    from .schema.plan import Plan
+
+Args = TypeVar("Args")
+Result = TypeVar("Result")
+
+
+class TypedTool(PythonTool, Generic[Args, Result]):
+    """Subclass with the two types, set `name` and `description`, write `run`.
+
+    The options of `@tool` are class attributes here. `Args` is a pydantic model, a dataclass or a
+    TypedDict; `run` may also be a plain function, and then runs in a thread.
+    """
+
+    @abstractmethod
+    def run(self, args: Args, ctx: ToolContext) -> Awaitable[Result] | Result:
+        """Do what the tool does."""
+
+    @override
+    def call(self, args: Args, ctx: ToolContext | None) -> Any:
+        return self.run(args, ctx or ToolContext())
+
+    @override
+    def plan(self) -> Plan:
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> Plan:  # made at first use: a subclass may have an __init__ of its own
+        from .schema.docstring import read_docstring
+        from .schema.plan import plan_types  # it loads pydantic
+
+        cls = type(self)
+        self.configure(self.name or cls.__name__, self.description or read_docstring(cls.__doc__).description)
+        self.is_async = inspect.iscoroutinefunction(cls.run)
+        takes, gives = _types(cls)
+        return plan_types(
+            takes, gives, name=self.name, description=self.description, max_output=self.max_output
+        )
+
+
+def _types(cls: type) -> tuple[Any, Any]:
+    """The types in `TypedTool[Args, Result]`, on the class or on one that it inherits from."""
+    for ancestor in cls.__mro__:
+        for base in getattr(ancestor, "__orig_bases__", ()):
+            found = get_args(base)
+            if get_origin(base) is TypedTool and not any(isinstance(item, TypeVar) for item in found):
+                return found[0], found[1]
+    raise ToolDefinitionError(
+        f"{cls.__name__} does not say its types: class {cls.__name__}(TypedTool[Args, Result])"
+    )

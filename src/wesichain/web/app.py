@@ -1,0 +1,276 @@
+"""The application: the pages and the API of the viewer, behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from wesichain.agent import Approve, ApproveWith, Decision, Refuse
+from wesichain.core import is_object, parse_json, to_plain
+from wesichain.errors import CodecError, ConfigError, DomainError, MissingDependencyError, PlaybookError
+from wesichain.trace import RunSummary, diff, load, redact
+
+from .approvals import ApprovalFolder, WaitingCall
+from .guard import SECURITY_HEADERS, Guard
+from .pages import static_file
+from .playbooks import PlaybookShelf, rollback_target
+from .runs import PAGE_EVENTS, Prices, RunStore, follow
+from .stats import statistics
+
+if TYPE_CHECKING:
+    from wesichain.learning import Playbook
+
+T = TypeVar("T")
+_STATUSES = ("", "completed", "failed", "interrupted", "unfinished")
+_DIFFERENCES = 500  # that are shown
+
+
+def build(
+    runs: Path,
+    *,
+    playbook: Path | Playbook | None,
+    approvals: Path | None,
+    token: str,
+    hosts: Sequence[str],
+    prices: Prices | None,
+) -> Starlette:
+    """The viewer as an ASGI application."""
+    viewer = _Viewer(
+        RunStore(runs, prices=prices),
+        PlaybookShelf(playbook) if playbook is not None else None,
+        ApprovalFolder(approvals) if approvals is not None else None,
+    )
+    return Starlette(
+        routes=[
+            Route("/", _page),
+            Route("/static/{name}", _page),
+            Route("/api/runs", viewer.list_runs),
+            Route("/api/runs/{id}", viewer.show_run),
+            Route("/api/runs/{id}/events", viewer.follow_run),
+            Route("/api/diff", viewer.compare),
+            Route("/api/stats", viewer.stats),
+            Route("/api/playbook", viewer.domains),
+            Route("/api/playbook/{domain}", viewer.domain),
+            Route("/api/playbook/{domain}/rollback", viewer.rollback, methods=["POST"]),
+            Route("/api/approvals", viewer.waiting),
+            Route("/api/approvals/{token}", viewer.decide, methods=["POST"]),
+        ],
+        middleware=[Middleware(Guard, token=token, hosts=hosts)],
+        exception_handlers={HTTPException: _refused, Exception: _broken},
+    )
+
+
+class _Viewer:
+    """The handlers of the API. What reads files does so off the loop."""
+
+    def __init__(
+        self, runs: RunStore, playbook: PlaybookShelf | None, approvals: ApprovalFolder | None
+    ) -> None:
+        self._runs = runs
+        self._playbook = playbook
+        self._approvals = approvals
+
+    # --- runs ---
+
+    async def list_runs(self, request: Request) -> Response:
+        query = request.query_params
+        status = query.get("status", "")
+        if status not in _STATUSES:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, f"status is one of {', '.join(_STATUSES[1:])}")
+        found = await run_in_threadpool(
+            self._runs.list,
+            search=query.get("search", "")[:200],
+            status=status,
+            limit=_number(request, "limit", 50, least=1, most=1_000),
+            before=query.get("before") or None,
+        )
+        return JSONResponse(found)
+
+    async def show_run(self, request: Request) -> Response:
+        run = await self._find(request.path_params["id"])
+        cursor = _number(request, "cursor", 0)
+        limit = _number(request, "limit", PAGE_EVENTS, least=1, most=10_000)
+        body = await run_in_threadpool(self._runs.page, run, cursor=cursor, limit=limit)
+        return Response(body, media_type="application/json")
+
+    async def follow_run(self, request: Request) -> Response:
+        run = await self._find(request.path_params["id"])
+        events = follow(run.path, after=_number(request, "after", -1, least=-1))
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    async def compare(self, request: Request) -> Response:
+        ours, theirs = [await self._find(request.query_params.get(side, "")) for side in ("a", "b")]
+        return JSONResponse(await run_in_threadpool(self._compare, ours, theirs))
+
+    def _compare(self, ours: RunSummary, theirs: RunSummary) -> dict[str, Any]:
+        try:
+            found = diff(load(ours.path), load(theirs.path))
+        except CodecError as error:
+            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
+        shown = [
+            {
+                "step_id": one.step_id,
+                "left": one.left and to_plain(one.left),
+                "right": one.right and to_plain(one.right),
+                "changes": [to_plain(change) for change in one.changes],
+            }
+            for one in found[:_DIFFERENCES]
+        ]
+        plain = self._runs.plain
+        return {"a": plain(ours), "b": plain(theirs), "differences": shown, "total": len(found)}
+
+    async def stats(self, request: Request) -> Response:
+        limit = _number(request, "limit", 200, least=1, most=2_000)
+        return JSONResponse(await run_in_threadpool(statistics, self._runs, limit=limit))
+
+    async def _find(self, id: str) -> RunSummary:
+        run = await run_in_threadpool(self._runs.find, id)
+        if run is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such run")
+        return run
+
+    # --- the playbook ---
+
+    async def domains(self, _: Request) -> Response:
+        shelf = self._playbook
+        return JSONResponse({"domains": [] if shelf is None else await _reading(shelf.domains)})
+
+    async def domain(self, request: Request) -> Response:
+        _, shown = await self._domain(request)
+        return JSONResponse(shown)
+
+    async def rollback(self, request: Request) -> Response:
+        body = await _body(request)
+        to = rollback_target(body)
+        if to is None:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"to": ...} with the number or hash of a delta')
+        shelf, shown = await self._domain(request)
+        delta = await _reading(lambda: shelf.rollback(shown["domain"], to=to))
+        return JSONResponse({"delta": delta})
+
+    async def _domain(self, request: Request) -> tuple[PlaybookShelf, dict[str, Any]]:
+        shelf = self._playbook
+        name = str(request.path_params["domain"])
+        shown = None if shelf is None else await _reading(lambda: shelf.show(name))
+        if shelf is None or shown is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "the playbook has no such domain")
+        return shelf, shown
+
+    # --- approvals ---
+
+    async def waiting(self, _: Request) -> Response:
+        folder = self._approvals
+        found = () if folder is None else await run_in_threadpool(folder.pending)
+        return JSONResponse({"approvals": [_waiting(call) for call in found]})
+
+    async def decide(self, request: Request) -> Response:
+        token = str(request.path_params["token"])
+        decision = _decision(await _body(request))
+        folder = self._approvals
+        standing = "unknown" if folder is None else await run_in_threadpool(folder.standing, token)
+        if folder is None or standing in _UNDECIDABLE:
+            raise HTTPException(*_UNDECIDABLE[standing])
+        try:
+            await run_in_threadpool(folder.decide, token, decision)
+        except ConfigError as error:  # somebody else was quicker
+            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
+        return JSONResponse({"token": token, "decision": decision.kind})
+
+
+_UNDECIDABLE = {
+    "unknown": (HTTPStatus.NOT_FOUND, "no call waits for this token"),
+    "decided": (HTTPStatus.CONFLICT, "this call was decided already"),
+    "expired": (HTTPStatus.GONE, "this approval has expired; run the task again"),
+}
+
+
+def _waiting(waiting: WaitingCall) -> dict[str, Any]:
+    """A waiting call as a person sees it; `is_redacted` says that its arguments hold more than is shown."""
+    call = waiting.pending.call
+    shown = redact({"task": waiting.task, "tool": call.name, "args": call.args})
+    return {
+        "token": waiting.pending.token,
+        "run_id": waiting.run_id,
+        "call_id": call.id,
+        "expires_at": waiting.pending.expires_at,
+        "is_redacted": shown["args"] != call.args,
+        **shown,
+    }
+
+
+def _decision(body: Mapping[str, Any]) -> Decision:
+    match body.get("decision"):
+        case "approve" if "args" not in body:  # other arguments need the other word
+            return Approve()
+        case "approve_with" if "args" in body:
+            return ApproveWith(body["args"])
+        case "refuse" if isinstance(body.get("reason", ""), str) and "args" not in body:
+            return Refuse(body.get("reason", ""))
+        case _:
+            raise HTTPException(
+                HTTPStatus.BAD_REQUEST,
+                "a decision is approve, refuse (with a reason) or approve_with (with args)",
+            )
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    try:
+        body = parse_json(await request.body())
+    except CodecError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
+    if not is_object(body):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "send a JSON object")
+    return body
+
+
+async def _reading(read: Callable[[], T]) -> T:
+    """Read the playbook off the loop; what is wrong with it, or missing for it, is told."""
+    try:
+        return await run_in_threadpool(read)
+    except MissingDependencyError as error:
+        raise HTTPException(HTTPStatus.NOT_IMPLEMENTED, str(error)) from None
+    except DomainError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
+    except PlaybookError as error:
+        raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
+
+
+def _number(request: Request, name: str, default: int, *, least: int = 0, most: int = 2**53) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) < 17 and least <= int(text) <= most:
+        return int(text)
+    raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is a whole number from {least} to {most}")
+
+
+async def _page(request: Request) -> Response:
+    found = static_file(request.path_params.get("name", "index.html"))
+    if found is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such page")
+    headers = {"etag": found.etag, "cache-control": "no-cache"}
+    if request.headers.get("if-none-match") == found.etag:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _broken(_: Request, __: Exception) -> Response:
+    """A bug: the log has it, the page does not."""
+    headers = {**SECURITY_HEADERS, "cache-control": "no-store"}
+    return JSONResponse({"error": "something went wrong; the server's log says what"}, 500, headers=headers)

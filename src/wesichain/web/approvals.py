@@ -1,0 +1,170 @@
+"""The folder of approvals: interrupted runs that wait for a person, and what the person decided.
+
+<hash of the run id>.run.json         the interrupted run, until it is taken
+<hash of the token>.decision.json     one decision; it stays, so that no token works twice
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from wesichain.agent import Decision, Interrupted
+from wesichain.core import Clock, PendingCall, SystemClock, dataclass, from_json, to_json
+from wesichain.errors import CodecError, ConfigError
+
+Standing: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that nobody has decided on yet, and the run it belongs to."""
+
+    run_id: str
+    task: str
+    pending: PendingCall
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """A decision as it stands in its file."""
+
+    token: str
+    at: float
+    decision: Decision
+
+
+class ApprovalFolder:
+    """Runs that wait, shared by the processes that run them and those in which a person decides.
+
+    Files have mode 0600, a new folder 0700. They hold the run as it is, secrets included: it has to go
+    on from them. Each token takes one decision, for ever, whoever is first.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, clock: Clock | None = None) -> None:
+        self.path = Path(path)
+        self._clock = clock or SystemClock()
+
+    def put(self, outcome: Interrupted[Any]) -> None:
+        """Keep an interrupted run until it is taken; a later interruption of the run takes its place."""
+        if not outcome.pending:
+            raise ConfigError(f"the run {outcome.run_id!r} waits for nobody: it has no pending calls")
+        for item in outcome.pending:
+            if self._decision_file(item.token).exists():
+                raise ConfigError(
+                    f"the approval of {item.call.name!r} was decided already; a token works once"
+                )
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._write_draft(to_json(outcome))
+        draft.replace(self._run_file(outcome.run_id))
+
+    def pending(self) -> tuple[WaitingCall, ...]:
+        """The calls that a person can decide on now; those of the run that waits longest come first."""
+        return tuple(
+            WaitingCall(outcome.run_id, outcome.user_input, item)
+            for outcome in self._outcomes()
+            for item in outcome.pending
+            if self._standing(item) == "waiting"
+        )
+
+    def standing(self, token: str) -> Standing:
+        """What is to be said of a token."""
+        item = self._find(token)
+        if item is not None:
+            return self._standing(item)
+        return "decided" if self._decision_file(token).exists() else "unknown"
+
+    def decide(self, token: str, decision: Decision) -> None:
+        """Decide on a waiting call: once, and before it expires. Anything else is a `ConfigError`."""
+        item = self._find(token)
+        if item is None:
+            raise ConfigError(f"no call waits for the token {token[:64]!r}")
+        if self._standing(item) == "expired":
+            raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
+        draft = self._write_draft(to_json(_Decided(token, self._clock.time(), decision)))
+        try:
+            os.link(draft, self._decision_file(token))  # whole or not at all, and never over another
+        except FileExistsError:
+            raise ConfigError(f"the approval of {item.call.name!r} was decided already") from None
+        finally:
+            draft.unlink()
+
+    def decisions(self, run_id: str) -> Mapping[str, Decision]:
+        """What was decided on the calls of a run so far, for `runtime.resume`."""
+        decided: dict[str, Decision] = {}
+        for item in self._read(self._run_file(run_id)).pending:
+            with suppress(FileNotFoundError):
+                text = self._decision_file(item.token).read_bytes()
+                decided[item.token] = from_json(_Decided, text).decision
+        return decided
+
+    def take(self, run_id: str) -> Interrupted[Any]:
+        """Take a run out of the folder, to go on with it: of several that try, one gets it."""
+        mine = self._new_file()
+        try:
+            self._run_file(run_id).rename(mine)
+        except FileNotFoundError:
+            raise _no_run(run_id) from None
+        outcome = self._read(mine)
+        mine.unlink()
+        return outcome
+
+    # --- inside ---
+
+    def _outcomes(self) -> Iterator[Interrupted[Any]]:
+        aged: list[tuple[int, Path]] = []
+        for path in self.path.glob("*.run.json"):
+            with suppress(FileNotFoundError):  # taken meanwhile
+                aged.append((path.stat().st_mtime_ns, path))
+        for _, path in sorted(aged):
+            with suppress(ConfigError, CodecError):  # taken meanwhile, or not ours
+                yield self._read(path)
+
+    def _find(self, token: str) -> PendingCall | None:
+        waiting = (item for outcome in self._outcomes() for item in outcome.pending)
+        return next((item for item in waiting if item.token == token), None)
+
+    def _standing(self, item: PendingCall) -> Standing:
+        if self._decision_file(item.token).exists():
+            return "decided"
+        is_late = item.expires_at is not None and self._clock.time() > item.expires_at
+        return "expired" if is_late else "waiting"
+
+    def _read(self, path: Path) -> Interrupted[Any]:
+        try:
+            return from_json(Interrupted[Any], path.read_bytes())
+        except FileNotFoundError:
+            raise _no_run(path.name) from None
+
+    def _run_file(self, run_id: str) -> Path:
+        return self.path / f"{_hash(run_id)}.run.json"
+
+    def _decision_file(self, token: str) -> Path:
+        return self.path / f"{_hash(token)}.decision.json"
+
+    def _new_file(self) -> Path:
+        return self.path / f"{secrets.token_hex(16)}.tmp"
+
+    def _write_draft(self, text: str) -> Path:
+        path = self._new_file()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(descriptor)
+        return path
+
+
+def _no_run(run_id: str) -> ConfigError:
+    return ConfigError(f"no run {run_id!r} waits for an approval")
+
+
+def _hash(text: str) -> str:
+    """A file name for any text: nothing of the text reaches the path."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,72 @@
+"""A run as one HTML file: opens anywhere, without a server or a network, and carries its own rules.
+
+The scripts are the viewer's own modules put behind each other. The page's policy names their hashes and
+allows nothing else; the run is data, from which no element can be made but by those scripts.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from html import escape
+
+from wesichain.core import to_json
+from wesichain.trace import Recording
+
+from .pages import static_text
+
+_MODULES = ("dom.js", "timeline.js", "graph.js", "exported.js")
+_IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re.MULTILINE)
+
+
+def export_html(recording: Recording, *, prices: Mapping[str, tuple[float, float]] | None = None) -> str:
+    """The whole run as a page. `prices` are per million tokens, (input, output), by model."""
+    style = static_text("style.css")
+    script = "".join(_EXPORT.sub("", _IMPORT.sub("", static_text(name))) for name in _MODULES)
+    policy = (
+        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+        f"base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    title = escape(recording.user_input[:80] or recording.run_id[:80])
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
+<meta name="referrer" content="no-referrer">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title} · Wesichain</title>
+<style>{style}</style>
+</head>
+<body>
+<main id="main"></main>
+<script type="application/json" id="data">{_data(recording, prices)}</script>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _data(recording: Recording, prices: Mapping[str, tuple[float, float]] | None) -> str:
+    """JSON in which no text can end the element that holds it."""
+    data = {
+        "run": {
+            "run_id": recording.run_id,
+            "user_input": recording.user_input,
+            "model": recording.model,
+            "status": recording.status,
+            "started_at": recording.started_at,
+        },
+        "events": recording.events,
+        "prices": dict(prices or {}),
+        "problems": recording.problems,
+    }
+    return to_json(data).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,0 +1,96 @@
+"""The playbook as the viewer shows it: bullets with their evidence, the journal, and the way back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from wesichain.trace import redact
+
+if TYPE_CHECKING:
+    from wesichain.learning import Delta, Playbook, PlaybookBullet
+
+JOURNAL = 500  # deltas that are shown, the newest
+
+
+class PlaybookShelf:
+    """A playbook that is opened when it is first asked for: the viewer works without the learning extra."""
+
+    def __init__(self, source: Path | Playbook) -> None:
+        self._source = source
+        self._guard = Lock()
+
+    @cached_property
+    def _playbook(self) -> Playbook | None:
+        if not isinstance(self._source, Path):
+            return self._source
+        if not self._source.is_dir():
+            return None  # looking at it does not make one
+        from wesichain.learning import Playbook  # numpy and FAISS, for this page alone
+
+        return Playbook.open(self._source)
+
+    def domains(self) -> list[str]:
+        with self._guard:
+            return list(self._playbook.domains()) if self._playbook else []
+
+    def show(self, domain: str) -> dict[str, Any] | None:
+        """One domain, or None where there is none of that name."""
+        if domain not in self.domains() or self._playbook is None:
+            return None
+        with self._guard:
+            bullets = self._playbook.bullets(domain)
+            journal = self._playbook.journal(domain)
+        shown: dict[str, Any] = {
+            "domain": domain,
+            "stages": dict(Counter(bullet.stage for bullet in bullets)),
+            "bullets": [_bullet(bullet) for bullet in bullets],
+            "journal": [_delta(delta) for delta in reversed(journal[-JOURNAL:])],
+        }
+        return redact(shown)
+
+    def rollback(self, domain: str, *, to: int | str) -> dict[str, Any] | None:
+        """Bring a domain back to a delta of its journal; what was written for it, or None if nothing was."""
+        assert self._playbook is not None  # `show` has found the domain
+        with self._guard:
+            delta = self._playbook.rollback(domain, to=to)
+        return None if delta is None else _delta(delta)
+
+
+def rollback_target(body: Mapping[str, Any]) -> int | str | None:
+    """The delta that a request names, by number or hash; None where it names none."""
+    to = body.get("to")
+    return to if isinstance(to, str | int) and not isinstance(to, bool) else None
+
+
+def _bullet(bullet: PlaybookBullet) -> dict[str, Any]:
+    return {
+        "id": bullet.id,
+        "content": bullet.content,
+        "section": bullet.section,
+        "stage": bullet.stage,
+        "helpful_count": bullet.helpful_count,
+        "harmful_count": bullet.harmful_count,
+        "success_rate": bullet.success_rate,
+        "tool_sequence": list(bullet.tool_sequence),
+        "tags": list(bullet.tags),
+        "ruling": bullet.ruling,
+        "author": bullet.provenance.author,
+        "last_updated": bullet.last_updated,
+    }
+
+
+def _delta(delta: Delta) -> dict[str, Any]:
+    return {
+        "seq": delta.seq,
+        "hash": delta.hash,
+        "at": delta.at,
+        "cause": delta.cause,
+        "note": delta.note,
+        "puts": [bullet.id for bullet in delta.change.puts],
+        "drops": list(delta.change.drops),
+    }

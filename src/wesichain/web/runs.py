@@ -1,0 +1,192 @@
+"""The store of recordings, as the viewer reads it: lists, pages of events, and runs that still go on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from starlette.concurrency import run_in_threadpool
+
+from wesichain.core import Event, dump_json, is_object, parse_json
+from wesichain.errors import CodecError, ConfigError
+from wesichain.trace import RunSummary, find_run, list_runs
+
+PAGE_EVENTS = 1_000
+_PAGE_BYTES = 8 * 1024 * 1024
+_CHUNK = 2_000  # summaries that are looked at together when they are filtered by status
+_POLL = 0.2  # seconds
+_PING = 15.0
+_SUFFIX = ".jsonl"
+_STAMP = r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FILE = re.compile(_STAMP + r"[A-Za-z0-9_.-]{1,80}")
+_KINDS = frozenset(event.kind for event in get_args(Event))
+
+Prices = Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some events of a file, each with its number and as the JSON it is written in."""
+
+    events: list[tuple[int, bytes]]
+    cursor: int  # where the next page begins
+    is_last: bool  # for now: the file may grow
+    is_ended: bool  # the last line says how the run ended
+    problems: list[str]
+
+
+class RunStore:
+    """A folder of recordings. An id in a request is checked by pattern before any path is made of it."""
+
+    def __init__(self, folder: Path, *, prices: Prices | None = None) -> None:
+        self.folder = folder
+        self.prices = prices or {}
+
+    def find(self, id: str) -> RunSummary | None:
+        """A run, by its id, the beginning of that, or the name of its file."""
+        if _FILE.fullmatch(id):
+            name = f"{id}{_SUFFIX}"
+        elif _RUN_ID.fullmatch(id):
+            try:
+                name = find_run(self.folder, id).name
+            except ConfigError:
+                return None
+        else:
+            return None
+        # The list that begins with this file: `before` is the first name behind it.
+        found = list_runs(self.folder, limit=1, before=f"{name}\0")
+        return found[0] if found and found[0].path.name == name else None
+
+    def list(
+        self, *, search: str = "", status: str = "", limit: int = 50, before: str | None = None
+    ) -> dict[str, Any]:
+        """A page of summaries, newest first; `next` is the `before` of the page that follows."""
+        found: list[RunSummary] = []
+        place = f"{before}{_SUFFIX}" if before else None
+        size = _CHUNK if status else limit + 1
+        while len(found) <= limit:
+            some = list_runs(self.folder, limit=size, search=search, before=place)
+            found += [run for run in some if not status or run.status == status]
+            if len(some) < size:
+                break
+            place = some[-1].path.name
+        newest = self.newest()
+        shown = found[:limit]
+        return {
+            "runs": [self.plain(run, newest) for run in shown],
+            "next": shown[-1].path.name.removesuffix(_SUFFIX) if len(found) > limit else None,
+            "total": len(self._names()),
+        }
+
+    def plain(self, run: RunSummary, newest: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """A summary as JSON. `id` is what leads to it: its run id, unless that is no plain word or a newer
+        recording has it too."""
+        newest = self.newest() if newest is None else newest
+        stem = run.path.name.removesuffix(_SUFFIX)
+        is_plain = bool(_RUN_ID.fullmatch(run.run_id)) and newest.get(run.run_id) == run.path.name
+        usage = run.usage
+        price = self.prices.get(run.model)
+        return {
+            "id": run.run_id if is_plain else stem,
+            "run_id": run.run_id,
+            "started_at": run.started_at,
+            "model": run.model,
+            "user_input": run.user_input,
+            "status": run.status,
+            "size": run.size,
+            "steps": run.steps,
+            "duration": run.duration,
+            "usage": usage and {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+            "price": price and list(price),
+            "result": run.result,
+        }
+
+    def newest(self) -> dict[str, str]:
+        """The newest file for each end of a name, which is the run's id where that is a plain word."""
+        return {name.partition("Z-")[2].removesuffix(_SUFFIX): name for name in sorted(self._names())}
+
+    def _names(self) -> Sequence[str]:
+        try:
+            return [name for name in os.listdir(self.folder) if _FILE.match(name)]  # noqa: PTH208  # quick
+        except FileNotFoundError:
+            return []
+
+    def page(self, run: RunSummary, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> bytes:
+        """A run and a page of its events, as JSON: the events as they are written, nothing is made anew."""
+        page = read_page(run.path, cursor=cursor, limit=limit)
+        head = {
+            "run": self.plain(run),
+            "prices": self.prices,
+            "next": None if page.is_last else page.cursor,
+            "cursor": page.cursor,
+            "problems": page.problems,
+        }
+        events = b",".join(line for _, line in page.events)
+        return dump_json(head).encode()[:-1] + b',"events":[' + events + b"]}"
+
+
+def read_page(path: Path, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> Page:
+    """The events from an offset on, in whole lines: a limited number of them, and of bytes."""
+    events: list[tuple[int, bytes]] = []
+    problems: list[str] = []
+    is_ended = False
+    offset = cursor
+    with path.open("rb") as file:
+        file.seek(cursor)
+        while len(events) < limit and offset - cursor < _PAGE_BYTES:
+            line = file.readline()
+            if not line.endswith(b"\n"):  # the end, or a line that is being written
+                return Page(events, offset, is_last=True, is_ended=is_ended, problems=problems)
+            offset += len(line)
+            plain = _parsed(line)
+            kind = plain.get("kind")
+            if kind in _KINDS and isinstance(plain.get("seq"), int):
+                events.append((plain["seq"], line.strip()))
+                is_ended = False
+            elif kind == "recording_dropped":
+                problems.append(f"{plain.get('events')} events were not recorded: {plain.get('reason')}")
+            elif kind == "recording_ended":
+                is_ended = True
+            elif kind != "recording" and line.strip():
+                problems.append(f"{len(line)} bytes before byte {offset} cannot be read")
+    return Page(events, offset, is_last=False, is_ended=False, problems=problems)
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        plain = parse_json(line)
+    except CodecError:
+        return {}
+    return plain if is_object(plain) else {}
+
+
+async def follow(path: Path, *, after: int = -1) -> AsyncIterator[bytes]:
+    """The events with a number above `after` as server-sent events, as they come, until the run ends."""
+    cursor = 0
+    silent = 0.0
+    while True:
+        try:
+            page = await run_in_threadpool(read_page, path, cursor=cursor)
+        except FileNotFoundError:
+            yield b"event: gone\ndata: {}\n\n"
+            return
+        cursor = page.cursor
+        fresh = [(seq, line) for seq, line in page.events if seq > after]
+        if fresh:
+            silent = 0.0
+            yield b"".join(b"id: %d\ndata: %s\n\n" % item for item in fresh)
+        if page.is_ended:
+            yield b"event: end\ndata: {}\n\n"
+            return
+        if page.is_last:
+            await asyncio.sleep(_POLL)
+            silent += _POLL
+        if silent >= _PING:
+            silent = 0.0
+            yield b": still here\n\n"

@@ -1,0 +1,126 @@
+"""The server: the viewer on a socket of this machine, with a token that only its printed address has."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wesichain.errors import ConfigError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from wesichain.learning import Playbook
+
+_GRACE = 1  # seconds that open streams have to end
+
+
+def create_app(
+    runs: Path,
+    *,
+    playbook: Path | Playbook | None = None,
+    approvals: Path | None = None,
+    token: str,
+    hosts: Sequence[str],
+    prices: Mapping[str, tuple[float, float]] | None = None,
+) -> Starlette:
+    """The viewer of a folder of recordings, as an ASGI application.
+
+    `token` is what the API asks for; `hosts` are the values of the Host header that are served, where one
+    without a port stands for every port. `prices` are per million tokens, (input, output), by model.
+    """
+    try:
+        from .app import build
+    except ModuleNotFoundError as error:
+        _explain(error)
+        raise
+    return build(Path(runs), playbook=playbook, approvals=approvals, token=token, hosts=hosts, prices=prices)
+
+
+def run_server(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    runs: Path,
+    playbook: Path | Playbook | None = None,
+    approvals: Path | None = None,
+    token: str | None = None,
+    hosts: Sequence[str] = (),
+    prices: Mapping[str, tuple[float, float]] | None = None,
+    allow_remote: bool = False,
+    announce: Callable[[str], object] = print,
+) -> None:
+    """Serve the viewer until it is stopped (Ctrl-C). Port 0 takes a free one; `announce` gets the address.
+
+    Only this machine can reach it. `allow_remote=True` lets others in, who need the token too; then
+    `hosts` says by which names.
+    """
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9_~.-]{16,}", token):
+        raise ConfigError("a token has 16 or more letters, digits and any of '_-.~'; leave it out to get one")
+    if not _is_loopback(host) and not (allow_remote and hosts):
+        raise ConfigError(
+            f"{host!r} can be reached from other machines, and recordings hold what your agents read and "
+            f"wrote; use 127.0.0.1, or say allow_remote=True and name the hosts it is reached by"
+        )
+    try:
+        import uvicorn
+    except ModuleNotFoundError as error:
+        _explain(error)
+        raise
+    token = token or secrets.token_urlsafe(32)
+    with _bound(host, port) as listener:
+        taken = listener.getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        served = [*hosts, *(f"{each}:{taken}" for each in {name, "127.0.0.1", "localhost", "[::1]"})]
+        app = create_app(
+            runs, playbook=playbook, approvals=approvals, token=token, hosts=served, prices=prices
+        )
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        announce(f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}")
+        with suppress(KeyboardInterrupt):  # the usual way to stop it
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host}:{port} cannot be used: {error.strerror}; port 0 takes a free one"
+        ) from error
+    listener.listen(128)
+    return listener
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _explain(error: ModuleNotFoundError) -> None:
+    """Our own error for a package of the extra; anything else that is missing is a bug and stays one."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("starlette", "uvicorn"):
+        raise MissingDependencyError("the web viewer", package=package, extra="web") from error

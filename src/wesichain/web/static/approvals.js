@@ -1,0 +1,69 @@
+// Calls that wait for a person: approve, refuse, or approve with other arguments.
+
+import { get, post } from "./api.js";
+import { chip, h, jsonText, textBlock, when } from "./dom.js";
+
+export async function approvalsPage(main, { signal, announce }) {
+  const list = h("ol", { class: "approvals" });
+  const empty = h("p", { class: "quiet" });
+  const known = new Set();
+  main.append(h("h1", null, "Approvals"), empty, list);
+  async function look() {
+    const { approvals } = await get("/api/approvals", { signal });
+    for (const item of approvals) {
+      if (!known.has(item.token)) list.append(card(item, announce));
+      known.add(item.token);
+    }
+    empty.textContent = list.children.length ? "" : "No call waits for a decision.";
+  }
+  await look();
+  const timer = setInterval(() => look().catch(() => {}), 2000);
+  signal.addEventListener("abort", () => clearInterval(timer));
+}
+
+function card(item, announce) {
+  const reason = h("input", { type: "text", placeholder: "Reason, told to the model (optional)", "aria-label": "Reason" });
+  const edited = h("textarea", { rows: 6, spellcheck: "false", "aria-label": "Arguments as JSON" });
+  edited.value = jsonText(item.args);
+  const outcome = h("p", { class: "outcome", role: "status" });
+  const buttons = [];
+  const button = (label, kind, act) => {
+    const made = h("button", { type: "button", class: kind, onclick: act }, label);
+    buttons.push(made);
+    return made;
+  };
+  async function decide(body, said) {
+    buttons.forEach((one) => (one.disabled = true));
+    try {
+      await post(`/api/approvals/${encodeURIComponent(item.token)}`, body);
+      outcome.textContent = said;
+      outcome.className = "outcome ok";
+      announce(said);
+    } catch (error) {
+      outcome.textContent = error.message;
+      outcome.className = "outcome bad";
+      if (![404, 409, 410].includes(error.status)) buttons.forEach((one) => (one.disabled = false));
+    }
+  }
+  function withChanges() {
+    let args;
+    try {
+      args = JSON.parse(edited.value);
+    } catch {
+      outcome.textContent = "These arguments are not JSON.";
+      outcome.className = "outcome bad";
+      return;
+    }
+    decide({ decision: "approve_with", args }, "Approved with other arguments.");
+  }
+  return h("li", { class: "card approval" },
+    h("header", null, h("h3", null, h("code", { class: "name" }, item.tool)), item.expires_at === null ? null : chip(`expires ${when(item.expires_at)}`, "warn")),
+    h("p", { class: "quiet" }, "for ", h("span", { class: "task" }, item.task), " · ", h("a", { href: `#/runs/${encodeURIComponent(item.run_id)}` }, "see the run")),
+    textBlock(item.args, "args"),
+    item.is_redacted ? h("p", { class: "notice" }, "Secrets in the arguments are hidden here; the call has them.") : null,
+    h("div", { class: "decide" },
+      button("Approve", "approve", () => decide({ decision: "approve" }, "Approved.")),
+      button("Refuse", "refuse", () => decide({ decision: "refuse", reason: reason.value }, "Refused.")), reason),
+    item.is_redacted ? null : h("details", null, h("summary", null, "Approve with other arguments"), edited, button("Approve with these", "approve", withChanges)),
+    outcome);
+}

@@ -1,0 +1,21 @@
+// A run as one file: draws what stands in the page's data with the parts of the viewer.
+
+import { badge, h, when } from "./dom.js";
+import { PathTaken } from "./graph.js";
+import { Timeline } from "./timeline.js";
+
+const exported = JSON.parse(document.getElementById("data").textContent);
+const exportedLine = new Timeline({ prices: exported.prices });
+const exportedPath = new PathTaken();
+for (const event of exported.events) {
+  exportedLine.add(event);
+  exportedPath.add(event);
+}
+document.getElementById("main").append(
+  h("div", { class: "run-head" },
+    h("h1", { class: "task" }, exported.run.user_input || "(no task)"),
+    h("p", { class: "meta" }, badge(exported.run.status), h("span", null, when(exported.run.started_at)), h("code", { class: "id" }, exported.run.run_id))),
+  exportedLine.facts(exported.run),
+  ...exported.problems.map((problem) => h("p", { class: "notice" }, problem)),
+  ...exportedPath.draw(),
+  exportedLine.root);

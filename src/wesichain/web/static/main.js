@@ -1,0 +1,118 @@
+// The frame: which page is shown, the navigation, the keyboard, and what is said when the token is missing.
+
+import { ApiError, get, setToken, takeToken } from "./api.js";
+import { approvalsPage } from "./approvals.js";
+import { diffPage } from "./diff.js";
+import { h } from "./dom.js";
+import { playbookPage } from "./playbook.js";
+import { runPage } from "./run.js";
+import { runsPage } from "./runs.js";
+import { statsPage } from "./stats.js";
+
+const PAGES = { "": ["Runs", runsPage], runs: ["Run", runPage], diff: ["Compare", diffPage], approvals: ["Approvals", approvalsPage], playbook: ["Playbook", playbookPage], stats: ["Statistics", statsPage] };
+const NAV = [["", "Runs"], ["diff", "Compare"], ["approvals", "Approvals"], ["playbook", "Playbook"], ["stats", "Stats"]];
+
+const main = document.getElementById("main");
+const nav = document.getElementById("nav");
+const status = document.getElementById("status");
+const waiting = h("span", { class: "waiting-count", hidden: true });
+const links = new Map(NAV.map(([name, label]) => [name, h("a", { href: `#/${name}` }, label, name === "approvals" ? waiting : null)]));
+nav.append(...links.values());
+
+function announce(text) {
+  status.textContent = text;
+}
+
+let current = new AbortController();
+
+async function show() {
+  takeToken();
+  if (location.hash && !location.hash.startsWith("#/")) return; // a place on the page, such as #main
+  current.abort();
+  current = new AbortController();
+  const { signal } = current;
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...rest] = path.split("/");
+  const [title, page] = PAGES[name] ?? PAGES[""];
+  document.title = `${title} · Wesichain`;
+  for (const [key, link] of links) {
+    if (key === (name === "runs" ? "" : name)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  main.replaceChildren();
+  delete main.dataset.loaded;
+  main.dataset.page = name;
+  const view = h("div", { class: `page-${name || "list"}` });
+  main.append(view);
+  window.scrollTo(0, 0);
+  try {
+    await page(view, { args: rest.map(decoded), query: new URLSearchParams(query), signal, announce, reload: show });
+    if (!signal.aborted) main.dataset.ready = name || "list";
+  } catch (error) {
+    if (!signal.aborted) view.replaceChildren(...trouble(error));
+  }
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+function trouble(error) {
+  if (!(error instanceof ApiError) || error.status !== 401) return [h("h1", null, "That did not work"), h("p", { class: "notice" }, error.message)];
+  const field = h("input", { type: "password", id: "token", autocomplete: "off", "aria-label": "Token" });
+  return [h("h1", null, "Who is there?"),
+    h("p", null, "Open the address that the server printed: it ends in a token. Or paste the token, or that address, here."),
+    h("form", { class: "token", onsubmit: (event) => {
+      event.preventDefault();
+      setToken(field.value);
+      show();
+    } }, field, h("button", { type: "submit" }, "Go on"))];
+}
+
+// '/' searches; 'j' and 'k' walk through what can be opened or read; 'g' and a letter change the page.
+let isGoing = false;
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (isGoing) {
+    isGoing = false;
+    const goal = { r: "", c: "diff", a: "approvals", p: "playbook", s: "stats" }[event.key];
+    if (goal !== undefined) location.hash = `#/${goal}`;
+  } else if (event.key === "g") {
+    isGoing = true;
+  } else if (event.key === "/") {
+    const search = document.getElementById("search");
+    if (search) {
+      event.preventDefault();
+      search.focus();
+    } else location.hash = "#/";
+  } else if (event.key === "j" || event.key === "k") {
+    const stops = [...main.querySelectorAll("a.run, .card[tabindex]")];
+    const here = stops.indexOf(document.activeElement.closest("a.run, .card[tabindex]"));
+    const there = stops[Math.min(stops.length - 1, Math.max(0, here + (event.key === "j" ? 1 : -1)))];
+    there?.focus();
+    there?.scrollIntoView({ block: "nearest" });
+  }
+});
+
+async function countWaiting() {
+  try {
+    const { approvals } = await get("/api/approvals");
+    waiting.textContent = approvals.length;
+    waiting.hidden = !approvals.length;
+  } catch {
+    waiting.hidden = true;
+  }
+}
+
+window.addEventListener("hashchange", show);
+show();
+countWaiting();
+setInterval(countWaiting, 10_000);

@@ -1,0 +1,41 @@
+// Statistics: the learning curve and what tools and models took.
+
+import { get } from "./api.js";
+import { bar, curve } from "./charts.js";
+import { count, duration, fact, h, when } from "./dom.js";
+
+export async function statsPage(main, { signal }) {
+  const stats = await get("/api/stats", { signal });
+  const ended = stats.curve.filter((run) => run.steps !== null);
+  main.append(h("h1", null, "Statistics"));
+  if (!stats.curve.length) {
+    main.append(h("p", { class: "quiet" }, "No runs are recorded yet."));
+    return;
+  }
+  main.append(
+    h("dl", { class: "facts" }, fact("Runs", count(stats.runs)), Object.entries(stats.statuses).map(([name, number]) => fact(name, count(number))),
+      stats.cost === null ? null : fact("Cost", stats.cost.toFixed(2))),
+    curve(ended.map((run) => ({ value: run.steps, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${run.steps} steps, ${run.status}, ${when(run.started_at)}` })),
+      { label: "Learning curve: steps a run, with the average of ten" }),
+    curve(ended.filter((run) => run.usage).map((run) => ({ value: run.usage.input_tokens + run.usage.output_tokens, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${count(run.usage.input_tokens + run.usage.output_tokens)} tokens` })),
+      { label: "Tokens a run, with the average of ten" }),
+    h("h2", null, "Tools"), figures(stats.tools, "No tool was called."),
+    h("h2", null, "Models"), figures(stats.models, "No model was asked.", true));
+  if (stats.faults.length) {
+    const most = Math.max(...stats.faults.map((one) => one.count));
+    main.append(h("h2", null, "Faults"), h("table", { class: "figures" }, h("tbody", null, stats.faults.map((one) =>
+      h("tr", null, h("th", { scope: "row" }, one.name), h("td", { class: "wide" }, bar(one.count, one.count, most)), h("td", null, count(one.count)))))));
+  }
+}
+
+function figures(rows, nothing, hasTokens = false) {
+  if (!rows.length) return h("p", { class: "quiet" }, nothing);
+  const most = Math.max(...rows.map((row) => row.count));
+  const names = ["Name", "", "Calls", "Failed", "p50", "p95", "p99", ...(hasTokens ? ["In", "Out"] : [])];
+  return h("div", { class: "scroll" }, h("table", { class: "figures" },
+    h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col", class: name ? null : "wide" }, name)))),
+    h("tbody", null, rows.map((row) => h("tr", null,
+      h("th", { scope: "row" }, row.name), h("td", { class: "wide" }, bar(row.count, row.failures, most)), h("td", null, count(row.count)),
+      h("td", { class: row.failures ? "bad" : "" }, count(row.failures)), h("td", null, duration(row.p50)), h("td", null, duration(row.p95)), h("td", null, duration(row.p99)),
+      hasTokens ? [h("td", null, count(row.input_tokens)), h("td", null, count(row.output_tokens))] : null)))));
+}

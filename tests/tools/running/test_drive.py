@@ -1,0 +1,531 @@
+"""The drive: a tool inside the caller's task behaves as if awaited, and never holds it beyond the limit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wesichain.tools.running import Drive, OutOfTimeError
+
+SLACK = 1.5  # for a machine that is busy with other things
+GRACE = 0.1  # shorter than the real one, for the sake of these tests; `test_timeouts` has that
+
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wesichain.tools.running.drive.GRACE", GRACE)
+
+
+async def driven(coro: Coroutine[Any, Any, Any], seconds: float = inf) -> Any:
+    """What a registry does: one step by hand, the rest by the drive."""
+    try:
+        yielded = coro.send(None)
+    except StopIteration as end:
+        return end.value
+    return await Drive(coro, yielded, seconds=seconds)
+
+
+async def swallow() -> None:
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+
+async def spin() -> None:
+    while True:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            pass
+
+
+async def wait_for_stubborn_task() -> None:
+    async def swallow_for_a_while() -> None:  # for ever, and no asyncio program could end
+        end = time.monotonic() + 3 * GRACE
+        while time.monotonic() < end:
+            try:
+                await asyncio.sleep(0.1)
+            except asyncio.CancelledError:
+                pass
+
+    await asyncio.create_task(swallow_for_a_while())
+
+
+STUBBORN = [swallow, spin, wait_for_stubborn_task]
+
+
+# --- as if awaited -------------------------------------------------------------------------------
+
+
+async def the_current_task() -> bool:
+    before = asyncio.current_task()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)
+    return asyncio.current_task() is before
+
+
+async def own_timeout() -> str:
+    try:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(10)
+    except TimeoutError:
+        await asyncio.sleep(0.001)
+        return "went on"
+    return "never"
+
+
+async def own_wait_for() -> str:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.sleep(10), 0.01)
+    return "went on"
+
+
+async def task_group() -> list[int]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(asyncio.sleep(0.001 * n, n)) for n in range(3)]
+    return [task.result() for task in tasks]
+
+
+async def failing_task_group() -> str:
+    async def fail() -> None:
+        await asyncio.sleep(0.001)
+        raise ValueError("one")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            await asyncio.sleep(10)
+    except* ValueError:
+        pass
+    await asyncio.sleep(0.001)
+    return "went on"
+
+
+async def task_group_that_fails_at_its_end() -> int:
+    """Python 3.11 and 3.12 leave the task marked as cancelled here; a tool must not suffer from it."""
+
+    async def fail() -> None:
+        raise ValueError("two")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+    except* ValueError:
+        pass
+    await asyncio.sleep(GRACE + 0.05)
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling()
+
+
+async def anyio_scopes() -> str:
+    import anyio
+
+    with anyio.move_on_after(0.01) as scope:
+        await anyio.sleep(10)
+    assert scope.cancelled_caught
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.sleep, 0.001)
+    return await anyio.to_thread.run_sync(lambda: "went on")
+
+
+async def queue() -> int:
+    items: asyncio.Queue[int] = asyncio.Queue()
+    asyncio.get_running_loop().call_later(0.001, items.put_nowait, 3)
+    return await items.get()
+
+
+async def async_generator() -> list[int]:
+    async def numbers() -> AsyncIterator[int]:
+        for number in range(3):
+            await asyncio.sleep(0)
+            yield number
+
+    return [number async for number in numbers()]
+
+
+async def context_manager() -> str:
+    @asynccontextmanager
+    async def managed() -> AsyncIterator[str]:
+        await asyncio.sleep(0)
+        yield "inside"
+        await asyncio.sleep(0)
+
+    async with managed() as value:
+        return value
+
+
+async def gathered() -> list[int]:
+    return await asyncio.gather(*(asyncio.sleep(0.001, n) for n in range(3)))
+
+
+async def at_once() -> str:
+    return "at once"
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        pytest.param(at_once, "at once", id="finishes-at-the-first-step"),
+        pytest.param(the_current_task, True, id="stays-in-the-caller's-task"),
+        pytest.param(own_timeout, "went on", id="asyncio.timeout-inside-works"),
+        pytest.param(own_wait_for, "went on", id="asyncio.wait_for-inside-works"),
+        pytest.param(task_group, [0, 1, 2], id="a-task-group-inside-works"),
+        pytest.param(failing_task_group, "went on", id="a-failing-task-group-can-be-handled"),
+        pytest.param(task_group_that_fails_at_its_end, 0, id="a-task-group-that-fails-at-its-end-is-settled"),
+        pytest.param(anyio_scopes, "went on", id="anyio-works"),
+        pytest.param(queue, 3, id="a-queue-wakes-it"),
+        pytest.param(async_generator, [0, 1, 2], id="async-generators-work"),
+        pytest.param(context_manager, "inside", id="context-managers-work"),
+        pytest.param(gathered, [0, 1, 2], id="gather-works"),
+    ],
+)
+async def test_a_tool_runs_as_if_awaited(
+    tool: Callable[[], Coroutine[Any, Any, Any]], expected: object
+) -> None:
+    assert await driven(tool(), 20) == expected
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_an_exception_comes_through_with_its_traceback() -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("missing")
+
+    with pytest.raises(KeyError, match="missing") as caught:
+        await driven(fail())
+    assert caught.traceback[-1].name == "fail"
+
+
+async def test_a_cancelled_error_of_the_tool_s_own_is_not_the_caller_s() -> None:
+    async def pretend() -> None:
+        await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+    with pytest.raises(RuntimeError, match="nobody had cancelled"):
+        await driven(pretend())
+
+
+async def test_waiting_for_a_cancelled_task_is_not_the_caller_s_cancellation_either() -> None:
+    async def wait() -> None:
+        other = asyncio.create_task(asyncio.sleep(10))
+        asyncio.get_running_loop().call_soon(other.cancel)
+        await other
+
+    with pytest.raises(RuntimeError, match="nobody had cancelled"):
+        await driven(wait())
+
+
+async def test_what_is_no_future_of_this_loop_is_an_error_inside_the_tool() -> None:
+    class Odd:
+        def __await__(self) -> Generator[Any, None, None]:
+            yield "not a future"
+
+    async def wait() -> str:
+        try:
+            await Odd()
+        except RuntimeError as error:
+            return str(error)
+        return "nothing"
+
+    assert "cannot wait for" in await driven(wait())
+
+
+# --- the limit -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", STUBBORN)
+async def test_a_tool_that_swallows_cancellation_is_abandoned_in_time(
+    tool: Callable[[], Coroutine[Any, Any, Any]],
+) -> None:
+    start = time.monotonic()
+    with pytest.raises(OutOfTimeError) as caught:
+        await driven(tool(), 0.05)
+    assert caught.value.abandoned
+    assert GRACE <= time.monotonic() - start < 0.05 + GRACE + SLACK
+
+
+async def test_a_tool_that_stops_is_not_abandoned() -> None:
+    cleaned: list[str] = []
+
+    async def tidy() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append("up")
+
+    with pytest.raises(OutOfTimeError) as caught:
+        await driven(tidy(), 0.05)
+    assert not caught.value.abandoned
+    assert cleaned == ["up"]
+
+
+@pytest.mark.parametrize("last_word", ["value", "error"])
+async def test_a_late_end_is_still_late(last_word: str) -> None:
+    async def late() -> str:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if last_word == "error":
+                raise ValueError("in the last moment") from None
+        return "too late"
+
+    with pytest.raises(OutOfTimeError) as caught:
+        await driven(late(), 0.01)
+    assert isinstance(caught.value.__cause__, ValueError if last_word == "error" else type(None))
+
+
+async def test_an_abandoned_tool_still_finishes_its_cleanup() -> None:
+    done = asyncio.Event()
+
+    async def clean() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(GRACE + 0.1)
+            done.set()
+
+    with pytest.raises(OutOfTimeError) as caught:
+        await driven(clean(), 0.01)
+    assert caught.value.abandoned
+    await asyncio.wait_for(done.wait(), 10)
+
+
+def test_an_abandoned_tool_does_not_hold_up_the_end_of_the_loop() -> None:
+    async def main() -> None:
+        for tool in STUBBORN:
+            with pytest.raises(OutOfTimeError):
+                await driven(tool(), 0.01)
+
+    start = time.monotonic()
+    asyncio.run(main())
+    assert time.monotonic() - start < len(STUBBORN) * GRACE + 3 * GRACE + 2 * SLACK
+
+
+# --- the caller's cancellation -------------------------------------------------------------------
+
+
+async def cancelled(tool: Callable[[], Coroutine[Any, Any, Any]], after: float = 0.02) -> float:
+    """Cancel a caller; how long it took to end."""
+    task = asyncio.create_task(driven(tool(), 60))
+    await asyncio.sleep(after)
+    start = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+    return time.monotonic() - start
+
+
+async def test_a_cancelled_caller_stops_its_tool() -> None:
+    seen: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    assert await cancelled(tool) < SLACK
+    assert seen == ["cancelled"]
+
+
+@pytest.mark.parametrize("tool", STUBBORN)
+async def test_a_cancelled_caller_is_free_in_time(tool: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    assert await cancelled(tool) < GRACE + SLACK
+
+
+async def test_a_tool_cannot_swallow_the_caller_s_cancellation() -> None:
+    async def ignore() -> str:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+        return "as if nothing had happened"
+
+    assert await cancelled(ignore) < SLACK
+
+
+async def test_an_outer_timeout_is_an_ordinary_timeout() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await driven(asyncio.sleep(3600), 60)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_caller_that_was_cancelled_before_can_still_run_tools() -> None:
+    """As in a `finally` of a cancelled run: its old cancellation is not taken for a new one."""
+
+    async def caller() -> str:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            return str(await driven(own_timeout(), 60))
+        return "never"
+
+    task = asyncio.create_task(caller())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    assert await task == "went on"
+
+
+async def test_closing_the_caller_closes_the_tool() -> None:
+    closed: list[bool] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            closed.append(True)
+
+    coro = driven(tool(), 60)
+    coro.send(None)
+    coro.close()
+    assert closed == [True]
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+Program = Callable[[], Awaitable[Any]]
+
+
+def pause(kind: str) -> Program:
+    async def run() -> str:
+        await asyncio.sleep(0 if kind == "turn" else 0.001)
+        return kind
+
+    return run
+
+
+def fail() -> Awaitable[Any]:
+    async def run() -> None:
+        raise LookupError("on purpose")
+
+    return run()
+
+
+async def expire() -> str:
+    try:
+        async with asyncio.timeout(0.001):
+            await asyncio.sleep(60)
+    except TimeoutError:
+        return "expired"
+    return "never"
+
+
+def wrap(inner: tuple[Program, ...], kind: str) -> Program:
+    first = inner[0]
+
+    async def run() -> Any:
+        match kind:
+            case "gather":
+                return await asyncio.gather(*(program() for program in inner), return_exceptions=True)
+            case "sequence":
+                return [await program() for program in inner]
+            case "timeout":
+                async with asyncio.timeout(60):
+                    return await first()
+            case "group":
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        for program in inner:
+                            group.create_task(_as_coroutine(program))
+                except ExceptionGroup:
+                    return "group failed"
+                return "group done"
+            case "catch":
+                try:
+                    return await first()
+                except Exception as error:
+                    await asyncio.sleep(0)
+                    return type(error).__name__
+            case "finally":
+                try:
+                    return await first()
+                finally:
+                    await asyncio.sleep(0)
+            case _:
+                return await asyncio.create_task(_as_coroutine(first))
+
+    return run
+
+
+async def _as_coroutine(program: Program) -> Any:
+    return await program()
+
+
+KINDS = ["gather", "sequence", "timeout", "group", "catch", "finally", "task"]
+PROGRAMS = st.recursive(
+    st.sampled_from([pause("turn"), pause("moment"), fail, expire]),
+    lambda inner: st.builds(wrap, st.lists(inner, min_size=1, max_size=3).map(tuple), st.sampled_from(KINDS)),
+    max_leaves=6,
+)
+
+
+async def outcome(run: Coroutine[Any, Any, Any]) -> tuple[str, str]:
+    try:
+        return "value", repr(await run)
+    except (Exception, asyncio.CancelledError) as error:
+        return "error", type(error).__name__
+
+
+@settings(max_examples=60, deadline=None)
+@given(PROGRAMS)
+def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None:
+    async def drive() -> tuple[str, str]:
+        found = await outcome(driven(_as_coroutine(program), 60))
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        return found
+
+    async def both() -> None:
+        expected = await asyncio.create_task(outcome(_as_coroutine(program)))
+        assert await asyncio.create_task(drive()) == expected
+
+    asyncio.run(both())
+
+
+@settings(max_examples=40, deadline=None)
+@given(PROGRAMS, st.integers(0, 6), st.booleans())
+def test_law_a_driven_tool_can_be_cancelled_at_any_moment(
+    program: Program, turns: int, swallows: bool
+) -> None:
+    async def stubborn() -> None:
+        while True:
+            try:
+                await program()
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                if not swallows:
+                    raise
+            except Exception:
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        task = asyncio.create_task(driven(stubborn(), 60))
+        for _ in range(turns + 1):
+            await asyncio.sleep(0)
+        start = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - start < GRACE + SLACK
+
+    asyncio.run(main())

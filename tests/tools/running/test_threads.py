@@ -1,0 +1,156 @@
+"""Threads: blocking work waits for nobody, keeps its context, and does not hold up the exit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from wesichain.tools.running import in_thread
+
+NAME = contextvars.ContextVar("NAME", default="nobody")
+
+
+def tool_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "wesichain-tool"]
+
+
+async def test_the_outcome_is_the_function_s() -> None:
+    assert await in_thread(lambda: 3) == 3
+    with pytest.raises(KeyError, match="no"):
+        await in_thread(lambda: dict[str, int]()["no"])
+
+
+async def test_it_runs_elsewhere_with_the_caller_s_context() -> None:
+    NAME.set("somebody")
+    assert await in_thread(lambda: (NAME.get(), threading.current_thread().name)) == (
+        "somebody",
+        "wesichain-tool",
+    )
+
+
+async def test_what_the_thread_sets_stays_there() -> None:
+    await in_thread(lambda: NAME.set("else"))
+    assert NAME.get() == "nobody"
+
+
+async def test_stop_iteration_can_be_told() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await in_thread(lambda: next(iter(())))
+
+
+async def test_system_exit_is_only_an_outcome() -> None:
+    def leave() -> None:
+        sys.exit(3)
+
+    future = in_thread(leave)
+    while not future.done():
+        await asyncio.sleep(0.001)
+    assert isinstance(future.exception(), SystemExit)
+
+
+async def test_one_thread_serves_calls_in_a_row() -> None:
+    first = await in_thread(threading.get_ident)
+    await asyncio.sleep(0.05)
+    assert {await _later() for _ in range(5)} == {first}
+
+
+async def _later() -> int:
+    await asyncio.sleep(0.01)  # until the thread is idle again
+    return await in_thread(threading.get_ident)
+
+
+async def test_a_sleeping_function_delays_nobody() -> None:
+    release = threading.Event()
+    sleepers = [in_thread(lambda: release.wait(30)) for _ in range(64)]
+    try:
+        start = time.monotonic()
+        assert await in_thread(lambda: "innocent") == "innocent"
+        assert time.monotonic() - start < 5
+    finally:
+        release.set()
+        await asyncio.gather(*sleepers)
+
+
+async def test_a_cancelled_future_frees_the_caller_and_the_thread_goes_on() -> None:
+    release, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        release.wait(30)
+        done.set()
+
+    future = in_thread(work)
+    future.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await future
+    release.set()
+    assert done.wait(10)
+
+
+async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wesichain.tools.running.threads.IDLE_SECONDS", 0.05)
+    await asyncio.gather(*(in_thread(lambda: time.sleep(0.02)) for _ in range(5)))
+    before = set(tool_threads())
+    assert before
+    deadline = time.monotonic() + 15
+    # Threads of earlier tests may still wait for their ten seconds; those of this one must go.
+    while time.monotonic() < deadline and len(before & set(tool_threads())) > len(before) - 5:
+        await asyncio.sleep(0.05)
+    assert len(before & set(tool_threads())) <= len(before) - 4
+
+
+def test_the_loop_may_be_gone_when_the_thread_is_done() -> None:
+    release, started = threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        release.wait(30)
+
+    async def leave() -> None:
+        in_thread(work)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(leave())
+    release.set()
+    assert started.wait(5)
+
+
+def test_a_result_is_not_kept_alive_by_an_idle_thread() -> None:
+    import gc
+    import weakref
+
+    class Thing:
+        pass
+
+    async def main() -> Callable[[], Any]:
+        return weakref.ref(await in_thread(Thing))
+
+    reference = asyncio.run(main())
+    deadline = time.monotonic() + 10
+    while reference() is not None and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    assert reference() is None
+
+
+def test_the_interpreter_exits_while_threads_sleep() -> None:
+    program = """
+import asyncio, time
+from wesichain.tools.running import in_thread
+async def main():
+    for _ in range(8):
+        in_thread(lambda: time.sleep(60))
+    await asyncio.sleep(0.05)
+asyncio.run(main())
+"""
+    start = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=50, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert time.monotonic() - start < 30

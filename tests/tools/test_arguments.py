@@ -1,0 +1,416 @@
+"""Arguments: strict about kinds, lax where JSON cannot say it, and told in words that a model can act on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import string
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from wesichain.core import ToolCall, parse_json
+from wesichain.errors import InvalidArgsError
+from wesichain.tools import JsonTool, Tool, ToolRegistry, ToolResult, ToolSet, tool
+
+
+class Item(BaseModel):
+    name: str
+    price: float
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+def flat(a: str, b: float | None = None, c: bool = False) -> str:
+    """Take plain things."""
+    return a
+
+
+def order(items: list[Item], note: dict[str, Any] | None = None) -> float:
+    """Order items."""
+    return sum(item.price for item in items)
+
+
+def pick(unit: Literal["celsius", "fahrenheit"], level: Literal[1, 2, 3] = 1) -> str:
+    """Pick."""
+    return unit
+
+
+def either(value: int | list[int]) -> str:
+    """Take one or many."""
+    return type(value).__name__
+
+
+def short(text: Annotated[str, Field(min_length=3, pattern="^[a-z]*$")]) -> str:
+    """Take lower case."""
+    return text
+
+
+def search(query: str, max_results: int = 5) -> str:
+    """Search."""
+    return query
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "price": {"type": "number"}},
+                "required": ["name", "price"],
+            },
+        },
+        "note": {"type": "object"},
+    },
+    "required": ["items"],
+    "additionalProperties": False,
+}
+
+
+def json_order() -> JsonTool:
+    return JsonTool("json_order", "Order.", SCHEMA, lambda args: len(args["items"]))
+
+
+def registry() -> ToolRegistry:
+    return ToolSet.of([add, flat, order, pick, either, short, search, json_order()]).build()
+
+
+def dispatch(name: str, args: Any) -> ToolResult:
+    return asyncio.run(registry().dispatch(ToolCall("c7", name, args)))
+
+
+def refusal(name: str, args: Any) -> InvalidArgsError:
+    error = dispatch(name, args).error
+    assert isinstance(error, InvalidArgsError), error
+    return error
+
+
+def deep(levels: int, leaf: Any = 1) -> Any:
+    value: Any = leaf
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "issue"),
+    [
+        pytest.param("add", {}, "a: is required and was not given", id="what-is-missing"),
+        pytest.param(
+            "add", {"a": "five"}, 'a: expected a valid integer, got "five"', id="text-for-an-integer"
+        ),
+        pytest.param(
+            "add", {"a": True}, "a: expected a valid integer, got true", id="a-boolean-for-an-integer"
+        ),
+        pytest.param(
+            "add", {"a": 1.5}, "a: expected a valid integer, got 1.5", id="a-fraction-for-an-integer"
+        ),
+        pytest.param("add", {"a": None}, "a: expected a valid integer, got null", id="null-for-an-integer"),
+        pytest.param(
+            "search",
+            {"query": "x", "max_result": 3},
+            'max_result: there is no such field; did you mean "max_results"? '
+            'the fields are "query" or "max_results"',
+            id="a-name-that-is-nearly-right",
+        ),
+        pytest.param(
+            "pick",
+            {"unit": "kelvin"},
+            "unit: expected 'celsius' or 'fahrenheit', got \"kelvin\"",
+            id="a-choice-that-is-not-offered",
+        ),
+        pytest.param(
+            "pick",
+            {"unit": "celsius", "level": True},
+            "level: expected an integer, got true",
+            id="true-for-1",
+        ),
+        pytest.param(
+            "order",
+            {"items": [{"name": "x", "price": 1}, {"name": "y"}]},
+            "items[1].price: is required and was not given",
+            id="the-way-to-a-missing-field",
+        ),
+        pytest.param(
+            "order",
+            {"items": {"name": "x"}},
+            'items: expected a valid array, got an object with the keys "name"',
+            id="one-for-many",
+        ),
+        pytest.param(
+            "either",
+            {"value": "x"},
+            'value: expected a valid integer or a valid array, got "x"',
+            id="what-a-union-takes",
+        ),
+        pytest.param(
+            "short", {"text": "ab"}, 'text: String should have at least 3 characters, got "ab"', id="a-limit"
+        ),
+        pytest.param(
+            "add",
+            [1, 2],
+            "the value: expected an object with the arguments, got a list of 2 items",
+            id="a-list",
+        ),
+        pytest.param("add", None, "the value: expected an object with the arguments, got null", id="null"),
+        pytest.param("add", 5, "the value: expected an object with the arguments, got 5", id="a-number"),
+        pytest.param(
+            "add",
+            '{"a": 1',
+            'the value: expected a JSON object, got text that is not JSON: "{\\"a\\": 1"',
+            id="text",
+        ),
+        pytest.param(
+            "json_order",
+            {"items": [{"name": "x", "price": "1"}]},
+            'items[0].price: expected a number, got "1"',
+            id="a-json-tool-says-it-alike",
+        ),
+        pytest.param(
+            "json_order",
+            {"items": [], "nott": {}},
+            'nott: there is no such field; did you mean "note"? the fields are "items" or "note"',
+            id="a-json-tool-guesses-as-well",
+        ),
+    ],
+)
+def test_an_issue_says_where_what_and_what_instead(name: str, args: Any, issue: str) -> None:
+    assert issue in refusal(name, args).issues
+
+
+def test_the_message_has_every_issue_and_the_signature() -> None:
+    error = refusal("add", {"a": "x", "c": 1})
+    assert str(error) == (
+        "the arguments for 'add' are not valid:\n"
+        '- a: expected a valid integer, got "x"\n'
+        '- c: there is no such field; the fields are "a" or "b"\n'
+        "Use it as: add(a: int, b: int = 2)"
+    )
+    assert (error.tool_name, error.call_id, error.kind.value) == ("add", "c7", "invalid_input")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param({"items": [{"name": 1, "price": "x"}] * 500}, id="many-issues"),
+        pytest.param({"items": "x" * 1_000_000}, id="a-megabyte-of-text"),
+        pytest.param({"k" * 10_000: 1, "items": []}, id="a-name-of-ten-thousand-characters"),
+        pytest.param({f"k{n}": n for n in range(1000)}, id="a-thousand-names"),
+        pytest.param({"items": deep(50_000)}, id="depth"),
+        pytest.param({"items": [1] * 30_000}, id="thirty-thousand-wrong-items"),
+    ],
+)
+@pytest.mark.parametrize("name", ["order", "json_order"])
+def test_a_message_is_bounded_whatever_was_sent(name: str, args: Any) -> None:
+    error = refusal(name, args)
+    assert len(str(error)) <= 2000
+    assert 1 <= len(error.issues) <= 10
+    assert "Use it as: " in str(error)
+
+
+HOSTILE = [
+    pytest.param({"a": float("nan")}, id="NaN"),
+    pytest.param({"a": float("inf")}, id="infinity"),
+    pytest.param({"a": "\ud800"}, id="a-lone-surrogate"),
+    pytest.param({"\udfff": 1}, id="a-lone-surrogate-as-a-name"),
+    pytest.param({"a": deep(100_000)}, id="a-hundred-thousand-levels"),
+    pytest.param({"a": deep(250)}, id="two-hundred-and-fifty-levels"),
+    pytest.param(deep(100_000), id="a-hundred-thousand-levels-and-no-object"),
+    pytest.param({"a": object()}, id="what-is-no-json"),
+    pytest.param({"a": {1, 2}}, id="a-set"),
+    pytest.param({"a": 10**5000}, id="more-digits-than-can-be-written"),
+    pytest.param([], id="a-list"),
+    pytest.param("", id="no-text"),
+    pytest.param("null", id="text"),
+    pytest.param(None, id="null"),
+    pytest.param(0, id="zero"),
+]
+
+
+def anything(a: Any) -> Any:
+    """Take anything."""
+    return a
+
+
+def text(a: str) -> str:
+    """Take text."""
+    return a
+
+
+def number(a: float) -> float:
+    """Take a number."""
+    return a
+
+
+def mapping(a: dict[str, Any]) -> Any:
+    """Take an object."""
+    return a
+
+
+@pytest.mark.parametrize("args", HOSTILE)
+@pytest.mark.parametrize(
+    "item",
+    [anything, text, number, mapping, lambda: JsonTool("any", "Any.", {"type": "object"}, lambda args: args)],
+    ids=["anything", "text", "number", "mapping", "json-tool"],
+)
+def test_hostile_arguments_are_refused_and_nothing_else_is_lost(item: Any, args: Any) -> None:
+    made = item if item.__name__ != "<lambda>" else item()
+    registry = ToolSet().register(made).register(add).build()
+    call = ToolCall("1", registry.names[0], args)
+    assert isinstance(registry.prepare(call), InvalidArgsError)
+    result = asyncio.run(registry.dispatch(call))
+    assert isinstance(result.error, InvalidArgsError)
+    assert asyncio.run(registry.dispatch(ToolCall("2", "add", {"a": 1}))).value == 3
+    assert registry.stats("add").successes == 1
+
+
+def test_duplicate_keys_never_get_this_far() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        parse_json('{"approved": false, "approved": true}')
+
+
+@pytest.mark.parametrize("levels", [1, 50, 190])
+def test_ordinary_depth_is_fine(levels: int) -> None:
+    registry = ToolSet().register(anything).build()
+    result = asyncio.run(registry.dispatch(ToolCall("1", "anything", {"a": deep(levels)})))
+    assert result.value == deep(levels)
+
+
+def test_a_tool_cannot_change_the_call_it_got() -> None:
+    def spoil(a: dict[str, Any], b: list[Any]) -> None:
+        """Change the arguments."""
+        a["x"]["y"] = 2
+        b.append(1)
+
+    args: dict[str, Any] = {"a": {"x": {}}, "b": []}
+    for item in (tool(spoil), JsonTool("spoil", "Spoil.", {"type": "object"}, lambda args: spoil(**args))):
+        result = asyncio.run(ToolSet().register(item).build().dispatch(ToolCall("1", "spoil", args)))
+        assert result.ok
+    assert args == {"a": {"x": {}}, "b": []}
+
+
+# --- strict mode's nulls -------------------------------------------------------------------------
+
+
+class Window(BaseModel):
+    start: int
+    end: int = 9
+
+
+def look(a: int, b: int = 2, window: Window | None = None) -> str:
+    """Look."""
+    return f"{a} {b} {window and window.end}"
+
+
+NULLS: dict[str, Any] = {"a": 1, "b": None, "window": {"start": 1, "end": None}}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: tool(look), id="a-function"),
+        pytest.param(
+            lambda: JsonTool(
+                "look",
+                "Look.",
+                dict(tool(look).spec.parameters),
+                lambda args: f"{args['a']} {args.get('b', 2)} {args['window'].get('end', 9)}",
+            ),
+            id="a-json-tool",
+        ),
+    ],
+)
+def test_null_is_absent_once_the_strict_form_was_offered(make: Callable[[], Tool]) -> None:
+    registry = ToolSet().register(make()).build()
+    call = ToolCall("1", "look", NULLS)
+    assert isinstance(registry.prepare(call), InvalidArgsError)
+    registry.specs(strict=True)
+    assert asyncio.run(registry.dispatch(call)).value == "1 2 9"
+    missing = registry.prepare(ToolCall("1", "look", {"a": None}))
+    assert isinstance(missing, InvalidArgsError)
+    assert missing.issues[0].startswith("a: expected")
+    assert NULLS["b"] is None
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.text(alphabet=st.characters(codec=None), max_size=3)
+    | st.binary(max_size=3)
+    | st.sampled_from([object(), Exception(), Ellipsis]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(string.ascii_lowercase, max_size=6), inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.sampled_from(["a", "b", "items", "unit", "value", "query"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+REGISTRY = registry()
+
+
+@settings(max_examples=120)
+@given(st.sampled_from(REGISTRY.names), ANYTHING)
+def test_law_dispatch_never_raises_whatever_the_arguments(name: str, args: Any) -> None:
+    result = asyncio.run(REGISTRY.dispatch(ToolCall("1", name, args)))
+    assert result.ok or str(result.error)
+    if result.ok:
+        json.dumps(result.value, allow_nan=False)
+
+
+def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that a schema of these tests allows."""
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if "anyOf" in schema:
+        return st.one_of([values(option) for option in schema["anyOf"]])
+    match schema.get("type"):
+        case "integer":
+            return st.integers()
+        case "number":
+            return st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)
+        case "boolean":
+            return st.booleans()
+        case "null":
+            return st.none()
+        case "string" if "pattern" in schema:
+            return st.text(string.ascii_lowercase, min_size=3)
+        case "string":
+            return st.text()
+        case "array":
+            return st.lists(values(schema["items"]), max_size=3)
+        case "object" if "properties" in schema:
+            required = schema.get("required", [])
+            fields = {name: values(field) for name, field in schema["properties"].items()}
+            return st.fixed_dictionaries(
+                {name: field for name, field in fields.items() if name in required},
+                optional={name: field for name, field in fields.items() if name not in required},
+            )
+        case "object":
+            return st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+        case _:
+            return st.none() | st.integers() | st.text()
+
+
+SPECS = {spec.name: dict(spec.parameters) for spec in REGISTRY.specs()}
+
+
+@settings(max_examples=120)
+@given(st.sampled_from(sorted(SPECS)).flatmap(lambda name: st.tuples(st.just(name), values(SPECS[name]))))
+def test_law_what_the_schema_allows_is_accepted(call: tuple[str, Any]) -> None:
+    name, args = call
+    assert not isinstance(REGISTRY.prepare(ToolCall("1", name, args)), InvalidArgsError)

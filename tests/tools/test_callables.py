@@ -1,0 +1,100 @@
+"""Everything people write as a tool: its schema, the calls that fit, the calls that do not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.tools.callables import CASES, Case, as_tool, name_of
+from wesichain.core import ToolCall
+from wesichain.errors import InvalidArgsError
+from wesichain.tools import Tool, ToolContext, ToolSet, validate_json
+
+ROWS = [pytest.param(case, id=f"{index}-{name_of(case)}") for index, case in enumerate(CASES)]
+
+
+def made(case: Case) -> Tool:
+    return as_tool(case[0])
+
+
+def test_the_table_is_as_broad_as_what_people_write() -> None:
+    assert len(CASES) >= 77
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_the_schema_says_what_the_callable_takes(case: Case) -> None:
+    parameters = made(case).spec.parameters
+    for key, expected in case[1].items():
+        if key in ("required", "additionalProperties", "$defs"):
+            assert parameters.get(key) == expected
+        elif key == "properties" and isinstance(expected, list):
+            assert list(parameters["properties"]) == expected
+        elif key == "properties":
+            assert parameters["properties"] == expected
+        else:
+            assert parameters["properties"][key] == expected
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_the_schema_is_plain_json_that_providers_accept(case: Case) -> None:
+    parameters = dict(made(case).spec.parameters)
+    assert json.loads(json.dumps(parameters)) == parameters
+    assert parameters["type"] == "object"
+    assert isinstance(parameters["properties"], dict)
+    assert '"title":' not in json.dumps(parameters).replace(
+        '"title": {', ""
+    )  # only a property may be called so
+
+
+@pytest.mark.parametrize("case", ROWS)
+async def test_calls_that_fit_give_their_result(case: Case) -> None:
+    registry = ToolSet().register(made(case)).build()
+    (name,) = registry.names
+    for args, expected in case[2]:
+        result = await registry.dispatch(ToolCall("1", name, args), ToolContext(step_id=7))
+        assert result.error is None
+        assert result.value == expected
+        assert type(result.value) is type(expected)
+
+
+@pytest.mark.parametrize("case", ROWS)
+async def test_calls_that_do_not_fit_are_refused_in_words(case: Case) -> None:
+    tool = made(case)
+    registry = ToolSet().register(tool).build()
+    for args in case[3]:
+        result = await registry.dispatch(ToolCall("1", tool.name, args))
+        assert isinstance(result.error, InvalidArgsError), (args, result.value)
+        assert result.error.issues
+        assert result.error.call_id == "1"
+        assert tool.signature in str(result.error)
+        assert len(str(result.error)) <= 2000
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_the_schema_and_the_check_agree(case: Case) -> None:
+    parameters = made(case).spec.parameters
+    for args, _ in case[2]:
+        assert validate_json(parameters, args) == []
+
+
+def spec_of(case: Case, *, strict: bool) -> dict[str, Any]:
+    (spec,) = ToolSet().register(made(case)).build().specs(strict=strict)
+    return dict(spec.parameters)
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_the_strict_form_is_closed_and_requires_everything(case: Case) -> None:
+    def walk(schema: Any) -> None:
+        if isinstance(schema, list):
+            for item in schema:
+                walk(item)
+        elif isinstance(schema, dict):
+            if schema.get("type") == "object":
+                assert schema["additionalProperties"] is False
+                assert schema["required"] == list(schema["properties"])
+            for value in schema.values():
+                walk(value)
+
+    walk(spec_of(case, strict=True))

@@ -1,0 +1,147 @@
+"""Cancellation tokens: one way, from any thread, once."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+import time
+
+import pytest
+
+from wesichain.tools import CancellationToken, ToolContext
+
+
+def test_a_token_starts_quiet() -> None:
+    token = CancellationToken()
+    assert not token.cancelled
+    assert token.reason is None
+
+
+def test_the_first_reason_wins() -> None:
+    token = CancellationToken()
+    token.cancel("enough")
+    token.cancel("too late")
+    assert token.cancelled
+    assert token.reason == "enough"
+
+
+def test_cancel_needs_no_reason() -> None:
+    token = CancellationToken()
+    token.cancel()
+    assert token.reason == "cancelled"
+
+
+def test_callbacks_run_once() -> None:
+    token, seen = CancellationToken(), list[str]()
+    token.on_cancel(lambda: seen.append("a"))
+    token.cancel()
+    token.cancel()
+    assert seen == ["a"]
+
+
+def test_a_callback_that_comes_late_runs_at_once() -> None:
+    token, seen = CancellationToken(), list[str]()
+    token.cancel()
+    token.on_cancel(lambda: seen.append("late"))()
+    assert seen == ["late"]
+
+
+def test_a_callback_can_be_taken_back() -> None:
+    token, seen = CancellationToken(), list[str]()
+    forget = token.on_cancel(lambda: seen.append("no"))
+    forget()
+    forget()
+    token.cancel()
+    assert seen == []
+
+
+def test_one_that_raises_does_not_silence_the_others() -> None:
+    token, seen = CancellationToken(), list[str]()
+    token.on_cancel(lambda: 1 / 0)
+    token.on_cancel(lambda: seen.append("heard"))
+    with pytest.raises(ZeroDivisionError):
+        token.cancel()
+    assert seen == ["heard"]
+    assert token.cancelled
+
+
+def test_a_callback_may_cancel_again() -> None:
+    token = CancellationToken()
+    token.on_cancel(token.cancel)
+    token.cancel("first")
+    assert token.reason == "first"
+
+
+async def test_wait_returns_on_cancel() -> None:
+    token = CancellationToken()
+    asyncio.get_running_loop().call_later(0.01, token.cancel)
+    await asyncio.wait_for(token.wait(), 10)
+    await token.wait()
+
+
+async def test_wait_hears_a_cancel_from_another_thread() -> None:
+    token = CancellationToken()
+    threading.Timer(0.02, token.cancel).start()
+    await asyncio.wait_for(token.wait(), 10)
+
+
+async def test_an_abandoned_wait_leaves_nothing_behind() -> None:
+    token = CancellationToken()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(token.wait(), 0.01)
+    token.cancel()
+
+
+async def test_callbacks_of_a_loop_run_in_that_loop() -> None:
+    token, threads = CancellationToken(), list[int]()
+    token.on_cancel(lambda: threads.append(threading.get_ident()))
+    canceller = threading.Thread(target=token.cancel)
+    canceller.start()
+    canceller.join()
+    while not threads:
+        await asyncio.sleep(0.001)
+    assert threads == [threading.get_ident()]
+
+
+async def test_in_its_own_loop_a_callback_runs_at_once() -> None:
+    token, seen = CancellationToken(), list[str]()
+    token.on_cancel(lambda: seen.append("now"))
+    token.cancel()
+    assert seen == ["now"]
+
+
+def test_a_loop_that_is_gone_is_no_trouble() -> None:
+    token = CancellationToken()
+
+    async def watch() -> None:
+        token.on_cancel(lambda: None)
+
+    asyncio.run(watch())
+    token.cancel()
+
+
+def test_many_threads_agree_on_one_reason() -> None:
+    token, seen = CancellationToken(), list[str]()
+    token.on_cancel(lambda: seen.append(token.reason or ""))
+    threads = [threading.Thread(target=token.cancel, args=(str(n),)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [token.reason]
+
+
+def test_tokens_and_contexts_are_cheap() -> None:
+    start = time.process_time()
+    for _ in range(10_000):
+        ToolContext()
+    assert time.process_time() - start < 1
+
+
+def test_a_context_is_a_value_with_a_token_of_its_own() -> None:
+    context = ToolContext()
+    assert (context.correlation_id, context.step_id, context.idempotency_key) == ("", 0, "")
+    assert context.cancellation is not ToolContext().cancellation
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        context.step_id = 1  # type: ignore[misc]  # that is the point

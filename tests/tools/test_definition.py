@@ -1,0 +1,461 @@
+"""Defining tools: names, options, docstrings, annotations; and what cannot be a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pytest
+from pydantic import BaseModel
+
+from wesichain.core import ToolCall
+from wesichain.errors import ConfigError, DuplicateToolError, ToolDefinitionError
+from wesichain.tools import JsonTool, ToolContext, ToolRegistry, ToolSet, ToolWarning, TypedTool, tool
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+OBJECT = {"type": "object"}
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def result_of(item: Any, args: dict[str, Any]) -> Any:
+    registry = ToolSet().register(item).build()
+    result = asyncio.run(registry.dispatch(ToolCall("1", registry.names[0], args)))
+    if result.error is not None:
+        raise result.error
+    return result.value
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "_", "get_weather", "a.b-c", "A1", "a" * 64])
+def test_good_names(name: str) -> None:
+    assert tool(add, name=name).name == name
+    assert JsonTool(name, "", OBJECT, print).name == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        "a b",
+        "1a",
+        "-a",
+        ".a",
+        "a" * 65,
+        "a" * 300,
+        "é",
+        "a\n",
+        "a/b",
+        "../x",
+        "<lambda>",
+        "a\x00",
+        None,
+        5,
+    ],
+)
+def test_bad_names(name: Any) -> None:
+    for make in (lambda: tool(add, name=name), lambda: JsonTool(name, "", OBJECT, print)):
+        if name is None and make is not None:
+            continue
+        with pytest.raises(ToolDefinitionError, match="name"):
+            make()
+    with pytest.raises(ToolDefinitionError, match="name"):
+        JsonTool(name, "", OBJECT, print)
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(ToolDefinitionError, match="<lambda>"):
+        tool(lambda: 1, description="One.")
+    assert tool(lambda: 1, name="one", description="One.").name == "one"
+
+
+def test_a_name_is_taken_once() -> None:
+    with pytest.raises(DuplicateToolError, match="'add' is registered twice") as caught:
+        ToolSet().register(add).register(tool(add))
+    assert caught.value.tool_name == "add"
+    assert isinstance(caught.value, ConfigError)
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+def test_the_defaults() -> None:
+    made = tool(add)
+    assert (made.timeout, made.effect, made.approval) == (30.0, "idempotent", False)
+    assert (made.isolate, made.sequential, made.max_output) == (False, False, 262_144)
+
+
+def test_options_are_set_and_kept() -> None:
+    def rule(args: dict[str, Any]) -> bool:
+        return bool(args["a"] > 10)
+
+    made = tool(timeout=1, effect="once", approval=rule, isolate=True, sequential=True, max_output=10)(add)
+    assert (made.timeout, made.effect, made.approval) == (1, "once", rule)
+    assert (made.isolate, made.sequential, made.max_output) == (True, True, 10)
+    assert tool(add, timeout=math.inf).timeout == math.inf
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout": 0},
+        {"timeout": -1},
+        {"timeout": None},
+        {"timeout": "30"},
+        {"timeout": math.nan},
+        {"timeout": True},
+        {"effect": "twice"},
+        {"approval": "yes"},
+        {"isolate": 1},
+        {"sequential": None},
+        {"max_output": 0},
+        {"max_output": 1.5},
+        {"retries": 3},
+    ],
+    ids=str,
+)
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ToolDefinitionError, match="tool 'add': .*" + next(iter(options))):
+        tool(add, **options)
+    with pytest.raises(ToolDefinitionError, match="tool 'x': .*" + next(iter(options))):
+        JsonTool("x", "", OBJECT, print, **options)
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+def test_a_tool_can_be_called_as_the_function_it_was() -> None:
+    made = tool(add)
+    assert made(1) == 3
+    assert vars(made)["__name__"] == "add"
+    assert made.__doc__ == "Add two numbers."
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x, id="a-lambda"),
+        pytest.param(lambda *x: x, id="star-args"),
+        pytest.param(lambda **x: x, id="keyword-args"),
+    ],
+)
+def test_a_parameter_needs_an_annotation(function: Callable[..., Any]) -> None:
+    with pytest.raises(
+        ToolDefinitionError,
+        match="tool 'fetch': parameter 'x' has no annotation; add one so that a schema can be made",
+    ):
+        tool(function, name="fetch", description="Fetch.")
+
+
+def test_a_wrapper_that_hides_its_function_is_refused() -> None:
+    def careless(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args, **kwargs):  # type: ignore[no-untyped-def]  # that is the point
+            """Wrap."""
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    with pytest.raises(ToolDefinitionError, match="'args' has no annotation"):
+        tool(careless(add))
+
+
+def test_a_type_without_a_schema_is_refused_by_name() -> None:
+    class Odd:
+        pass
+
+    def fetch(a: int, odd: Odd) -> None:
+        """Fetch."""
+
+    def call(a: int, back: Callable[[int], int]) -> None:
+        """Call back."""
+
+    with pytest.raises(ToolDefinitionError, match="tool 'fetch': parameter 'odd'"):
+        tool(fetch)
+    with pytest.raises(ToolDefinitionError, match="tool 'call': parameter 'back'"):
+        tool(call)
+
+
+def test_a_builtin_without_a_signature_is_refused() -> None:
+    with pytest.raises(ToolDefinitionError, match="signature"):
+        tool(max)  # that is the point
+
+
+@pytest.mark.parametrize(
+    "item", [5, None, "add", [add], object()], ids=["number", "none", "name", "list", "object"]
+)
+def test_what_is_no_tool_is_refused(item: Any) -> None:
+    with pytest.raises(ToolDefinitionError, match="is not a tool"):
+        ToolSet().register(item)
+
+
+def test_a_missing_docstring_is_only_a_warning() -> None:
+    def quiet(a: int) -> int:
+        return a
+
+    with pytest.warns(ToolWarning, match="'quiet' has no docstring") as caught:
+        made = tool(quiet)
+    assert caught[0].filename == __file__
+    assert made.description == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tool(quiet, description="Say nothing.").description == "Say nothing."
+
+
+def test_local_classes_are_found() -> None:
+    class Inner(BaseModel):
+        x: int
+
+    @tool
+    def use(a: Inner) -> int:
+        """Use a class of this function."""
+        return a.x
+
+    assert result_of(use, {"a": {"x": 3}}) == 3
+
+
+def test_a_class_that_is_defined_later_is_found_later() -> None:
+    @tool
+    def use(a: Later) -> int:
+        """Use a class from further down."""
+        return a.x
+
+    assert result_of(use, {"a": {"x": 3}}) == 3
+
+    @tool
+    def never(a: Nowhere) -> int:  # type: ignore[name-defined]  # noqa: F821  # that is the point
+        """Use a class that does not exist."""
+        return 1
+
+    with pytest.raises(ToolDefinitionError, match="'Nowhere' is not defined"):
+        ToolSet().register(never)
+
+
+class Later(BaseModel):
+    x: int
+
+
+def test_a_return_type_for_type_checkers_only_is_no_hindrance() -> None:
+    @tool
+    def price(a: int) -> Decimal:
+        """Use a name that is imported for type checkers."""
+        return a  # type: ignore[return-value]  # unchecked at run time
+
+    assert price.returns is None
+    assert result_of(price, {"a": 3}) == 3
+
+
+def test_what_is_returned_is_described() -> None:
+    assert tool(add).returns == {"type": "integer"}
+    assert tool(lambda: None, name="x", description="X.").returns is None
+
+
+class Shelf:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @tool
+    def put(self, a: int) -> int:
+        """Put."""
+        return a + self.size
+
+
+def test_a_method_is_a_tool_of_its_instance() -> None:
+    one, two = Shelf(1), Shelf(2)
+    assert one.put(1) == 2
+    assert result_of(one.put, {"a": 1}) == 2
+    assert result_of(two.put, {"a": 1}) == 3
+    with pytest.raises(ToolDefinitionError, match="'put' is a method; take it from an instance"):
+        ToolSet().register(Shelf.put)
+
+
+def test_a_partial_is_named_after_its_function() -> None:
+    made = tool(functools.partial(functools.partial(add, 1), b=2))
+    assert made.name == "add"
+    assert made.description == "Add two numbers."
+    assert result_of(made, {}) == 3
+
+
+# --- typed tools ---------------------------------------------------------------------------------
+
+
+class Args(BaseModel):
+    city: str
+
+
+class Weather(TypedTool[Args, dict[str, float]]):
+    name = "weather"
+    description = "The weather in a city."
+    timeout = 5.0
+
+    async def run(self, args: Args, ctx: ToolContext) -> dict[str, float]:
+        return {"wind": len(args.city)}
+
+
+class Configured(Weather):
+    """Said by the docstring."""
+
+    name = "configured"
+    description = ""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    async def run(self, args: Args, ctx: ToolContext) -> dict[str, float]:
+        return {"wind": self.factor}
+
+
+class Lying(TypedTool[Args, int]):
+    """Lie."""
+
+    def run(self, args: Args, ctx: ToolContext) -> int:
+        return "no"  # type: ignore[return-value]  # that is the point
+
+
+def test_a_typed_tool_may_be_given_as_class_or_instance() -> None:
+    assert result_of(Weather, {"city": "Rome"}) == {"wind": 4.0}
+    assert result_of(Weather(), {"city": "Rome"}) == {"wind": 4.0}
+    assert Weather().spec.description == "The weather in a city."
+    assert Weather().timeout == 5.0
+
+
+def test_a_typed_tool_may_have_a_constructor_of_its_own() -> None:
+    made = Configured(7)
+    assert result_of(made, {"city": "Rome"}) == {"wind": 7.0}
+    assert made.spec.description == "Said by the docstring."
+    with pytest.raises(ToolDefinitionError, match="Configured cannot be made without arguments"):
+        ToolSet().register(Configured)
+
+
+def test_a_typed_tool_s_result_is_checked() -> None:
+    with pytest.raises(Exception, match="expected int"):
+        result_of(Lying, {"city": "Rome"})
+    assert Lying().spec.name == "Lying"
+
+
+def test_a_typed_tool_says_its_types() -> None:
+    class Bare(TypedTool):  # type: ignore[type-arg]  # that is the point
+        """Say nothing."""
+
+        def run(self, args: Any, ctx: ToolContext) -> Any: ...
+
+    class Wrong(TypedTool[int, int]):
+        """Take no fields."""
+
+        def run(self, args: int, ctx: ToolContext) -> int:
+            return args
+
+    A = TypeVar("A")
+
+    class Open(TypedTool[A, int], Generic[A]):
+        """Be open."""
+
+        def run(self, args: A, ctx: ToolContext) -> int:
+            return 1
+
+    with pytest.raises(ToolDefinitionError, match="Bare does not say its types"):
+        ToolSet().register(Bare)
+    with pytest.raises(ToolDefinitionError, match="Open does not say its types"):
+        ToolSet().register(Open)
+    with pytest.raises(ToolDefinitionError, match="tool 'Wrong': int is not an object"):
+        ToolSet().register(Wrong)
+
+
+# --- json tools ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"type": "string"}, id="a-root-that-is-a-string"),
+        pytest.param({"type": "array", "items": {}}, id="a-root-that-is-a-list"),
+        pytest.param({}, id="a-root-without-a-type"),
+        pytest.param({"$ref": "#/$defs/x", "$defs": {"x": OBJECT}}, id="a-root-that-is-a-reference"),
+        pytest.param({"type": ["object", "null"]}, id="a-root-of-two-types"),
+        pytest.param(True, id="true"),
+        pytest.param([], id="a-list"),
+        pytest.param(None, id="nothing"),
+        pytest.param({"type": "object", "properties": []}, id="properties-that-are-a-list"),
+        pytest.param(
+            {"type": "object", "properties": {"a": {"type": "int"}}}, id="a-type-that-does-not-exist"
+        ),
+        pytest.param({"type": "object", "properties": {"a": {"minLength": -1}}}, id="a-negative-length"),
+        pytest.param({"type": "object", "properties": {"a": {"pattern": "("}}}, id="a-broken-pattern"),
+        pytest.param(
+            {"type": "object", "properties": {"a": {"$ref": "https://x.org/y"}}}, id="a-remote-reference"
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}, id="a-dangling-reference"
+        ),
+        pytest.param({"type": "object", "x": float("nan")}, id="NaN"),
+        pytest.param({"type": "object", "x": object()}, id="what-is-no-json"),
+    ],
+)
+def test_a_json_tool_needs_an_object_schema(schema: Any) -> None:
+    with pytest.raises(ToolDefinitionError, match="'x'"):
+        JsonTool("x", "X.", schema, print)
+
+
+@pytest.mark.parametrize(
+    ("invoke", "expected"),
+    [
+        pytest.param(lambda args: args["a"], 1, id="sync"),
+        pytest.param(lambda args, ctx: [args["a"], ctx.step_id], [1, 0], id="sync-with-context"),
+        pytest.param(lambda args, more=3: [args["a"], more], [1, 3], id="a-second-argument-with-a-default"),
+        pytest.param(lambda *args: len(args), 1, id="star-args"),
+        pytest.param(dict.__len__, 1, id="a-builtin"),
+    ],
+)
+def test_a_json_tool_calls_what_it_is_given(invoke: Callable[..., Any], expected: Any) -> None:
+    assert result_of(JsonTool("x", "X.", OBJECT, invoke), {"a": 1}) == expected
+
+
+def test_a_json_tool_may_be_async() -> None:
+    async def one(args: dict[str, Any]) -> Any:
+        return args
+
+    async def two(args: dict[str, Any], ctx: ToolContext) -> Any:
+        await asyncio.sleep(0)
+        return [args, ctx.step_id]
+
+    class Invoker:
+        async def __call__(self, args: dict[str, Any]) -> Any:
+            return args
+
+    assert result_of(JsonTool("x", "X.", OBJECT, one), {"a": 1}) == {"a": 1}
+    assert result_of(JsonTool("x", "X.", OBJECT, two), {"a": 1}) == [{"a": 1}, 0]
+    assert result_of(JsonTool("x", "X.", OBJECT, Invoker()), {"a": 1}) == {"a": 1}
+    assert result_of(JsonTool("x", "X.", OBJECT, lambda args: one(args)), {"a": 1}) == {"a": 1}
+
+
+def test_a_json_tool_checks_its_result_where_it_declares_one() -> None:
+    made = JsonTool("x", "X.", OBJECT, lambda args: args, returns={"type": "object", "required": ["a"]})
+    assert made.returns == {"type": "object", "required": ["a"]}
+    assert result_of(made, {"a": 1}) == {"a": 1}
+    with pytest.raises(Exception, match="a: is required"):
+        result_of(made, {})
+
+
+def test_a_schema_cannot_be_changed_behind_a_tool_s_back() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    made = JsonTool("x", "X.", schema, lambda args: 1)
+    schema["properties"]["a"]["type"] = "string"
+    assert made.spec.parameters["properties"]["a"] == {"type": "integer"}
+    assert result_of(made, {"a": 1}) == 1
+
+
+def test_a_registry_made_of_nothing() -> None:
+    registry = ToolSet().build()
+    assert isinstance(registry, ToolRegistry)
+    assert (len(registry), registry.names, registry.specs()) == (0, (), ())

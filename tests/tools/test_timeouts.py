@@ -1,0 +1,322 @@
+"""Promises: a timeout bounds every tool, a blocking tool delays nobody, a process is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from wesichain.core import ToolCall
+from wesichain.errors import ToolErrorKind, ToolExecutionError, ToolSerializationError, ToolTimeoutError
+from wesichain.tools import CancellationToken, ToolContext, ToolError, ToolRegistry, ToolResult, ToolSet, tool
+
+SLACK = 2.0  # for a machine that is busy with other things
+
+
+def registry(*tools: Any) -> ToolRegistry:
+    return ToolSet.of(tools).build()
+
+
+async def call(item: Any, args: dict[str, Any] | None = None, ctx: ToolContext | None = None) -> ToolResult:
+    made = registry(item)
+    return await made.dispatch(ToolCall("c1", made.names[0], args or {}), ctx)
+
+
+@tool(timeout=0.1)
+async def stubborn() -> None:
+    """Swallow every cancellation."""
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+
+@tool(timeout=0.1)
+async def slow() -> str:
+    """Be slow, but stop when told."""
+    await asyncio.sleep(3600)
+    return "never"
+
+
+@tool(timeout=0.1)
+def blocking() -> None:
+    """Block."""
+    time.sleep(1.5)
+
+
+@tool(timeout=0.3, isolate=True)
+def endless() -> None:
+    """Loop for ever."""
+    while True:
+        pass
+
+
+# --- timeouts ------------------------------------------------------------------------------------
+
+
+async def test_a_tool_that_swallows_cancellation_gives_control_back() -> None:
+    start = time.monotonic()
+    result = await call(stubborn)
+    assert time.monotonic() - start < 0.1 + 0.6 + SLACK
+    assert isinstance(result.error, ToolTimeoutError)
+    assert result.error.abandoned
+    assert (result.error.tool_name, result.error.call_id, result.error.seconds) == ("stubborn", "c1", 0.1)
+    assert "abandoned" in str(result.error)
+
+
+async def test_a_tool_that_stops_was_stopped() -> None:
+    result = await call(slow)
+    assert isinstance(result.error, ToolTimeoutError)
+    assert not result.error.abandoned
+    assert result.error.kind is ToolErrorKind.TIMEOUT
+    assert str(result.error) == "tool 'slow' did not finish within 0.1 s and was stopped"
+
+
+async def test_a_blocking_tool_runs_on_in_its_thread() -> None:
+    start = time.monotonic()
+    result = await call(blocking)
+    assert time.monotonic() - start < 0.1 + SLACK
+    assert isinstance(result.error, ToolTimeoutError)
+    assert result.error.abandoned
+
+
+async def test_a_blocking_tool_hears_that_nobody_waits() -> None:
+    heard = threading.Event()
+
+    @tool(timeout=0.1)
+    def patient(ctx: ToolContext) -> None:
+        """Watch the context."""
+        while not ctx.cancellation.cancelled:
+            time.sleep(0.01)
+        heard.set()
+
+    context = ToolContext()
+    assert isinstance((await call(patient, ctx=context)).error, ToolTimeoutError)
+    assert heard.wait(10)
+    assert not context.cancellation.cancelled  # the run's own token is the run's
+
+
+async def test_a_blocking_tool_hears_the_run_s_cancellation() -> None:
+    token = CancellationToken()
+
+    @tool
+    def patient(ctx: ToolContext) -> str | None:
+        """Watch the context."""
+        while not ctx.cancellation.cancelled:
+            time.sleep(0.01)
+        return ctx.cancellation.reason
+
+    asyncio.get_running_loop().call_later(0.05, token.cancel, "the user left")
+    assert (await call(patient, ctx=ToolContext(cancellation=token))).value == "the user left"
+
+
+async def test_a_timeout_error_of_the_tool_s_own_is_its_failure() -> None:
+    @tool
+    async def impatient() -> None:
+        """Time out inside."""
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(10)
+
+    assert isinstance((await call(impatient)).error, ToolExecutionError)
+
+
+async def test_there_is_time_for_what_is_in_time() -> None:
+    @tool(timeout=20)
+    async def quick() -> str:
+        """Wait a moment."""
+        await asyncio.sleep(0.01)
+        return "done"
+
+    assert (await call(quick)).value == "done"
+
+
+# --- starvation ----------------------------------------------------------------------------------
+
+
+async def test_sixty_four_sleeping_tools_delay_no_innocent_one() -> None:
+    release = threading.Event()
+
+    @tool(timeout=60)
+    def sleeper() -> None:
+        """Sleep."""
+        release.wait(60)
+
+    @tool
+    async def innocent() -> str:
+        """Do nothing wrong."""
+        return "innocent"
+
+    @tool
+    def innocent_too() -> str:
+        """Block for no time."""
+        return "innocent"
+
+    tools = registry(sleeper, innocent, innocent_too)
+    sleepers = [asyncio.create_task(tools.dispatch(ToolCall(str(n), "sleeper", {}))) for n in range(64)]
+    await asyncio.sleep(0.2)
+    try:
+        for name in ("innocent", "innocent_too"):
+            start = time.process_time()
+            assert (await tools.dispatch(ToolCall("x", name, {}))).value == "innocent"
+            # CPU, not wall time: what the sleepers cost us, not what the machine is busy with.
+            assert time.process_time() - start < 0.05
+    finally:
+        release.set()
+    assert all(result.ok for result in await asyncio.gather(*sleepers))
+
+
+# --- cancellation --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("item", [slow, stubborn, blocking, endless], ids=lambda item: item.name)
+async def test_the_caller_s_cancellation_is_its_own(item: Any) -> None:
+    item = tool(item.function, name="it", timeout=60, isolate=item.isolate)
+    task = asyncio.create_task(call(item))
+    await asyncio.sleep(0.1)
+    start = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - start < 0.6 + SLACK
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.parametrize("moment", ["at-once", "later"])
+async def test_a_tool_that_raises_cancelled_error_has_failed(moment: str) -> None:
+    @tool
+    async def pretender() -> None:
+        """Raise what is not its own to raise."""
+        if moment == "later":
+            await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+    result = await call(pretender)
+    assert isinstance(result.error, ToolExecutionError)
+    assert "nobody had cancelled" in str(result.error)
+
+
+# --- isolation -----------------------------------------------------------------------------------
+
+
+async def test_an_endless_loop_is_killed_and_gone() -> None:
+    start = time.monotonic()
+    result = await call(endless)
+    assert time.monotonic() - start < 0.3 + 0.6 + SLACK
+    assert isinstance(result.error, ToolTimeoutError)
+    assert not result.error.abandoned
+    assert psutil.Process().children(recursive=True) == []
+
+
+async def test_an_isolated_tool_gives_its_result() -> None:
+    @tool(isolate=True)
+    def where(a: int, ctx: ToolContext) -> dict[str, Any]:
+        """Say where this runs."""
+        return {"pid": os.getpid(), "a": a, "step": ctx.step_id, "é": None}
+
+    @tool(isolate=True)
+    async def later(a: int) -> list[int]:
+        """Wait, elsewhere."""
+        await asyncio.sleep(0.01)
+        return [a] * 2
+
+    value: Any = (await call(where, {"a": 5}, ToolContext(step_id=3))).value
+    assert value.pop("pid") != os.getpid()
+    assert value == {"a": 5, "step": 3, "é": None}
+    assert (await call(later, {"a": 4})).value == [4, 4]
+
+
+async def test_an_isolated_tool_fails_as_any_other() -> None:
+    @tool(isolate=True)
+    def refuses() -> None:
+        """Raise on purpose."""
+        raise ToolError("not for you", ToolErrorKind.PERMISSION)
+
+    @tool(isolate=True)
+    def breaks() -> None:
+        """Raise by mistake."""
+        raise LookupError("where is it?")
+
+    @tool(isolate=True)
+    def lies() -> int:
+        """Return what is not declared."""
+        return "three"  # type: ignore[return-value]  # that is the point
+
+    @tool(isolate=True)
+    def crashes() -> None:
+        """Crash."""
+        faulthandler.disable()
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    @tool(isolate=True)
+    def leaves() -> None:
+        """Leave without a word."""
+        os._exit(3)
+
+    refused = (await call(refuses)).error
+    assert isinstance(refused, ToolExecutionError)
+    assert (str(refused), refused.kind) == ("not for you", ToolErrorKind.PERMISSION)
+    assert isinstance(refused.__cause__, ToolError)
+    assert str((await call(breaks)).error) == "tool 'breaks' failed: LookupError: where is it?"
+    assert isinstance((await call(lies)).error, ToolSerializationError)
+    crashed = (await call(crashes)).error
+    assert isinstance(crashed, ToolExecutionError)
+    assert "SIGSEGV" in str(crashed)
+    assert "status 3" in str((await call(leaves)).error)
+
+
+async def test_an_isolated_tool_s_output_is_cut() -> None:
+    @tool(isolate=True, max_output=100)
+    def talk() -> str:
+        """Talk much."""
+        return "x" * 1_000_000
+
+    assert (await call(talk)).value == "x" * 100 + "... [cut: 100 of 1000000 bytes shown]"
+
+
+def test_the_interpreter_exits_promptly_after_all_this(tmp_path: Path) -> None:
+    program = """
+import asyncio, time
+from wesichain.core import ToolCall
+from wesichain.tools import ToolSet, tool
+
+@tool(timeout=0.1)
+async def stubborn() -> None:
+    "Swallow."
+    while True:
+        try: await asyncio.sleep(3600)
+        except asyncio.CancelledError: pass
+
+@tool(timeout=0.1)
+def blocking() -> None:
+    "Block."
+    time.sleep(3600)
+
+@tool(timeout=0.1, isolate=True)
+def endless() -> None:
+    "Spin."
+    while True: pass
+
+async def main():
+    tools = ToolSet.of([stubborn, blocking, endless]).build()
+    results = await asyncio.gather(*(tools.dispatch(ToolCall(n, n, {})) for n in tools.names))
+    print([type(result.error).__name__ for result in results])
+asyncio.run(main())
+"""
+    start = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=60, check=False, text=True
+    )
+    assert ended.stdout.strip() == str(["ToolTimeoutError"] * 3)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert time.monotonic() - start < 30

@@ -1,0 +1,66 @@
+"""What the tests of the viewer ask for: a client, a site, and one browser for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.trace.runs import NOON, run
+from wesichain.learning import Playbook
+from wesichain.web import create_app
+
+from .browser import Browser, Page, browser
+from .kit import HOST, PRICES, TOKEN, embedder, example_store, failed_run, playbook, record, serving
+from .site import Site
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored")
+    record(folder / "runs", run("paris", 2, at=NOON))
+    record(folder / "runs", run("oslo", 2, at=NOON + 1, city="Oslo"))
+    record(folder / "runs", failed_run())
+    playbook(folder / "playbook").close()
+    return folder
+
+
+@pytest.fixture
+def client(stored: Path, tmp_path: Path) -> Iterator[TestClient]:
+    copytree(stored, tmp_path, dirs_exist_ok=True)
+    app = create_app(
+        tmp_path / "runs",
+        playbook=Playbook.open(tmp_path / "playbook", embedder(), sync=False),
+        approvals=tmp_path / "approvals",
+        token=TOKEN,
+        hosts=["127.0.0.1:8321", "localhost"],
+        prices=PRICES,
+    )
+    with TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        yield client
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    example_store(tmp_path / "runs")
+    book = playbook(tmp_path / "playbook")
+    options: dict[str, Any] = {"playbook": book, "approvals": tmp_path / "approvals", "prices": PRICES}
+    with serving(tmp_path / "runs", **options) as url:
+        yield Site(url, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def page(chrome: Browser) -> Iterator[Page]:
+    with chrome.page() as page:
+        page.look()
+        yield page
