@@ -1,0 +1,6 @@
+"""A help desk: departments with databases and documents, services with code names, questions with answers."""
+
+from .tasks import INTENTS, Case, Intent, cases
+from .world import World, build
+
+__all__ = ["INTENTS", "Case", "Intent", "World", "build", "cases"]

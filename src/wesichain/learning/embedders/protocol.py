@@ -1,0 +1,87 @@
+"""Embedders: texts as unit vectors, close where the texts mean the same."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from wesichain.errors import PlaybookError
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """`name` and `dimension` are stored beside an index: vectors of two embedders cannot be compared."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """One unit row of `dimension` numbers for each text."""
+        ...
+
+
+class FunctionEmbedder:
+    """Any function from texts to rows of numbers, such as `SentenceTransformer(...).encode`.
+
+    The rows are brought to length one.
+    """
+
+    def __init__(self, name: str, dimension: int, *, function: Callable[[list[str]], Any]) -> None:
+        self.name = name
+        self.dimension = dimension
+        self._function = function
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return unit_rows(self._function(list(texts)), dimension=self.dimension, name=self.name)
+
+
+class CachingEmbedder:
+    """Another embedder that remembers its last texts; a task is asked for more than once."""
+
+    def __init__(self, inner: Embedder, *, size: int = 1024) -> None:
+        self._inner = inner
+        self._size = size
+        self._known: OrderedDict[str, Vectors] = OrderedDict()
+        self.name = inner.name
+        self.dimension = inner.dimension
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing:
+            rows = unit_rows(self._inner.embed(missing), dimension=self.dimension, name=self.name)
+            if len(rows) != len(missing):
+                raise PlaybookError(
+                    f"the embedder {self.name!r} gave {len(rows)} rows for {len(missing)} texts"
+                )
+            self._known.update(zip(missing, rows, strict=True))
+        result = np.stack([self._known[text] for text in texts]) if texts else self._none()
+        for text in texts:
+            self._known.move_to_end(text)
+        while len(self._known) > self._size:
+            self._known.popitem(last=False)
+        return result
+
+    def _none(self) -> Vectors:
+        return np.empty((0, self.dimension), dtype=np.float32)
+
+
+def unit_rows(rows: Any, *, dimension: int, name: str) -> Vectors:
+    """Rows as float32 of length one; a `PlaybookError` where they are not what was promised."""
+    matrix = np.ascontiguousarray(rows, dtype=np.float32)
+    if matrix.ndim != 2 or matrix.shape[1] != dimension:
+        raise PlaybookError(
+            f"the embedder {name!r} promised rows of {dimension} numbers and gave the shape {matrix.shape}"
+        )
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all():
+        raise PlaybookError(f"the embedder {name!r} gave numbers that are not finite")
+    return np.asarray(matrix / np.maximum(lengths, 1e-12), dtype=np.float32)

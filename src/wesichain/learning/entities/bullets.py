@@ -1,0 +1,211 @@
+"""Bullets: what a playbook holds, each a piece of advice with its evidence and its origin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field, fields
+from hashlib import sha256
+from typing import Any, Self, cast
+
+from typing_extensions import override
+
+from wesichain.core import Strategy, dataclass, dump_json, is_object
+from wesichain.errors import CodecError
+
+from .masking import mask
+from .stages import RULINGS, SECTIONS, STAGES, Ruling, Section, Stage
+
+DATA_MODEL = "1.0.0"  # major: fields removed or changed; minor: optional fields added
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a bullet's text comes from.
+
+    `author` is who worded it: "operator" (a person, or code of the application), "reflector" (from the
+    task's intent and the tools' names) or "model" (a model, from the same). A tool's output is never
+    an author: nothing that a tool returned is put into a bullet.
+    """
+
+    author: str = "operator"
+    task: str = ""
+    reflection: str = ""
+    model: str = ""
+    tool_set: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookBullet(Strategy):
+    """One piece of advice. `content` never changes once it is recorded; the counters only grow.
+
+    Without an id the bullet gets one made from its content. `stage` is set by the playbook, from the
+    counters and the `ruling` of the gate or an operator.
+    """
+
+    id: str = ""
+    content: str = ""
+    text: str = field(default="", init=False, repr=False, compare=False, kw_only=True)  # the content
+    section: Section = field(default="Strategies", kw_only=True)
+    tool_sequence: tuple[str, ...] = field(default=(), kw_only=True)
+    helpful_count: int = field(default=0, kw_only=True)
+    harmful_count: int = field(default=0, kw_only=True)
+    tags: tuple[str, ...] = field(default=(), kw_only=True)
+    stage: Stage = field(default="shadow", kw_only=True)
+    ruling: Ruling = field(default="none", kw_only=True)
+    created_at: float = field(default=0.0, kw_only=True)
+    last_updated: float = field(default=0.0, kw_only=True)
+    example_task: str = field(default="", kw_only=True)
+    provenance: Provenance = field(default=Provenance(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.content.strip():
+            raise ValueError("a bullet needs content: say in one sentence what to do, and when")
+        _one_of("section", self.section, SECTIONS)
+        _one_of("stage", self.stage, STAGES)
+        _one_of("ruling", self.ruling, RULINGS)
+        for name in ("helpful_count", "harmful_count"):
+            if not _is_count(getattr(self, name)):
+                raise ValueError(f"{name} is a count, 0 or more; got {getattr(self, name)!r}")
+        for name in ("created_at", "last_updated"):
+            if not _is_number(getattr(self, name)):
+                raise ValueError(f"{name} is a time in seconds since the epoch; got {getattr(self, name)!r}")
+        _set(self, "tags", _names("tags", self.tags))
+        _set(self, "tool_sequence", _names("tool_sequence", self.tool_sequence))
+        _set(self, "text", self.content)
+        _set(self, "id", self.id or self._content_id())
+
+    def _content_id(self) -> str:
+        parts = dump_json([self.section, self.content, list(self.tool_sequence)])
+        return sha256(parts.encode()).hexdigest()[:16]
+
+    @property
+    def success_rate(self) -> float:
+        """How often the sequence led to success; 0 while nothing is known."""
+        return _rate(self)
+
+    @property
+    def has_tool_sequence(self) -> bool:
+        return bool(self.tool_sequence)
+
+    @property
+    def tool_count(self) -> int:
+        return len(self.tool_sequence)
+
+    @property
+    def intent(self) -> str:
+        """What the bullet is about, masked: the text that similarity is taken on."""
+        return mask(self.example_task or self.content)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The fields that are not at their default, as JSON data."""
+        plain: dict[str, Any] = {"id": self.id, "content": self.content}
+        plain |= _changed(self, _OPTIONAL[type(self)])
+        if origin := _changed(self.provenance, _ORIGIN):
+            plain["provenance"] = origin
+        return plain
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Read a bullet; one with a tool sequence is a `ToolCallingStrategy`.
+
+        Fields that are missing take their default, so bullets of older versions load unchanged; fields
+        that are unknown come from a later minor version and are left out.
+        """
+        kind = ToolCallingStrategy if plain.get("tool_sequence") else PlaybookBullet
+        origin = plain.get("provenance", {})
+        if not is_object(origin):
+            raise CodecError("a bullet that cannot be read: provenance is not an object")
+        values = {name: plain[name] for name in _KNOWN[kind] if name in plain}
+        author = {name: origin[name] for name, _ in _ORIGIN if name in origin}
+        for name, value in (*values.items(), *author.items()):
+            if name in _TEXTS and not isinstance(value, str):
+                raise CodecError(f"a bullet that cannot be read: {name} is not text")
+        try:
+            return cast("Self", kind(provenance=Provenance(**author), **values))
+        except (TypeError, ValueError) as error:
+            raise CodecError(f"a bullet that cannot be read: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallingStrategy(PlaybookBullet):
+    """A bullet about a sequence of tools.
+
+    `tool_success_rate` and `avg_iterations` are means over the runs that followed the sequence.
+    """
+
+    tool_success_rate: float | None = field(default=None, kw_only=True)
+    avg_iterations: float = field(default=0.0, kw_only=True)
+
+    @override
+    def __post_init__(self) -> None:
+        PlaybookBullet.__post_init__(self)
+        if not self.tool_sequence:
+            raise ValueError("a ToolCallingStrategy needs a tool_sequence of at least one tool")
+        rate = self.tool_success_rate
+        if rate is not None and not (_is_number(rate) and 0 <= rate <= 1):
+            raise ValueError(f"tool_success_rate lies between 0 and 1; got {rate!r}")
+        if not (_is_number(self.avg_iterations) and self.avg_iterations >= 0):
+            raise ValueError(f"avg_iterations is 0 or more; got {self.avg_iterations!r}")
+
+    @property
+    @override
+    def success_rate(self) -> float:
+        """`tool_success_rate` where it is given, else what the counters say."""
+        return _rate(self) if self.tool_success_rate is None else self.tool_success_rate
+
+
+def collapse(sequence: Sequence[str]) -> tuple[str, ...]:
+    """A sequence of tools without immediate repeats: calling a tool twice in a row is one move."""
+    return tuple(tool for place, tool in enumerate(sequence) if place == 0 or sequence[place - 1] != tool)
+
+
+def is_followed(sequence: Sequence[str], calls: Sequence[str]) -> bool:
+    """Whether the calls contain the sequence in its order; an empty sequence is never followed."""
+    rest = iter(calls)
+    return bool(sequence) and all(tool in rest for tool in collapse(sequence))
+
+
+def _rate(bullet: PlaybookBullet) -> float:
+    seen = bullet.helpful_count + bullet.harmful_count
+    return bullet.helpful_count / seen if seen else 0.0
+
+
+def _set(bullet: PlaybookBullet, name: str, value: object) -> None:
+    object.__setattr__(bullet, name, value)
+
+
+def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} is one of {', '.join(allowed)}; got {value!r}")
+
+
+def _names(name: str, value: object) -> tuple[str, ...]:
+    items: Sequence[object] = cast("Sequence[object]", value) if isinstance(value, tuple | list) else ("",)
+    if not all(isinstance(item, str) and item for item in items):
+        raise ValueError(f"{name} is a sequence of names; got {value!r}")
+    return cast("tuple[str, ...]", tuple(items))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _changed(value: object, defaults: Sequence[tuple[str, object]]) -> dict[str, Any]:
+    return {name: given for name, default in defaults if (given := getattr(value, name)) != default}
+
+
+def _defaults(kind: type[Any], *skipped: str) -> tuple[tuple[str, object], ...]:
+    return tuple((item.name, item.default) for item in fields(kind) if item.init and item.name not in skipped)
+
+
+_ORIGIN = _defaults(Provenance)
+_OPTIONAL = {
+    kind: _defaults(kind, "id", "content", "provenance") for kind in (PlaybookBullet, ToolCallingStrategy)
+}
+_KNOWN = {kind: ("id", "content", *(name for name, _ in rest)) for kind, rest in _OPTIONAL.items()}
+_TEXTS = {"id", "content", "example_task", "author", "task", "reflection", "model", "tool_set"}

@@ -1,0 +1,79 @@
+"""Feedback: signals about a run, from the surest to the weakest; the first that is given decides."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+from wesichain.core import dataclass
+
+from .tasks import TaskOutput
+
+Outcome: TypeAlias = Literal["success", "failure", "unknown"]
+Signal: TypeAlias = Literal["label", "tests", "execution", "self_check", "run", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """True, False or nothing for each signal; `answer` is a right answer to compare with (a label)."""
+
+    label: bool | None = None
+    tests: bool | None = None
+    execution: bool | None = None
+    self_check: bool | None = None
+    answer: str | None = None
+    exact: bool = False
+
+    @classmethod
+    def expected(cls, answer: str, *, exact: bool = False) -> Feedback:
+        """Compare with the right answer.
+
+        It has to stand in the output as whole words, in order; case, punctuation and the way that a
+        number is written (1,200.50 or 1200.5) do not matter. `exact`: nothing else may stand there.
+        """
+        if not _words(str(answer)):
+            raise ValueError(f"an expected answer has at least one letter or digit; got {answer!r}")
+        return cls(answer=str(answer), exact=exact)
+
+    def judge(self, output: TaskOutput) -> tuple[Outcome, Signal]:
+        """What the run was, and which signal says so. Words in the answer are never read for this.
+
+        Without a signal a run that failed or hit its limit is a failure; of one that completed
+        nothing is known.
+        """
+        label = self.label
+        if label is None and self.answer is not None:
+            label = _matches(self.answer, output.answer, exact=self.exact)
+        signals: tuple[tuple[Signal, bool | None], ...] = (
+            ("label", label),
+            ("tests", self.tests),
+            ("execution", self.execution),
+            ("self_check", self.self_check),
+        )
+        for signal, value in signals:
+            if value is not None:
+                return ("success" if value else "failure"), signal
+        return ("unknown", "none") if output.completed else ("failure", "run")
+
+
+_NUMBER = r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?"
+_TOKEN = re.compile(rf"{_NUMBER}|\w+")
+
+
+def _matches(expected: str, given: str, *, exact: bool) -> bool:
+    wanted, words = _words(expected), _words(given)
+    if exact:
+        return wanted == words
+    size = len(wanted)
+    return any(words[start : start + size] == wanted for start in range(len(words) - size + 1))
+
+
+def _words(text: str) -> list[str]:
+    return [_plain(token) for token in _TOKEN.findall(text.casefold())]
+
+
+def _plain(token: str) -> str:
+    if re.fullmatch(_NUMBER, token, re.ASCII) is None:
+        return token
+    digits = token.replace(",", "")
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits

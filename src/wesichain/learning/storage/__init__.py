@@ -1,0 +1,25 @@
+"""Where a playbook is kept: files (with FAISS) or Postgres (with psycopg)."""
+
+from .backend import Backend, Repaired
+from .filters import Condition, parse_where
+from .journal import Cause, Change, Delta
+from .library import Decide, Library, Match, View
+from .lines import append, exclusive, read_lines, write_file
+
+__all__ = [
+    "Backend",
+    "Cause",
+    "Change",
+    "Condition",
+    "Decide",
+    "Delta",
+    "Library",
+    "Match",
+    "Repaired",
+    "View",
+    "append",
+    "exclusive",
+    "parse_where",
+    "read_lines",
+    "write_file",
+]

@@ -1,0 +1,292 @@
+"""The playbook on disk: a folder a domain, with a log of deltas and an index that can be rebuilt.
+
+    playbook.json             the version of the data model, the embedder's name and dimension
+    <hash>/log.jsonl          the domain's head, its state at the last compaction, then a line a delta
+    <hash>/past-*.jsonl       earlier logs, for the journal and for going back
+    <hash>/index.faiss        vectors; may be deleted at any time
+    <hash>/lock               held while one process writes
+
+Folders are named by a hash, so that no name of a domain ever becomes a path.
+A compaction starts a new log and keeps the old one, so that the journal stays whole and any state can
+be brought back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from wesichain.core import dump_json, parse_json
+from wesichain.errors import CodecError, CorruptRecordError, PlaybookError
+from wesichain.learning.embedders import Embedder
+from wesichain.learning.entities import DATA_MODEL, hashed_name
+
+from .backend import Backend, Index, Log, Repaired, mismatch
+from .index import VectorIndex
+from .journal import Change, Delta, Gap, Head, Record, check_format, gap_line, head_line, read_record
+from .lines import append, exclusive, read_lines, sync_folder, write_file
+from .shelf import LONG, Shelf, follow, snapshot
+
+
+class FileBackend(Backend):
+    """Files for one machine; many processes may share them."""
+
+    def __init__(self, path: Path, *, embedder: Embedder, sync: bool, reembed: bool) -> None:
+        self._root = path
+        self._sync = sync
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise PlaybookError(f"no playbook can be kept at {path}: {error.strerror}") from error
+        with exclusive(path / "lock"):
+            self._check_meta(embedder, reembed=reembed)
+
+    @override
+    def domains(self) -> Sequence[str]:
+        found = [_domain_of(folder) for folder in self._root.iterdir() if folder.is_dir()]
+        return sorted(name for name in found if name is not None)
+
+    @override
+    def log(self, domain: str) -> Log:
+        folder = self._root / hashed_name(domain)
+        if folder.is_symlink():
+            raise PlaybookError(f"{folder} is a link; the folder of a domain is never one")
+        return FileLog(folder, domain=domain, sync=self._sync)
+
+    @override
+    def close(self) -> None:
+        """Nothing is held open between calls."""
+
+    def _check_meta(self, embedder: Embedder, *, reembed: bool) -> None:
+        path = self._root / "playbook.json"
+        mine = {"embedder": embedder.name, "dimension": embedder.dimension}
+        meta: Any = None
+        if path.exists():
+            try:
+                meta = parse_json(path.read_bytes())
+                check_format(meta["format"])
+            except (CodecError, KeyError, TypeError) as error:
+                raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
+            if not reembed and any(meta.get(name) != value for name, value in mine.items()):
+                raise mismatch(str(self._root), meta, embedder)
+        wanted = {"format": DATA_MODEL, **mine}
+        if meta != wanted:
+            write_file(path, [dump_json(wanted).encode() + b"\n"], sync=self._sync)
+
+
+class FileLog(Log):
+    """One domain's folder."""
+
+    def __init__(self, folder: Path, *, domain: str, sync: bool) -> None:
+        self.folder = folder
+        self.path = folder / "log.jsonl"
+        self.domain = domain
+        self.shelf = Shelf(self.domain)
+        self._deltas = 0  # in the log in use: what a compaction would clear away
+        self._sync = sync
+        self._offset = 0
+        self._seen: tuple[int, int, int] | None = None
+        self._index: VectorIndex | None = None
+        self._vectors = folder / "index.faiss"
+
+    @override
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        with exclusive(self.folder / "lock"):
+            yield
+
+    @override
+    def refresh(self) -> Sequence[Change] | None:
+        """Take in what was appended since, and say what; None where the log was read anew."""
+        try:
+            stat = self.path.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            was_empty = self._seen is None
+            self._forget()
+            return () if was_empty else None
+        seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if seen == self._seen:
+            return ()
+        grew = self._seen is not None and self._seen[0] == stat.st_ino and stat.st_size >= self._offset
+        added = self._read_tail() if grew else None
+        if added is None:
+            self._read_all()
+        self._seen = seen
+        return added
+
+    @override
+    def append(self, delta: Delta, line: bytes) -> None:
+        """Write one delta and apply it; on any failure neither has happened."""
+        head = Head(self.domain) if self._offset == 0 else None
+        lines = [line] if head is None else [head_line(head), line]
+        self._offset = append(self.path, lines, sync=self._sync)
+        if head is not None:
+            self.shelf.follow(head)
+            if self._sync:
+                sync_folder(self.folder)
+        self.shelf.follow(delta)
+        self._deltas += 1
+        stat = self.path.stat()
+        self._seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+    @override
+    def journal(self) -> list[Delta]:
+        """Every delta that is kept, oldest first."""
+        deltas: list[Delta] = []
+        for path in self._files():
+            known = deltas[-1].seq if deltas else 0  # a compaction cut short leaves a log twice
+            records = follow(read_lines(path)[0], Shelf(self.domain), where=str(path))
+            deltas += [item for item in records if isinstance(item, Delta) and item.seq > known]
+        return deltas
+
+    @override
+    def state_at(self, seq: int) -> Shelf:
+        """The state right after delta `seq`, from the latest log that begins before it."""
+        for path in reversed(self._files()):
+            shelf = Shelf(self.domain)
+            for _ in follow(read_lines(path)[0], shelf, where=str(path), until=seq):
+                pass
+            if shelf.seq <= seq:
+                return shelf
+        if seq == 0:
+            return Shelf(self.domain)
+        raise PlaybookError(f"the journal of {self.domain!r} begins after delta {seq}: that state is gone")
+
+    @override
+    def is_long(self) -> bool:
+        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
+
+    @override
+    def compact(self, *, keep_history: bool) -> None:
+        """Start a new log from the state as it is."""
+        if not self._deltas:
+            return
+        if keep_history:
+            past = self.folder / f"past-{self.shelf.seq:012}.jsonl"
+            write_file(past, [self.path.read_bytes()[: self._offset]], sync=self._sync)
+        self._put(self.path, snapshot(self.shelf))
+        if not keep_history:
+            for old in self._files()[:-1]:
+                old.unlink()
+        self._deltas = 0
+
+    @override
+    def repair(self) -> Repaired:
+        """Move every line that cannot be read from the logs to `damaged.jsonl`; the rest stays."""
+        kept, places = 0, list[str]()
+        for path in self._files():
+            lines, _ = read_lines(path)
+            try:
+                mended, bad = _mend(lines, domain=self.domain)
+            except CodecError as error:
+                raise CorruptRecordError(f"{path} cannot be repaired: {error}") from error
+            if bad:
+                append(self.folder / "damaged.jsonl", [lines[at] for at in bad], sync=self._sync)
+            if mended != lines:
+                self._put(path, mended)
+            kept += len(lines) - len(bad)
+            places += [f"{path.name}:{at + 1}" for at in bad]
+        return Repaired(kept, tuple(places))
+
+    @override
+    def open_index(self, embedder: Embedder) -> Index:
+        try:
+            saved = self._vectors.read_bytes()
+        except OSError:
+            saved = b""
+        index = VectorIndex(embedder, domain=self.domain)
+        index.restore(saved, self.shelf.bullets.values())
+        self._index = index
+        return index
+
+    @override
+    def save_index(self) -> None:
+        if self._index is not None:
+            write_file(self._vectors, self._index.dump(), sync=False)
+
+    def _put(self, path: Path, lines: Sequence[bytes]) -> None:
+        write_file(path, [line + b"\n" for line in lines], sync=self._sync)
+        self._seen = None  # whatever was read before, read it again
+
+    # --- reading ---
+
+    def _files(self) -> list[Path]:
+        """The logs, oldest first; the one in use is last."""
+        current = [self.path] if self.path.exists() else []
+        return [*sorted(self.folder.glob("past-*.jsonl")), *current]
+
+    def _forget(self) -> None:
+        self.shelf, self._deltas, self._offset, self._seen = Shelf(self.domain), 0, 0, None
+
+    def _read_all(self) -> None:
+        self._forget()
+        lines, end = read_lines(self.path)
+        for record in follow(lines, self.shelf, where=str(self.path)):
+            self._deltas += isinstance(record, Delta)
+        self._offset = end
+
+    def _read_tail(self) -> list[Change] | None:
+        """The changes since; None where they do not continue what was read, and all must be read again."""
+        lines, end = read_lines(self.path, self._offset)
+        changes: list[Change] = []
+        try:
+            for line in lines:
+                record = read_record(line)
+                if not isinstance(record, Delta):
+                    return None
+                self.shelf.follow(record)
+                changes.append(record.change)
+        except CodecError:
+            return None
+        self._deltas += len(changes)
+        self._offset = end
+        return changes
+
+
+def _domain_of(folder: Path) -> str | None:
+    """Whose folder it is, by the head of its log; None where it is nobody's, or cannot be read."""
+    try:
+        with (folder / "log.jsonl").open("rb") as file:
+            head = read_record(file.readline().rstrip(b"\n"))
+    except (OSError, CodecError):
+        return None
+    if isinstance(head, Head) and hashed_name(head.domain) == folder.name:
+        return head.domain
+    return None
+
+
+def _mend(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int]]:
+    """The lines with a gap for whatever is missing or unreadable, and the places of the unreadable."""
+    shelf, mended, bad = Shelf(domain), list[bytes](), list[int]()
+
+    def keep(record: Record, line: bytes) -> None:
+        shelf.follow(record)
+        mended.append(line)
+
+    for at, line in enumerate(lines):
+        gap = Gap(at + 1)
+        record = _readable(line)
+        if not mended and not isinstance(record, Head):
+            lost = Head(domain, hash="")
+            keep(lost, head_line(lost))
+        if record is None:
+            bad.append(at)
+            keep(gap, gap_line(gap))
+            continue
+        try:
+            keep(record, line)
+        except CodecError:
+            keep(gap, gap_line(gap))
+            keep(record, line)
+    return mended, bad
+
+
+def _readable(line: bytes) -> Record | None:
+    with suppress(CodecError):
+        return read_record(line)
+    return None

@@ -1,0 +1,155 @@
+"""The journal: every change of a domain as one delta, sealed with a hash of itself and of the one before.
+
+A log is lines of JSON: a head, the state at the last compaction (some lines of bullets), then a line a
+delta. The first field of each line is the hash of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Literal, TypeAlias
+
+from wesichain.core import dataclass, dump_json, parse_json
+from wesichain.errors import CodecError
+from wesichain.learning.entities import DATA_MODEL, PlaybookBullet
+
+Cause: TypeAlias = Literal["record", "merge", "promote", "quarantine", "consolidate", "rollback"]
+GENESIS = "0" * 32
+_MARK = b'{"hash":"'
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is different afterwards: bullets gone, bullets as they are now, reflections taken in or out."""
+
+    drops: tuple[str, ...] = ()
+    puts: tuple[PlaybookBullet, ...] = ()
+    merged: tuple[str, ...] = ()
+    unmerged: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.puts or self.drops or self.merged or self.unmerged)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One change as it was written. `seq` counts from 1; `prev` is the hash of the delta before."""
+
+    seq: int
+    prev: str
+    hash: str
+    at: float
+    cause: Cause
+    note: str
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first line of a log: whose it is, and after which delta it begins; `states` lines follow."""
+
+    domain: str
+    seq: int = 0
+    hash: str = GENESIS
+    states: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A part of the state that a log begins with."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Where a damaged line was taken out."""
+
+    line: int
+
+
+Record: TypeAlias = Head | State | Delta | Gap
+
+
+def draft(
+    change: Change, *, seq: int, prev: str, at: float, cause: Cause, note: str = ""
+) -> tuple[Delta, bytes]:
+    """The next delta of a chain, and its line."""
+    about = {"kind": "delta", "seq": seq, "prev": prev, "at": at, "cause": cause, "note": note}
+    line, mark = _seal(about | _plain_change(change))
+    return Delta(seq, prev, mark, at, cause, note, change), line
+
+
+def head_line(head: Head) -> bytes:
+    fields = {"kind": "head", "format": DATA_MODEL, "domain": head.domain, "seq": head.seq, "head": head.hash}
+    return _seal(fields | {"states": head.states})[0]
+
+
+def state_line(bullets: Sequence[PlaybookBullet], merged: Sequence[str]) -> bytes:
+    return _seal({"kind": "state"} | _plain_change(Change(puts=tuple(bullets), merged=tuple(merged))))[0]
+
+
+def gap_line(gap: Gap) -> bytes:
+    return _seal({"kind": "gap", "line": gap.line})[0]
+
+
+def read_record(line: bytes) -> Record:
+    """The record of a line; a `CodecError` where one byte is not as it was written."""
+    mark, rest = line[len(_MARK) : len(_MARK) + 32].decode("latin-1"), b"{" + line[len(_MARK) + 34 :]
+    if not line.startswith(_MARK) or _hash(rest) != mark:
+        raise CodecError("its hash does not fit its content")
+    body = parse_json(rest)
+    try:
+        match body["kind"]:
+            case "delta":
+                about = (body["at"], body["cause"], body.get("note", ""))
+                return Delta(body["seq"], body["prev"], mark, *about, _read_change(body))
+            case "state":
+                return State(_read_change(body))
+            case "gap":
+                return Gap(body["line"])
+            case "head":
+                check_format(body["format"])
+                return Head(body["domain"], body["seq"], body["head"], body["states"])
+            case other:
+                raise CodecError(f"a line of the unknown kind {other!r}")
+    except (KeyError, TypeError) as error:
+        raise CodecError(f"it is not a record: {error!r}") from None
+
+
+def check_format(version: str) -> None:
+    """Refuse data of another major version of the data model."""
+    if version.partition(".")[0] != DATA_MODEL.partition(".")[0]:
+        raise CodecError(
+            f"it has version {version} of the data model, this program reads {DATA_MODEL}; update it"
+        )
+
+
+def _plain_change(change: Change) -> dict[str, Any]:
+    plain = {
+        "drops": change.drops,
+        "puts": [bullet.to_plain() for bullet in change.puts],
+        "merged": change.merged,
+        "unmerged": change.unmerged,
+    }
+    return {name: value for name, value in plain.items() if value}
+
+
+def _read_change(body: Mapping[str, Any]) -> Change:
+    return Change(
+        drops=tuple(body.get("drops", ())),
+        puts=tuple(PlaybookBullet.from_plain(plain) for plain in body.get("puts", ())),
+        merged=tuple(body.get("merged", ())),
+        unmerged=tuple(body.get("unmerged", ())),
+    )
+
+
+def _seal(body: Mapping[str, Any]) -> tuple[bytes, str]:
+    text = dump_json(body).encode()
+    mark = _hash(text)
+    return _MARK + mark.encode() + b'",' + text[1:], mark
+
+
+def _hash(text: bytes) -> str:
+    return sha256(text).hexdigest()[:32]

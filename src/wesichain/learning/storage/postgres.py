@@ -1,0 +1,266 @@
+"""The playbook in Postgres, for writers on many machines: the same deltas, with a row for each.
+
+A commit locks its domain's row, so that the decisions of one domain follow each other; other domains go
+on beside it. Each process keeps the state and the index in memory, as with files, and reads what is new
+before it answers. The vectors lie in a pgvector column, so that a process that starts need not embed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, LiteralString
+
+import numpy as np
+from typing_extensions import override
+
+from wesichain.errors import CorruptRecordError, MissingDependencyError, PlaybookError
+from wesichain.learning.embedders import Embedder, Vectors
+from wesichain.learning.entities import DATA_MODEL
+
+from .backend import Backend, Index, Log, Repaired, mismatch
+from .index import VectorIndex
+from .journal import Change, Delta, Head, check_format, head_line, read_record
+from .shelf import LONG, Shelf, follow, snapshot
+
+try:
+    import psycopg
+except ImportError as error:
+    raise MissingDependencyError("a playbook in Postgres", package="psycopg", extra="postgres") from error
+
+_SCHEMA: LiteralString = """
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE IF NOT EXISTS wesichain_playbook (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    format text NOT NULL, embedder text NOT NULL, dimension int NOT NULL);
+CREATE TABLE IF NOT EXISTS wesichain_playbook_domain (
+    domain text PRIMARY KEY, base bigint NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS wesichain_playbook_delta (
+    domain text, seq bigint, line text NOT NULL, PRIMARY KEY (domain, seq));
+CREATE TABLE IF NOT EXISTS wesichain_playbook_state (
+    domain text, place int, line text NOT NULL, PRIMARY KEY (domain, place));
+CREATE TABLE IF NOT EXISTS wesichain_playbook_vector (
+    embedder text, key bytea, embedding vector NOT NULL, PRIMARY KEY (embedder, key));
+"""
+
+
+class PostgresBackend(Backend):
+    """One connection, shared by the threads of this process; it is made anew after a break."""
+
+    def __init__(self, url: str, *, embedder: Embedder, reembed: bool) -> None:
+        self._url = url
+        self._connection: psycopg.Connection[Any] | None = None
+        self._guard = RLock()
+        try:
+            self._prepare(embedder, reembed=reembed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, embedder: Embedder, *, reembed: bool) -> None:
+        """Make the tables where there are none, and compare what they say of the embedder."""
+        mine = {"embedder": embedder.name, "dimension": embedder.dimension}
+        with self.use() as database, database.transaction():
+            # two that start at once would both create: the second waits here, and finds it done
+            database.execute("SELECT pg_advisory_xact_lock(hashtext('wesichain_playbook'))")
+            database.execute(_SCHEMA)
+            row = database.execute("SELECT format, embedder, dimension FROM wesichain_playbook").fetchone()
+            if row is not None:
+                check_format(row[0])
+                stored = {"embedder": row[1], "dimension": row[2]}
+                if stored != mine and not reembed:
+                    raise mismatch("this database", stored, embedder)
+            database.execute(
+                "INSERT INTO wesichain_playbook (format, embedder, dimension) VALUES (%s, %s, %s) "
+                "ON CONFLICT (one) DO UPDATE SET "
+                "(embedder, dimension) = (excluded.embedder, excluded.dimension)",
+                (DATA_MODEL, embedder.name, embedder.dimension),
+            )
+
+    @contextmanager
+    def use(self) -> Generator[psycopg.Connection[Any]]:
+        """The connection, for one thread at a time; what goes wrong in it is a `PlaybookError`."""
+        with self._guard:
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = psycopg.connect(self._url, autocommit=True)
+                yield self._connection
+            except psycopg.Error as error:
+                if self._connection is not None and self._connection.broken:
+                    self._connection.close()
+                raise PlaybookError(f"the playbook's database failed: {error}") from error
+
+    @override
+    def domains(self) -> Sequence[str]:
+        with self.use() as database:
+            rows = database.execute("SELECT domain FROM wesichain_playbook_domain ORDER BY domain").fetchall()
+        return [row[0] for row in rows]
+
+    @override
+    def log(self, domain: str) -> Log:
+        return PostgresLog(self, domain=domain)
+
+    @override
+    def close(self) -> None:
+        with self._guard:
+            if self._connection is not None:
+                self._connection.close()
+
+
+class PostgresLog(Log):
+    """One domain's rows."""
+
+    def __init__(self, backend: PostgresBackend, *, domain: str) -> None:
+        self.domain = domain
+        self.shelf = Shelf(domain)
+        self._backend = backend
+        self._deltas = 0  # since the state that a process begins with
+        self._is_ahead = False  # the shelf holds a delta that is not committed yet
+        self._index: VectorIndex | None = None
+        self._embedder = ""
+
+    @override
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        try:
+            with self._backend.use() as database, database.transaction():
+                database.execute(
+                    "INSERT INTO wesichain_playbook_domain (domain) VALUES (%s) ON CONFLICT DO NOTHING",
+                    (self.domain,),
+                )
+                database.execute(
+                    "SELECT FROM wesichain_playbook_domain WHERE domain = %s FOR UPDATE", (self.domain,)
+                )
+                yield
+        except BaseException:
+            if self._is_ahead:
+                self.shelf = Shelf(self.domain)
+            raise
+        finally:
+            self._is_ahead = False
+
+    @override
+    def refresh(self) -> Sequence[Change] | None:
+        if self.shelf.seq:
+            try:
+                records = list(follow(self._lines(self.shelf.seq), self.shelf, where=self._where))
+                self._deltas += len(records)
+                return [record.change for record in records if isinstance(record, Delta)]
+            except CorruptRecordError:
+                pass  # perhaps the history was cut, and this shelf is from before: read everything
+        self.shelf = Shelf(self.domain)
+        for _ in follow(self._state_lines(), self.shelf, where=self._where):
+            pass
+        self._deltas = sum(1 for _ in follow(self._lines(self.shelf.seq), self.shelf, where=self._where))
+        return None
+
+    @override
+    def append(self, delta: Delta, line: bytes) -> None:
+        with self._backend.use() as database:
+            database.execute(
+                "INSERT INTO wesichain_playbook_delta (domain, seq, line) VALUES (%s, %s, %s)",
+                (self.domain, delta.seq, line.decode()),
+            )
+        self._is_ahead = True
+        self.shelf.follow(delta)
+        self._deltas += 1
+
+    @override
+    def journal(self) -> Sequence[Delta]:
+        lines = self._lines(0)
+        shelf = Shelf(self.domain)
+        shelf.follow(_head_before(lines, domain=self.domain))
+        return [record for record in follow(lines, shelf, where=self._where) if isinstance(record, Delta)]
+
+    @override
+    def state_at(self, seq: int) -> Shelf:
+        lines = self._lines(0)
+        begin = _head_before(lines, domain=self.domain)
+        shelf = Shelf(self.domain)
+        if begin.seq == 0:
+            shelf.follow(begin)
+        else:
+            for _ in follow(self._state_lines(), shelf, where=self._where):
+                pass
+            lines = self._lines(shelf.seq)
+        if shelf.seq > seq:
+            raise PlaybookError(
+                f"the journal of {self.domain!r} begins after delta {seq}: that state is gone"
+            )
+        for _ in follow(lines, shelf, until=seq, where=self._where):
+            pass
+        return shelf
+
+    @override
+    def is_long(self) -> bool:
+        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
+
+    @override
+    def compact(self, *, keep_history: bool) -> None:
+        lines = [(self.domain, place, line.decode()) for place, line in enumerate(snapshot(self.shelf))]
+        with self._backend.use() as database, database.cursor() as cursor:
+            cursor.execute("DELETE FROM wesichain_playbook_state WHERE domain = %s", (self.domain,))
+            cursor.executemany("INSERT INTO wesichain_playbook_state VALUES (%s, %s, %s)", lines)
+            if not keep_history:
+                cursor.execute("DELETE FROM wesichain_playbook_delta WHERE domain = %s", (self.domain,))
+        self._deltas = 0
+
+    @override
+    def repair(self) -> Repaired:
+        """The database guards its own pages: where it failed to, its backup is the repair."""
+        return Repaired(len(self.journal()), ())
+
+    @override
+    def open_index(self, embedder: Embedder) -> Index:
+        index = VectorIndex(embedder, domain=self.domain)
+        index.sync(self.shelf.bullets.values())
+        with self._backend.use() as database:
+            rows = database.execute(
+                "SELECT key, embedding FROM wesichain_playbook_vector WHERE embedder = %s AND key = ANY(%s)",
+                (embedder.name, index.waiting()),
+                binary=True,
+            ).fetchall()
+        index.supply({bytes(key): _from_binary(vector) for key, vector in rows})
+        self._index, self._embedder = index, embedder.name
+        return index
+
+    @override
+    def save_index(self) -> None:
+        fresh = [] if self._index is None else self._index.fresh()
+        rows = [(self._embedder, key, f"[{','.join(map(str, vector.tolist()))}]") for key, vector in fresh]
+        with self._backend.use() as database, database.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO wesichain_playbook_vector VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", rows
+            )
+
+    # --- rows ---
+
+    @property
+    def _where(self) -> str:
+        return f"the journal of {self.domain!r}"
+
+    def _lines(self, after: int) -> list[bytes]:
+        with self._backend.use() as database:
+            rows = database.execute(
+                "SELECT line FROM wesichain_playbook_delta WHERE domain = %s AND seq > %s ORDER BY seq",
+                (self.domain, after),
+            ).fetchall()
+        return [row[0].encode() for row in rows]
+
+    def _state_lines(self) -> list[bytes]:
+        with self._backend.use() as database:
+            rows = database.execute(
+                "SELECT line FROM wesichain_playbook_state WHERE domain = %s ORDER BY place", (self.domain,)
+            ).fetchall()
+        return [row[0].encode() for row in rows] or [head_line(Head(self.domain))]
+
+
+def _head_before(lines: Sequence[bytes], *, domain: str) -> Head:
+    first = read_record(lines[0]) if lines else None
+    return Head(domain, first.seq - 1, first.prev) if isinstance(first, Delta) else Head(domain)
+
+
+def _from_binary(data: bytes) -> Vectors:
+    """pgvector's own format: two 16-bit numbers, the first the dimension, then the values, big-endian."""
+    return np.frombuffer(data, dtype=">f4", offset=4).astype(np.float32)

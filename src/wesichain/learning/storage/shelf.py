@@ -1,0 +1,131 @@
+"""The shelf: the state of a domain, which is what its deltas leave when they are applied in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from wesichain.errors import CodecError, CorruptRecordError
+from wesichain.learning.entities import STAGES, PlaybookBullet, collapse
+
+from .journal import GENESIS, Change, Delta, Gap, Head, Record, State, head_line, read_record, state_line
+
+LONG = 10_000  # deltas; past it, and eight times the bullets, a log is worth compacting
+_CHUNK = 500  # bullets a line of state
+
+
+class Shelf:
+    """Bullets in the order of their first appearance, and the reflections that they were made from."""
+
+    __slots__ = (
+        "_begun",
+        "_states_due",
+        "bullets",
+        "by_sequence",
+        "domain",
+        "hash",
+        "merged",
+        "seq",
+        "touched",
+    )
+
+    def __init__(self, domain: str) -> None:
+        self.domain = domain
+        self.bullets: dict[str, PlaybookBullet] = {}
+        self.touched: dict[str, int] = {}  # the delta that last changed a bullet: age without a clock
+        self.by_sequence: dict[tuple[str, ...], dict[str, None]] = {}
+        self.merged: set[str] = set()
+        self.seq = 0
+        self.hash = GENESIS  # "" after a gap: what came before is not known
+        self._begun = False
+        self._states_due = 0
+
+    def follow(self, record: Record) -> None:
+        """Apply the next record of a log; a `CodecError` where it is not the next one."""
+        match record:
+            case Head():
+                if self._begun or record.domain != self.domain:
+                    raise CodecError(f"it is the head of a log of {record.domain!r}, and has no place here")
+                self._begun = True
+                self.seq, self.hash, self._states_due = record.seq, record.hash, record.states
+            case State():
+                self._states_due -= 1
+                self.take(record.change)
+            case Delta():
+                is_next = not self.hash or (record.seq, record.prev) == (self.seq + 1, self.hash)
+                if not (self._begun and is_next and self._states_due <= 0):
+                    raise CodecError("it does not follow what stands before it: something is missing")
+                self.seq, self.hash = record.seq, record.hash
+                self.take(record.change)
+            case Gap():
+                self.hash, self._states_due = "", 0
+            case _:
+                assert_never(record)
+
+    def take(self, change: Change) -> None:
+        for name in change.drops:
+            gone = self.bullets.pop(name, None)
+            if gone is not None:
+                del self.by_sequence[collapse(gone.tool_sequence)][name], self.touched[name]
+        for bullet in change.puts:
+            self.bullets[bullet.id] = bullet
+            self.by_sequence.setdefault(collapse(bullet.tool_sequence), {})[bullet.id] = None
+            self.touched[bullet.id] = self.seq
+        self.merged.update(change.merged)
+        self.merged.difference_update(change.unmerged)
+
+    def stale(self, count: int, *, protect: int) -> list[str]:
+        """The `count` least valuable bullets, never one of the `protect` newest.
+
+        Least trusted first, then least evidence, then longest untouched.
+        """
+        open_to_it = list(self.bullets)[: max(0, len(self.bullets) - protect)]
+        return sorted(open_to_it, key=self._worth)[:count]
+
+    def _worth(self, id: str) -> tuple[int, int, int]:
+        bullet = self.bullets[id]
+        return STAGES.index(bullet.stage), bullet.helpful_count + bullet.harmful_count, self.touched[id]
+
+
+def follow(lines: Iterable[bytes], shelf: Shelf, *, where: str, until: int | None = None) -> Iterator[Record]:
+    """Apply the records of a log one by one, stopping before the first delta past `until`."""
+    for number, line in enumerate(lines, 1):
+        try:
+            record = read_record(line)
+            if isinstance(record, Delta) and until is not None and record.seq > until:
+                return
+            shelf.follow(record)
+        except CodecError as error:
+            raise CorruptRecordError(
+                f"{where}, line {number}: {error}; the other records can be saved with "
+                f"playbook.repair({shelf.domain!r})"
+            ) from error
+        yield record
+
+
+def snapshot(shelf: Shelf) -> list[bytes]:
+    """The lines of a log that begins with this state."""
+    bullets, merged = list(shelf.bullets.values()), sorted(shelf.merged)
+    states = [state_line(bullets[at : at + _CHUNK], ()) for at in range(0, len(bullets), _CHUNK)]
+    states.append(state_line((), merged))
+    return [head_line(Head(shelf.domain, shelf.seq, shelf.hash, len(states))), *states]
+
+
+def back_to(then: Shelf, now: Shelf) -> Change:
+    """The change that makes `now` what `then` was: the same bullets, in order, to the last counter."""
+    wanted = list(then.bullets)
+    kept = [name for name in now.bullets if name in then.bullets]
+    in_place = 0
+    while in_place < len(kept) and kept[in_place] == wanted[in_place]:
+        in_place += 1
+    again = set(kept[in_place:])  # these would stand at another place: take them out and put them back
+    return Change(
+        drops=tuple(name for name in now.bullets if name not in then.bullets or name in again),
+        puts=tuple(
+            then.bullets[name]
+            for name in wanted
+            if name in again or now.bullets.get(name) != then.bullets[name]
+        ),
+        merged=tuple(sorted(then.merged - now.merged)),
+        unmerged=tuple(sorted(now.merged - then.merged)),
+    )

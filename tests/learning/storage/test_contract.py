@@ -1,0 +1,305 @@
+"""What every playbook promises, wherever it is kept: one suite, on files and on Postgres."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from typing_extensions import override
+
+from tests.learning.kit import ids, note, reflect, strategy, words
+from wesichain.errors import CorruptRecordError, DomainError, PlaybookError
+from wesichain.learning import FunctionEmbedder, Playbook, SemanticCurator
+from wesichain.testing import FakeClock
+
+
+class PlaybookContract(ABC):
+    """`open` opens the same playbook each time that it is called in one test."""
+
+    @abstractmethod
+    def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook: ...
+
+    @pytest.fixture
+    def book(self) -> Iterator[Playbook]:
+        with self.open() as opened:
+            yield opened
+
+    def test_what_is_recorded_is_there_with_its_stage_and_times(self, book: Playbook) -> None:
+        kept = book.record(strategy("pay a bill", "a", "b", id="s1"), domain="shop")
+        assert (kept.stage, kept.created_at > 0, kept.last_updated > 0) == ("staging", True, True)
+        assert book.get("s1") == kept
+        assert list(book.bullets("shop")) == [kept]
+        assert list(book.domains()) == ["shop"]
+
+    def test_another_process_sees_it_at_once(self, book: Playbook) -> None:
+        with self.open() as other:
+            assert list(other.bullets("shop")) == []
+            kept = book.record(strategy("pay a bill", "a"), domain="shop")
+            assert list(other.bullets("shop")) == [kept]
+            assert list(other.retrieve("pay a bill", domain="shop")) == [kept]
+            more = other.record(strategy("send a parcel", "b"), domain="shop")
+            assert list(book.retrieve("send a parcel", domain="shop", k=1)) == [more]
+
+    def test_shadow_and_quarantined_bullets_are_never_retrieved(self, book: Playbook) -> None:
+        book.record_all(
+            [
+                strategy("pay a bill", "a", helpful=2, id="shadow"),
+                strategy("pay a bill", "b", helpful=3, id="staging"),
+                strategy("pay a bill", "c", helpful=9, id="prod"),
+                strategy("pay a bill", "d", helpful=1, harmful=1, id="quarantined"),
+            ],
+            domain="shop",
+        )
+        book.promote("prod")
+        assert set(ids(book.retrieve("pay a bill", domain="shop", k=9))) == {"staging", "prod"}
+
+    def test_the_closest_come_first_and_evidence_decides_between_equals(self, book: Playbook) -> None:
+        book.record_all(
+            [
+                strategy("send a parcel home", "a", helpful=9, id="far"),
+                strategy("pay a bill", "b", helpful=3, harmful=1, id="shaky"),
+                strategy("pay a bill", "c", helpful=9, id="proven"),
+            ],
+            domain="shop",
+        )
+        assert ids(book.retrieve("pay a bill", domain="shop", k=2)) == ["proven", "shaky"]
+        assert list(book.retrieve("pay a bill", domain="shop", k=0)) == []
+
+    def test_domains_are_apart_unless_transfer_is_asked_for(self, book: Playbook) -> None:
+        book.record(strategy("pay a bill", "a", id="same"), domain="shop")
+        book.record(strategy("pay a bill", "a", id="same"), domain="bank")
+        book.record(strategy("pay a big old bill", "b", id="close"), domain="bank")
+        book.record(strategy("paint a fence", "c", id="far"), domain="bank")
+        assert ids(book.retrieve("pay a bill", domain="shop", k=9)) == ["same"]
+        assert list(book.retrieve("pay a bill", domain="empty", k=9)) == []
+        crossed = book.search("pay a bill", domain="shop", k=9, cross_domain=True)
+        assert {(match.domain, match.bullet.id) for match in crossed} == {
+            ("shop", "same"),
+            ("bank", "same"),
+            ("bank", "close"),
+        }
+        with pytest.raises(PlaybookError, match="name one with domain="):
+            book.get("same")
+        assert book.get("same", domain="bank") is not None
+
+    def test_a_hostile_domain_reaches_nothing(self, book: Playbook) -> None:
+        for name in ("../x", "A", "system", ""):
+            for touch in (book.bullets, book.journal, lambda name: book.retrieve("x", domain=name)):
+                with pytest.raises(DomainError):
+                    touch(name)
+        assert list(book.domains()) == []
+
+    def test_a_bullet_is_never_rewritten_and_its_counters_only_grow(self, book: Playbook) -> None:
+        book.record(note("Do this.", id="b", helpful=3, harmful=1), domain="shop")
+        with pytest.raises(PlaybookError, match="never rewritten"):
+            book.record(note("Do that.", id="b"), domain="shop")
+        kept = book.record(note("Do this.", id="b", helpful=1, harmful=2), domain="shop")
+        assert (kept.helpful_count, kept.harmful_count) == (3, 2)
+        before = len(book.journal("shop"))
+        book.record(note("Do this.", id="b"), domain="shop")
+        assert len(book.journal("shop")) == before
+
+    def test_promotion_needs_evidence_or_force(self, book: Playbook) -> None:
+        book.record(strategy("pay", "a", helpful=4, id="few"), domain="shop")
+        with pytest.raises(PlaybookError, match="force=True"):
+            book.promote("few")
+        assert book.promote("few", force=True).stage == "prod"
+        assert book.quarantine("few").stage == "quarantined"
+        assert book.record(strategy("pay", "a", helpful=9, id="few"), domain="shop").stage == "quarantined"
+        assert book.promote("few").stage == "prod"
+        with pytest.raises(PlaybookError, match="no domain has"):
+            book.quarantine("nobody")
+        assert book.get("nobody") is None
+
+    def test_every_change_is_a_delta_chained_to_the_last(self, book: Playbook) -> None:
+        book.record(note("One.", id="1"), domain="shop")
+        book.record(note("Two.", id="2"), domain="shop")
+        book.quarantine("1")
+        journal = book.journal("shop")
+        assert [(delta.seq, delta.cause) for delta in journal] == [
+            (1, "record"),
+            (2, "record"),
+            (3, "quarantine"),
+        ]
+        assert [delta.prev for delta in journal] == ["0" * 32, journal[0].hash, journal[1].hash]
+        assert list(book.journal("bank")) == []
+
+    def test_any_state_can_be_brought_back_exactly(self, book: Playbook) -> None:
+        states = [book.bullets("shop")]
+        for number in range(4):
+            book.record(strategy("pay a bill", "a", helpful=number, id=str(number)), domain="shop")
+            states.append(book.bullets("shop"))
+        book.quarantine("1")
+        states.append(book.bullets("shop"))
+        for seq, state in reversed(list(enumerate(states))):
+            book.rollback("shop", to=seq)
+            assert book.bullets("shop") == state
+        book.rollback("shop", to=book.journal("shop")[4])
+        assert book.bullets("shop") == states[5]
+        book.rollback("shop", to=book.journal("shop")[2].hash)
+        assert book.bullets("shop") == states[3]
+        assert ids(book.retrieve("pay a bill", domain="shop", k=9)) == []
+        with self.open() as other:
+            assert other.bullets("shop") == states[3]
+        for wrong in (-1, 99, "f" * 32):
+            with pytest.raises(PlaybookError):
+                book.rollback("shop", to=wrong)
+
+    def test_a_rollback_takes_a_reflection_out_so_that_it_can_come_again(self, book: Playbook) -> None:
+        reflection = reflect("Pay the bill 12", "a", "b")
+        curator = SemanticCurator()
+        assert curator.merge(book, reflection)
+        assert not curator.merge(book, reflection)
+        once = book.bullets("shop")
+        book.rollback("shop", to=0)
+        assert list(book.bullets("shop")) == []
+        assert curator.merge(book, reflection)
+        assert book.bullets("shop") == once
+
+    def test_a_compaction_changes_nothing_but_the_time_to_open(self, book: Playbook) -> None:
+        for number in range(5):
+            book.record(strategy("pay a bill", "a", helpful=number, id=str(number)), domain="shop")
+        SemanticCurator().merge(book, reflect("Send a parcel", "c"))
+        before, journal = book.bullets("shop"), book.journal("shop")
+        book.compact("shop")
+        book.compact("shop")
+        assert (book.bullets("shop"), book.journal("shop")) == (before, journal)
+        book.quarantine("4")
+        with self.open() as other:
+            assert other.journal("shop")[:-1] == journal
+            assert not SemanticCurator().merge(other, reflect("Send a parcel", "c"))
+            other.rollback("shop", to=3)
+            assert ids(other.bullets("shop")) == ["0", "1", "2"]
+        assert ids(book.bullets("shop")) == ["0", "1", "2"]
+
+    def test_without_its_history_a_domain_cannot_go_back_beyond_it(self, book: Playbook) -> None:
+        for number in range(3):
+            book.record(note("Same.", id=str(number)), domain="shop")
+        book.compact("shop", keep_history=False)
+        book.record(note("More.", id="more"), domain="shop")
+        assert [delta.seq for delta in book.journal("shop")] == [4]
+        book.rollback("shop", to=3)
+        assert ids(book.bullets("shop")) == ["0", "1", "2"]
+        with pytest.raises(PlaybookError, match="begins after delta 2"):
+            book.rollback("shop", to=2)
+
+    def test_a_reader_keeps_up_with_the_compactions_of_others(self, book: Playbook) -> None:
+        with self.open() as other:
+            book.record(strategy("pay a bill", "a", id="1"), domain="shop")
+            assert ids(other.retrieve("pay", domain="shop")) == ["1"]
+            book.record(strategy("pay a bill", "b", id="2"), domain="shop")
+            book.compact("shop", keep_history=False)
+            book.record(strategy("pay a bill", "c", id="3"), domain="shop")
+            assert set(ids(other.retrieve("pay", domain="shop", k=9))) == {"1", "2", "3"}
+
+    def test_threads_lose_nothing(self, book: Playbook) -> None:
+        def write(me: int) -> None:
+            for number in range(10):
+                book.record(note("Same.", id=f"{me}-{number}"), domain="shop")
+                book.retrieve("same", domain="shop")
+
+        threads = [threading.Thread(target=write, args=(me,)) for me in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(book.bullets("shop")) == 40
+        assert [delta.seq for delta in book.journal("shop")] == list(range(1, 41))
+
+    def test_a_failed_decision_leaves_everything_as_it_was(self, book: Playbook) -> None:
+        book.record(note("Same.", id="1"), domain="shop")
+
+        def decide(_: object) -> object:
+            raise RuntimeError("changed my mind")
+
+        with pytest.raises(RuntimeError):
+            book.change("shop", decide, cause="record")  # type: ignore[arg-type]  # it never returns
+        assert len(book.journal("shop")) == 1
+        book.record(note("Same.", id="2"), domain="shop")
+        assert ids(book.bullets("shop")) == ["1", "2"]
+
+    def test_another_embedder_is_refused_with_the_way_out(self, book: Playbook) -> None:
+        book.record(strategy("pay a bill", "a", id="1"), domain="shop")
+        book.retrieve("pay", domain="shop")
+        book.close()
+        shouting = FunctionEmbedder("shouting", 64, function=words().embed)
+        with pytest.raises(PlaybookError, match=r"'words' \(64 dimensions\).*reembed=True"):
+            self.open(shouting)
+        with self.open(shouting, reembed=True) as other:
+            assert ids(other.retrieve("pay", domain="shop")) == ["1"]
+        with pytest.raises(PlaybookError, match="'shouting'"):
+            self.open()
+
+    def test_vectors_are_kept_for_the_next_process(self, book: Playbook) -> None:
+        book.record_all([strategy(f"task {word}", "a") for word in ("x", "y", "z")], domain="shop")
+        book.retrieve("task x", domain="shop")
+        book.close()
+        asked: list[str] = []
+
+        def spy(texts: list[str]) -> object:
+            asked.extend(texts)
+            return words().embed(texts)
+
+        with self.open(FunctionEmbedder("words", 64, function=spy)) as other:
+            assert len(other.retrieve("task y", domain="shop")) == 3
+        assert asked == ["task y"]
+
+    def test_a_hundred_domains(self, book: Playbook) -> None:
+        for number in range(120):
+            book.record(strategy("pay a bill", "a", id=str(number)), domain=f"d{number}")
+        assert len(book.domains()) == 120
+        assert book.get("77", domain="d77") == book.get("77")
+        assert ids(book.retrieve("pay a bill", domain="d5", k=9)) == ["5"]
+
+
+class TestFilePlaybook(PlaybookContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "playbook"
+
+    @override
+    def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook:
+        return Playbook.open(self.path, embedder or words(), clock=FakeClock(), reembed=reembed)
+
+
+class TestPostgresPlaybook(PlaybookContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, postgres: str) -> Iterator[None]:
+        """A schema of its own for every test."""
+        schema = f"t{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(postgres, autocommit=True) as database:
+            database.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+            database.execute(f"CREATE SCHEMA {schema}")
+            self.name = schema
+            self.url = f"{postgres}&options=-csearch_path%3D{schema},public&application_name={schema}"
+            yield
+            database.execute(f"DROP SCHEMA {schema} CASCADE")
+
+    @override
+    def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook:
+        return Playbook.postgres(self.url, embedder or words(), clock=FakeClock(), reembed=reembed)
+
+    def test_a_broken_connection_is_made_anew(self, postgres: str) -> None:
+        with self.open() as book:
+            book.record(note("Same.", id="1"), domain="shop")
+            with psycopg.connect(postgres, autocommit=True) as database:
+                database.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+                    (self.name,),
+                )
+            with pytest.raises(PlaybookError, match="the playbook's database failed"):
+                book.bullets("shop")
+            assert ids(book.bullets("shop")) == ["1"]
+
+    def test_a_row_that_was_tampered_with_is_noticed(self) -> None:
+        with self.open() as book:
+            book.record(note("Same.", id="1"), domain="shop")
+            with psycopg.connect(self.url, autocommit=True) as database:
+                database.execute("UPDATE wesichain_playbook_delta SET line = replace(line, 'Same', 'Evil')")
+            with self.open() as other, pytest.raises(CorruptRecordError, match="line 1"):
+                other.bullets("shop")

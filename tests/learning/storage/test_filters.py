@@ -1,0 +1,75 @@
+"""Filters: every operator on every kind of field, and what is unknown is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.learning.kit import ids, note, strategy
+from wesichain.errors import PlaybookError
+from wesichain.learning import Playbook
+from wesichain.learning.storage import parse_where
+from wesichain.learning.storage.filters import Columns
+
+BULLETS = [
+    strategy("pay a bill", "a", helpful=3, id="one"),
+    strategy("pay a bill now", "a", "b", helpful=9, harmful=3, id="two"),
+    strategy("pay a bill late", "a", "b", "c", helpful=4, harmful=1, id="three"),
+    note("pay a bill", id="plain", helpful=3),
+]
+CASES = [
+    pytest.param({"has_tool_sequence": True}, {"one", "two", "three"}, id="with-tools"),
+    pytest.param({"has_tool_sequence": False}, {"plain"}, id="without-tools"),
+    pytest.param({"tool_count": 2}, {"two"}, id="a-plain-value-means-equal"),
+    pytest.param({"tool_count": {"$ne": 2}}, {"one", "three", "plain"}, id="not-equal"),
+    pytest.param({"tool_count": {"$gt": 1}}, {"two", "three"}, id="greater"),
+    pytest.param({"tool_count": {"$gte": 1, "$lte": 2}}, {"one", "two"}, id="a-range"),
+    pytest.param({"tool_count": {"$lt": 1}}, {"plain"}, id="less"),
+    pytest.param({"tool_count": {"$in": [1, 3]}}, {"one", "three"}, id="one-of"),
+    pytest.param({"success_rate": {"$gte": 0.8}}, {"one", "three", "plain"}, id="a-rate-that-is-just-met"),
+    pytest.param({"success_rate": 0.75}, {"two"}, id="a-rate"),
+    pytest.param({"domain": "shop"}, {"one", "two", "three", "plain"}, id="the-domain"),
+    pytest.param({"domain": {"$ne": "shop"}}, set[str](), id="another-domain"),
+    pytest.param({"section": "Pitfalls"}, set[str](), id="another-section"),
+    pytest.param({"stage": {"$in": ["prod", "staging"]}}, {"one", "two", "three", "plain"}, id="a-stage"),
+    pytest.param(
+        {"has_tool_sequence": True, "success_rate": {"$gte": 0.8}}, {"one", "three"}, id="two-fields"
+    ),
+    pytest.param({}, {"one", "two", "three", "plain"}, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("where", "found"), CASES)
+def test_where(playbook: Playbook, where: dict[str, Any], found: set[str]) -> None:
+    playbook.record_all(BULLETS, domain="shop")
+    assert set(ids(playbook.retrieve("pay a bill", domain="shop", k=9, where=where))) == found
+
+
+WRONG = [
+    pytest.param({"mood": 1}, "cannot be filtered by 'mood'", id="an-unknown-field"),
+    pytest.param({"tool_count": {"$near": 1}}, "'\\$near' is not an operator", id="an-unknown-operator"),
+    pytest.param({"tool_count": "2"}, "compared with a int", id="a-text-for-a-number"),
+    pytest.param({"tool_count": True}, "compared with a int", id="a-bool-for-a-number"),
+    pytest.param({"has_tool_sequence": 1}, "compared with a bool", id="a-number-for-a-bool"),
+    pytest.param({"domain": {"$gt": "a"}}, "needs a number", id="an-order-of-texts"),
+    pytest.param({"tool_count": {"$in": 3}}, "takes a list", id="in-without-a-list"),
+    pytest.param({"tool_count": {"$in": ["3"]}}, "compared with a int", id="a-list-of-the-wrong-kind"),
+]
+
+
+@pytest.mark.parametrize(("where", "message"), WRONG)
+def test_what_is_unknown_is_an_error(playbook: Playbook, where: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlaybookError, match=message):
+        playbook.retrieve("pay", domain="shop", where=where)
+
+
+def test_columns_grow_and_forget() -> None:
+    columns = Columns()
+    for row in range(200):
+        columns.set(row, BULLETS[row % 3])
+    columns.clear(1)
+    chosen = columns.chosen(200, parse_where({"tool_count": 2}), domain="shop")
+    assert chosen.sum() == 66
+    assert not chosen[1]
+    assert chosen[4]

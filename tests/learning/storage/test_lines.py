@@ -1,0 +1,138 @@
+"""Lines that survive: torn tails, short writes, full disks, many writers."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wesichain.errors import PlaybookError
+from wesichain.learning.storage.lines import append, exclusive, read_lines, write_file
+
+LINES = [b'{"a":1}', b'{"b":"' + b"x" * 50 + b'"}', b'{"c":"\xc3\xa9"}']
+
+
+def test_a_file_cut_at_any_byte_keeps_every_whole_line_and_takes_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    append(path, LINES, sync=False)
+    whole = path.read_bytes()
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        kept = whole[:cut].split(b"\n")[:-1]
+        assert read_lines(path)[0] == kept
+        append(path, [b"next"], sync=False)
+        assert read_lines(path)[0] == [*kept, b"next"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(st.binary(max_size=200), st.integers(0, 3))
+def test_whatever_follows_the_last_newline_is_cut_off(tmp_path: Path, tail: bytes, blocks: int) -> None:
+    path = tmp_path / "log"
+    torn = tail.replace(b"\n", b"") + b"\0" * (blocks * 65_536)
+    path.write_bytes(b"first\n" + torn)
+    assert read_lines(path)[0] == [b"first"]
+    append(path, [b"second"], sync=True)
+    assert path.read_bytes() == b"first\nsecond\n"
+
+
+def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    append(path, [b"one"], sync=False)
+    lines, end = read_lines(path)
+    append(path, [b"two", b"three"], sync=False)
+    assert (lines, read_lines(path, end)) == ([b"one"], ([b"two", b"three"], path.stat().st_size))
+
+
+def run_python(source: str, *args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", textwrap.dedent(source), *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """A limit on the file's size makes a write short first, and fail then: what came of it is taken back."""
+    path = tmp_path / "log"
+    append(path, [b"first"], sync=True)
+    done = run_python(
+        """
+        import resource, signal, sys
+        from pathlib import Path
+        from wesichain.errors import PlaybookError
+        from wesichain.learning.storage.lines import append
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        path = Path(sys.argv[1])
+        try:
+            append(path, [b"y" * 400], sync=True)
+        except PlaybookError as error:
+            print("refused:", error)
+        append(path, [b"second"], sync=True)
+        """,
+        path,
+    )
+    assert "refused:" in done.stdout, done.stderr
+    assert "nothing of it was kept" in done.stdout
+    assert read_lines(path)[0] == [b"first", b"second"]
+
+
+def write_lines(root: Path, me: int) -> None:
+    chance = random.Random(me)
+    for number in range(150):
+        size = int(100 * 2000 ** chance.random())
+        line = json.dumps({"me": me, "number": number, "filler": "z" * size}).encode()
+        with exclusive(root / "lock"):
+            append(root / "log", [line], sync=False)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_six_processes_lose_nothing(tmp_path: Path) -> None:
+    fork = multiprocessing.get_context("fork")  # quick to start: nothing is imported again
+    writers = [fork.Process(target=write_lines, args=(tmp_path, me)) for me in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(120)
+    assert [writer.exitcode for writer in writers] == [0] * 6
+    found = [json.loads(line) for line in read_lines(tmp_path / "log")[0]]
+    assert len(found) == 900
+    assert max(len(row["filler"]) for row in found) > 100_000
+    for me in range(6):
+        assert [row["number"] for row in found if row["me"] == me] == list(range(150))
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    append(tmp_path / "log", [b"x"], sync=False)
+    write_file(tmp_path / "whole", [b"x"], sync=True)
+    with exclusive(tmp_path / "lock"):
+        pass
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious\n")
+    (tmp_path / "log").symlink_to(victim)
+    with pytest.raises(PlaybookError, match="cannot be opened"):
+        append(tmp_path / "log", [b"x"], sync=False)
+    with pytest.raises(PlaybookError, match="cannot be opened"):
+        read_lines(tmp_path / "log")
+    assert victim.read_text() == "precious\n"
+
+
+def test_a_whole_file_is_replaced_or_left(tmp_path: Path) -> None:
+    path = tmp_path / "gone" / "file"
+    with pytest.raises(PlaybookError, match="cannot be opened"):
+        write_file(path, [b"x"], sync=False)
+    path.parent.mkdir()
+    write_file(path, [b"old"], sync=False)
+    write_file(path, [b"new", memoryview(b"er")], sync=True)
+    assert path.read_bytes() == b"newer"
+    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,290 @@
+"""The curator and its laws: idempotent, monotonic, isolated, journaled, reversible, bounded, orderless."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.learning.kit import ids, note, reflect, strategy, words
+from wesichain.errors import ConfigError
+from wesichain.learning import Playbook, PlaybookBullet, Reflection, SemanticCurator, ToolCallingStrategy
+from wesichain.testing import FakeClock
+
+
+def state(book: Playbook, domain: str = "shop") -> set[tuple[object, ...]]:
+    """What is known, apart from times."""
+    return {
+        (item.id, item.content, item.section, item.helpful_count, item.harmful_count, item.stage)
+        for item in book.bullets(domain)
+    }
+
+
+@contextmanager
+def fresh() -> Iterator[Playbook]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Playbook.open(Path(folder), words(), clock=FakeClock(), sync=False) as book,
+    ):
+        yield book
+
+
+def only(book: Playbook, section: str = "Strategies") -> ToolCallingStrategy:
+    (bullet,) = [item for item in book.bullets("shop") if item.section == section]
+    assert isinstance(bullet, ToolCallingStrategy)
+    return bullet
+
+
+# --- what becomes one, and what stays apart ---------------------------------------------------------
+
+SAME = [
+    pytest.param("Pay the bill 12", "Pay the bill 99", ("a", "b"), id="another-number"),
+    pytest.param("Pay the bill 'x'", 'Pay the bill "y z"', ("a", "b"), id="another-quoted-value"),
+    pytest.param("Pay the big bill now", "Pay the big bill please", ("a", "b"), id="other-words-same-tools"),
+    pytest.param("Pay the bill 1", "Pay the bill 2", ("a", "a", "b"), id="a-call-that-was-repeated"),
+]
+APART = [
+    pytest.param("Pay the bill", "Pay the bill", ("b", "a"), id="the-same-words-and-other-tools"),
+    pytest.param("Pay the bill", "Paint a fence", ("a", "b"), id="the-same-tools-and-another-intent"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "calls"), SAME)
+def test_these_become_one(playbook: Playbook, first: str, second: str, calls: tuple[str, ...]) -> None:
+    delta = SemanticCurator().merge(
+        playbook, [reflect(first, "a", "b", task_id="1"), reflect(second, *calls, task_id="2")]
+    )
+    assert len(delta.added) == 1
+    assert only(playbook).helpful_count == 2
+
+
+@pytest.mark.parametrize(("first", "second", "calls"), APART)
+def test_these_stay_apart(playbook: Playbook, first: str, second: str, calls: tuple[str, ...]) -> None:
+    SemanticCurator().merge(playbook, reflect(first, "a", "b", task_id="1"))
+    SemanticCurator().merge(playbook, reflect(second, *calls, task_id="2"))
+    assert [item.helpful_count for item in playbook.bullets("shop")] == [1, 1]
+
+
+def test_bullets_without_tools_become_one_at_the_higher_threshold(playbook: Playbook) -> None:
+    for number, text in enumerate(["Say hello to all of them", "Say hello to all of us", "Say no"]):
+        SemanticCurator().merge(playbook, reflect(text, good=False, task_id=str(number)))
+    assert [item.harmful_count for item in playbook.bullets("shop")] == [2, 1]
+
+
+# --- credit and blame -------------------------------------------------------------------------------
+
+
+def test_a_pattern_is_retrievable_after_three_completions(playbook: Playbook) -> None:
+    for number in range(3):
+        assert list(playbook.retrieve("Pay the bill 7", domain="shop")) == []
+        SemanticCurator().merge(playbook, reflect(f"Pay the bill {number}", "a", "b", task_id=str(number)))
+    (found,) = playbook.retrieve("Pay the bill 7", domain="shop")
+    assert found.tool_sequence == ("a", "b")
+
+
+def test_contrary_evidence_counts_against_a_strategy(playbook: Playbook) -> None:
+    outcomes = [True, True, True, False, True]
+    for number, good in enumerate(outcomes):
+        SemanticCurator().merge(playbook, reflect(f"Pay {number}", "a", "b", task_id=str(number), good=good))
+    learned = only(playbook)
+    assert (learned.helpful_count, learned.harmful_count, learned.tool_success_rate) == (4, 1, 0.8)
+    warning = only(playbook, "Pitfalls")
+    assert (warning.helpful_count, warning.harmful_count, warning.stage) == (1, 1, "shadow")
+
+
+CREDIT = [
+    pytest.param(("a", "b"), True, (1, 0), id="followed-and-not-shown-is-credited"),
+    pytest.param(("a", "x", "b"), True, (1, 0), id="followed-with-a-detour-is-credited"),
+    pytest.param(("c",), True, (0, 0), id="shown-and-not-followed-is-not-credited"),
+    pytest.param(("c",), False, (0, 0), id="shown-and-not-followed-is-not-blamed"),
+    pytest.param(("a", "b"), False, (0, 1), id="followed-and-failed-is-blamed"),
+    pytest.param(("a", "!b", "c"), True, (0, 1), id="a-call-of-it-that-failed-is-blamed"),
+    pytest.param(("a", "b"), None, (0, 0), id="nothing-known-is-nothing-counted"),
+]
+
+
+@pytest.mark.parametrize(("calls", "good", "counted"), CREDIT)
+def test_credit(
+    playbook: Playbook, calls: tuple[str, ...], good: bool | None, counted: tuple[int, int]
+) -> None:
+    playbook.record(strategy("pay a bill", "a", "b", helpful=0, id="known"), domain="shop")
+    SemanticCurator().merge(playbook, reflect("pay a bill", *calls, good=good))
+    known = playbook.get("known")
+    assert known is not None
+    assert (known.helpful_count, known.harmful_count) == counted
+
+
+def test_advice_of_an_operator_is_credited_though_it_names_no_task(playbook: Playbook) -> None:
+    advice = ToolCallingStrategy("op", "Use a, then b.", tool_sequence=("a", "b"))
+    playbook.record(advice, domain="shop")
+    SemanticCurator().merge(playbook, reflect("pay my bill", "a", "b"))
+    kept = playbook.get("op")
+    assert kept is not None
+    assert kept.helpful_count == 1
+
+
+def test_a_tool_that_keeps_failing_becomes_a_visible_warning_and_is_retired(playbook: Playbook) -> None:
+    curator = SemanticCurator()
+    for number in range(2):
+        curator.merge(playbook, reflect(f"Pay {number}", "!old", "new", task_id=str(number)))
+    warning = only(playbook, "Pitfalls")
+    assert (warning.tool_sequence, warning.stage) == (("old",), "staging")
+    for number in range(3):
+        curator.merge(playbook, reflect(f"Pay {number}", "old", task_id=f"again{number}"))
+    assert only(playbook, "Pitfalls").stage == "quarantined"
+
+
+def test_means_are_kept(playbook: Playbook) -> None:
+    curator = SemanticCurator()
+    curator.merge(playbook, reflect("Pay", "a", "b", task_id="1"))
+    curator.merge(playbook, reflect("Pay", "a", "x", "b", task_id="2"))
+    learned = next(item for item in playbook.bullets("shop") if item.tool_sequence == ("a", "b"))
+    assert isinstance(learned, ToolCallingStrategy)
+    assert (learned.avg_iterations, learned.tool_success_rate) == (3.5, 1.0)
+
+
+# --- laws -------------------------------------------------------------------------------------------
+
+INTENTS = ["Pay the bill", "Send the parcel home", "Reset my old password"]
+reflections = st.builds(
+    lambda intent, calls, number, good: reflect(f"{intent} {number}", *calls, task_id=str(number), good=good),
+    st.sampled_from(INTENTS),
+    st.lists(st.sampled_from(["a", "b", "c", "!a", "!b"]), max_size=4),
+    st.integers(0, 10_000),
+    st.sampled_from([True, True, False, None]),
+)
+batches = st.lists(reflections, max_size=8)
+law = settings(max_examples=25, deadline=None)
+
+
+@law
+@given(batches)
+def test_merging_again_changes_nothing(batch: list[Reflection]) -> None:
+    with fresh() as book:
+        SemanticCurator().merge(book, batch)
+        known, length = state(book), len(book.journal("shop"))
+        assert not SemanticCurator().merge(book, batch)
+        assert (state(book), len(book.journal("shop"))) == (known, length)
+
+
+@law
+@given(batches, st.randoms(use_true_random=False))
+def test_the_order_of_a_batch_does_not_matter(batch: list[Reflection], chance: object) -> None:
+    shuffled = list(batch)
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]  # a random.Random
+    with fresh() as one, fresh() as other:
+        SemanticCurator().merge(one, batch)
+        SemanticCurator().merge(other, [*shuffled, *shuffled[:2]])
+        assert state(one) == state(other)
+
+
+@law
+@given(batches)
+def test_counters_only_grow_and_words_never_change(batch: list[Reflection]) -> None:
+    with fresh() as book:
+        known: dict[str, PlaybookBullet] = {}
+        for reflection in batch:
+            SemanticCurator().merge(book, reflection)
+            now = {item.id: item for item in book.bullets("shop")}
+            for name, before in known.items():
+                assert now[name].helpful_count >= before.helpful_count
+                assert now[name].harmful_count >= before.harmful_count
+                assert now[name].content == before.content
+            known = now
+
+
+@law
+@given(batches)
+def test_every_change_has_a_delta_and_can_be_taken_back(batch: list[Reflection]) -> None:
+    with fresh() as book:
+        states = [state(book)]
+        for reflection in batch:
+            delta = SemanticCurator().merge(book, reflection)
+            assert bool(delta) == (state(book) != states[-1])
+            assert delta.deltas or not delta
+            if delta.deltas:
+                states.append(state(book))
+        assert len(book.journal("shop")) == len(states) - 1
+        for seq in reversed(range(len(states))):
+            book.rollback("shop", to=seq)
+            assert state(book) == states[seq]
+
+
+@law
+@given(batches, batches)
+def test_a_domain_knows_nothing_of_another(ours: list[Reflection], theirs: list[Reflection]) -> None:
+    with fresh() as book, fresh() as alone:
+        SemanticCurator().merge(book, [*ours, *(replace(item, domain="bank") for item in theirs)])
+        SemanticCurator().merge(alone, ours)
+        assert state(book) == state(alone)
+
+
+@law
+@given(st.lists(reflections, max_size=25), st.integers(4, 8))
+def test_the_size_is_bounded_and_the_newest_stay(batch: list[Reflection], limit: int) -> None:
+    curator = SemanticCurator(max_bullets=limit)
+    with fresh() as book:
+        for reflection in batch:
+            delta = curator.merge(book, reflection)
+            kept = ids(book.bullets("shop"))
+            assert len(kept) <= limit
+            assert set(delta.added) <= set(kept)
+            assert not set(delta.updated) & set(delta.removed)
+
+
+def test_pruning_takes_the_least_trusted_and_the_longest_untouched_first(playbook: Playbook) -> None:
+    playbook.record_all(
+        [
+            strategy("alpha", "a", helpful=9, id="proven"),
+            strategy("beta", "b", helpful=0, harmful=3, id="harmful"),
+            strategy("gamma", "c", helpful=1, id="stale"),
+            strategy("delta", "d", helpful=1, id="young"),
+        ],
+        domain="shop",
+    )
+    delta = SemanticCurator(max_bullets=4).merge(playbook, reflect("epsilon", "e"))
+    assert delta.removed == ("harmful",)
+    SemanticCurator(max_bullets=4).merge(playbook, reflect("zeta", "f"))
+    assert "proven" in ids(playbook.bullets("shop"))
+    assert "stale" not in ids(playbook.bullets("shop"))
+
+
+# --- consolidation ----------------------------------------------------------------------------------
+
+
+def test_a_consolidation_joins_what_has_come_to_be_the_same(playbook: Playbook) -> None:
+    playbook.record_all(
+        [
+            strategy("pay a bill", "a", helpful=2, harmful=1, id="old"),
+            strategy("pay a bill now", "a", helpful=3, id="new", avg_iterations=4.0),
+            strategy("pay a bill", "b", helpful=3, id="other-tools"),
+            note("be kind to all", id="n1", helpful=1),
+            note("be kind to all", id="n2", helpful=1),
+        ],
+        domain="shop",
+    )
+    before = playbook.bullets("shop")
+    planned = SemanticCurator().consolidate(playbook, "shop", dry_run=True)
+    assert (set(planned.updated), set(planned.removed)) == ({"old", "n1"}, {"new", "n2"})
+    assert playbook.bullets("shop") == before
+    done = SemanticCurator().consolidate(playbook, "shop")
+    assert (done.updated, done.removed) == (planned.updated, planned.removed)
+    assert ids(playbook.bullets("shop")) == ["old", "other-tools", "n1"]
+    old = playbook.bullets("shop")[0]
+    assert isinstance(old, ToolCallingStrategy)
+    assert (old.helpful_count, old.harmful_count, old.avg_iterations) == (5, 1, 2.0)
+    assert not SemanticCurator().consolidate(playbook, "shop")
+    playbook.rollback("shop", to=1)
+    assert playbook.bullets("shop") == before
+
+
+@pytest.mark.parametrize("options", [{"threshold": 1.2}, {"sequence_threshold": 0.9}, {"max_bullets": 3}])
+def test_a_curator_that_contradicts_itself_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        SemanticCurator(**options)  # type: ignore[arg-type]  # a table of options
