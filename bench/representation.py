@@ -75,7 +75,7 @@ def _pydantic(text: str) -> dict[str, dict[str, Callable[[], Any]]]:
     value, twin = PMessage.model_validate_json(text), PMessage.model_validate_json(text)
     return {
         "pydantic model": {
-            "construct": lambda: PMessage(role=Role.ASSISTANT, content="let me see", tool_calls=value.tool_calls),
+            "construct": lambda: PMessage(role=Role.ASSISTANT, content="", tool_calls=value.tool_calls),
             "equal": lambda: value == twin,
             "write": lambda: value.model_dump_json(exclude_defaults=True),
             "read": lambda: PMessage.model_validate_json(text),
@@ -85,13 +85,15 @@ def _pydantic(text: str) -> dict[str, dict[str, Callable[[], Any]]]:
 
 def _msgspec(text: str) -> dict[str, dict[str, Callable[[], Any]]]:
     msgspec: Any = importlib.import_module("msgspec")
-    call_type = msgspec.defstruct("MCall", [("id", str), ("name", str), ("args", Any)], frozen=True)
-    message_type = msgspec.defstruct(
-        "MMessage",
-        [("role", Role), ("content", str, ""), ("tool_call_id", str | None, None), ("tool_calls", tuple[call_type, ...], ())],
-        frozen=True,
-        omit_defaults=True,
-    )
+    call_type: Any = msgspec.defstruct("MCall", [("id", str), ("name", str), ("args", Any)], frozen=True)
+    calls_type: Any = tuple.__class_getitem__((call_type, ...))
+    fields = [
+        ("role", Role),
+        ("content", str, ""),
+        ("tool_call_id", str | None, None),
+        ("tool_calls", calls_type, ()),
+    ]
+    message_type = msgspec.defstruct("MMessage", fields, frozen=True, omit_defaults=True)
     encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(message_type)
     value, twin = decoder.decode(text), decoder.decode(text)
     return {
@@ -111,7 +113,8 @@ def main() -> None:
         for name, actions in table.items():
             for action, run in actions.items():
                 best[name][action] = min(best[name].get(action, 1e9), cpu(run))
-    print(f"{'us of CPU':32}" + "".join(f"{action:>12}" for action in ("construct", "equal", "write", "read")))
+    columns = ("construct", "equal", "write", "read")
+    print(f"{'us of CPU':32}" + "".join(f"{action:>12}" for action in columns))
     for name, row in best.items():
         print(f"{name:32}" + "".join(f"{value:12.2f}" for value in row.values()))
     imports = {

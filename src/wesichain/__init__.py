@@ -4,10 +4,13 @@ from ._version import __version__
 from .agent import Agent, AgentRuntime, Approve, ApproveWith, Conversation, Refuse
 from .core import LlmRequest, LlmResponse, Message, Role, ToolCall
 from .errors import RunFailedError, RunInterruptedError, WesichainError
+from .graph import END, START, GraphBuilder, ReActAgentNode
 from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN
 from .tools import CancellationToken, JsonTool, ToolContext, ToolError, ToolSet, TypedTool, tool
 
 __all__ = [
+    "END",
+    "START",
     "Agent",
     "AgentRuntime",
     "Approve",
@@ -16,11 +19,13 @@ __all__ = [
     "CancellationToken",
     "Conversation",
     "FailFast",
+    "GraphBuilder",
     "JsonTool",
     "LlmRequest",
     "LlmResponse",
     "Message",
     "ObserveErrors",
+    "ReActAgentNode",
     "Recovery",
     "Refuse",
     "RepromptN",

@@ -83,7 +83,7 @@ def ask(url: str, tools: str, *more: Any) -> Terminal:
     ("answer", "words"),
     [
         pytest.param("y", "deleted x", id="approved"),
-        pytest.param("n", "[REFUSED]", id="refused"),
+        pytest.param("n", "goes on", id="refused"),
         pytest.param('{"path": "y"}', "deleted y", id="approved-with-other-arguments"),
     ],
 )

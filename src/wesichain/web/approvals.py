@@ -98,7 +98,10 @@ class ApprovalFolder:
     def decisions(self, run_id: str) -> Mapping[str, Decision]:
         """What was decided on the calls of a run so far, for `runtime.resume`."""
         decided: dict[str, Decision] = {}
-        for item in self._read(self._run_file(run_id)).pending:
+        path = self._run_file(run_id)
+        if not path.exists():
+            raise _no_run(run_id)
+        for item in self._read(path).pending:
             with suppress(FileNotFoundError):
                 text = self._decision_file(item.token).read_bytes()
                 decided[item.token] = from_json(_Decided, text).decision
