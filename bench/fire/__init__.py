@@ -1,0 +1,1 @@
+"""Every framework against a misbehaving OpenAI-compatible server: `python -m bench.fire`."""

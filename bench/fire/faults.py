@@ -1,0 +1,38 @@
+"""The faults: what the server does wrong, how often, and the tools it makes trouble with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LIMIT = 30.0  # seconds after which a run that goes on is stopped
+GOOD = "All is well."  # what the model says once the trouble is over
+GAVE_UP = "I could not finish."  # what it says when it is asked for an answer amid the trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One kind of trouble. Not `forever`: it comes once, and the model then answers well."""
+
+    name: str
+    title: str
+    tool: str = "add"
+    arguments: str = '{"a": 1, "b": 2}'  # $n stands for the number of the request
+    status: int = 200
+    forever: bool = False
+    tool_timeout: float | None = None  # to be set where the framework has such a setting
+
+
+FAULTS = (
+    Fault("unknown-once", "unknown tool, once", tool="subtract"),
+    Fault("unknown-always", "unknown tool, always", tool="subtract", forever=True),
+    Fault("json-once", "broken JSON arguments, once", arguments='{"a": 1, "b": '),
+    Fault("json-always", "broken JSON arguments, always", arguments='{"a": 1, "b": ', forever=True),
+    Fault("raises-once", "tool raises, once", tool="explode", arguments="{}"),
+    Fault("raises-always", "tool raises, always", tool="explode", arguments="{}", forever=True),
+    Fault("endless", "endless tool calls", arguments='{"a": $n, "b": 2}', forever=True),
+    Fault("slow", "tool takes a minute", tool="slow", arguments="{}", tool_timeout=1.0),
+    Fault("429-once", "429, once", status=429),
+    Fault("429-always", "429, always", status=429, forever=True),
+    Fault("500-once", "500, once", status=500),
+    Fault("500-always", "500, always", status=500, forever=True),
+)

@@ -1,0 +1,61 @@
+"""One framework, one fault: runs the agent and says how the caller saw it end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.peers.results import Cell
+
+from . import blocking_tools, tools
+from .faults import FAULTS, LIMIT, Fault
+
+QUESTION = "Add 1 and 2 and tell me the sum."
+
+
+async def attempt(adapter: Any, url: str, fault: Fault, say: Callable[[Cell], None]) -> None:
+    """Run under fire and say how it ended; a run without end is cut off."""
+    functions = blocking_tools.TOOLS if getattr(adapter, "BLOCKING", False) else tools.TOOLS
+    with contextlib.suppress(Exception):  # what is loaded at first use should not count
+        await adapter.online(f"{url}/calm/v1", functions, tool_timeout=None)(QUESTION)
+    run = adapter.online(f"{url}/v1", functions, tool_timeout=fault.tool_timeout)
+    started = time.monotonic()
+
+    def ended(how: str, detail: str) -> None:
+        say({"ended": how, "detail": detail, "seconds": time.monotonic() - started, "requests": 0})
+
+    watch = threading.Timer(LIMIT, ended, ("running", ""))  # a thread: some frameworks block the loop
+    watch.start()
+    try:
+        text, status = await run(QUESTION)
+    except Exception as error:
+        cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
+        ended("exception", f"{type(error).__name__}{cause}")
+    else:
+        ended("status" if status else "text", status or str(text)[:160])
+
+
+def main() -> None:
+    name, url, fault_name = sys.argv[1:]
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    adapter = importlib.import_module(f"bench.peers.adapters.{name}")
+    (fault,) = (fault for fault in FAULTS if fault.name == fault_name)
+
+    def say(cell: Cell) -> None:
+        print(json.dumps(cell), file=out, flush=True)
+        os._exit(0)  # at once: threads and tasks may be left that would never end
+
+    asyncio.run(attempt(adapter, url, fault, say))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One module a framework; each offers what `bench.peers.scenarios.Adapter` says."""

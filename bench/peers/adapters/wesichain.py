@@ -1,0 +1,57 @@
+"""This project."""
+
+from bench.peers.script import Call, add
+from wesichain import (
+    Agent,
+    Budget,
+    FailFast,
+    LlmRequest,
+    LlmResponse,
+    RepromptN,
+    Role,
+    ToolCall,
+    __version__,
+    tool,
+)
+
+NAME = "Wesichain"
+VERSION = __version__
+IMPORT = "from wesichain import Agent, tool"
+NOTE = "the malformed call is recovered with `policy=RepromptN(3)`; everything else is as it comes."
+
+
+class Scripted:
+    def __init__(self, script):
+        self.script = script
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        last = request.messages[-1]
+        reply = await self.script.next(last.content if last.role == Role.TOOL else None)
+        if isinstance(reply, Call):
+            return LlmResponse(
+                tool_calls=(ToolCall(reply.id, "add", reply.args),), finish_reason="tool_calls"
+            )
+        return LlmResponse(reply.text)
+
+
+def stub(script):
+    policy = RepromptN(3) if script.malformed else FailFast()
+    agent = Agent(Scripted(script), tools=[tool(add)], policy=policy, budget=Budget(steps=script.steps))
+
+    async def run(question):
+        return (await agent.run(question)).output
+
+    return run
+
+
+def online(url, tools, *, tool_timeout, **options):
+    from wesichain.llm.openai import OpenAiClient
+
+    limit = {} if tool_timeout is None else {"timeout": tool_timeout}
+    model = OpenAiClient("stub", base_url=url, api_key="none")
+    agent = Agent(model, tools=[tool(**limit)(each) for each in tools], **options)
+
+    async def run(question):
+        return (await agent.run(question)).output, None
+
+    return run

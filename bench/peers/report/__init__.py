@@ -1,0 +1,1 @@
+"""The report: figures from results, the page and its drawings."""

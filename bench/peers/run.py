@@ -1,0 +1,152 @@
+"""The measurement: every contestant in turn, round after round, so that all share the weather."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .children import CrashedError, StoppedError, lines_of
+from .environments import YARDSTICK, Contestant, InstallError, child_environ, prepare
+from .results import Entry, Fact, Results, save
+from .scenarios import CONCURRENT, SCENARIOS
+
+TIME_IMPORT = "import time; t = time.process_time(); exec({!r}); print(time.process_time() - t)"
+PYDANTIC = "from pydantic import BaseModel, Field, TypeAdapter"
+LONG = 10.0  # CPU seconds; what takes longer is measured in the first rounds only
+LONG_ROUNDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to measure."""
+
+    rounds: int = 7
+    seconds: float = 0.5  # CPU for one scenario in one round, if a run does not take longer
+    runs: int = 1000  # held at once
+    longest: int = 1000  # hops
+    limit: float = 200.0  # CPU seconds after which a scenario is stopped
+
+
+QUICK = Effort(rounds=2, seconds=0.1, runs=100, longest=100)
+
+
+async def measure(contestants: tuple[Contestant, ...], effort: Effort, *, cache: Path, path: Path) -> Results:
+    """All rounds; the results file is written after each of them."""
+    results = empty_results(concurrent=effort.runs)
+    pythons = install(contestants, cache=cache, results=results)
+    environ = child_environ(cache / "home")
+    started = time.monotonic()
+    for number in range(effort.rounds):
+        order = [c for c in contestants if c.name in pythons]
+        random.Random(number).shuffle(order)
+        for place, contestant in enumerate(order, 1):
+            where = f"round {number + 1}/{effort.rounds}, {place}/{len(order)}: {contestant.name}"
+            print(f"[{time.monotonic() - started:5.0f} s] {where}", file=sys.stderr, flush=True)
+            entry = results["contestants"][contestant.name]
+            await Child(contestant, pythons[contestant.name], environ, effort).take_part(entry)
+            if "unavailable" in entry:
+                del pythons[contestant.name]
+        save(results, path)
+    return results
+
+
+def empty_results(*, concurrent: int) -> Results:
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count() or 1,
+        "concurrent": concurrent,
+        "contestants": {},
+        "fire": {},
+    }
+
+
+def install(contestants: tuple[Contestant, ...], *, cache: Path, results: Results) -> dict[str, Path]:
+    """The Python of every contestant; one that cannot be installed is noted with the reason."""
+    pythons: dict[str, Path] = {}
+    for contestant in contestants:
+        entry: Entry = {"title": contestant.name, "version": "", "statement": "", "note": "", "rounds": []}
+        results["contestants"][contestant.name] = entry
+        try:
+            pythons[contestant.name] = prepare(contestant.environment, cache)
+        except InstallError as error:
+            entry["unavailable"] = f"cannot be installed: {error}"
+    return pythons
+
+
+def worth_repeating(entry: Entry, scenario: str) -> bool:
+    """Not what failed before, and not for ever what takes long."""
+    past = [facts[scenario] for facts in entry["rounds"] if scenario in facts]
+    if any("error" in fact for fact in past):
+        return False
+    return len(past) < LONG_ROUNDS or not any(fact["cpu"] > LONG for fact in past)
+
+
+class Child:
+    """One contestant's processes of one round, one after the other."""
+
+    def __init__(self, contestant: Contestant, python: Path, environ: dict[str, str], effort: Effort) -> None:
+        self.contestant = contestant
+        self.python = python
+        self.environ = environ
+        self.effort = effort
+
+    async def take_part(self, entry: Entry) -> None:
+        """Add a round to the entry: the scenarios, the runs at once, the import."""
+        names = [scenario.name for scenario in SCENARIOS if scenario.hops <= self.effort.longest]
+        wanted = [name for name in names if worth_repeating(entry, name)]
+        again = worth_repeating(entry, CONCURRENT.name)
+        facts: dict[str, Fact] = {}
+        entry["rounds"].append(facts)
+        await self.collect(entry, facts, "loop", "--names", ",".join(wanted))
+        if "unavailable" in entry:
+            return
+        if again:
+            await self.collect(entry, facts, "concurrent")
+        facts["import"] = await self.import_cost(entry["statement"])
+        if self.contestant == YARDSTICK:
+            facts["pydantic"] = await self.import_cost(PYDANTIC)
+
+    async def collect(self, entry: Entry, facts: dict[str, Fact], *arguments: str) -> None:
+        """Run the worker and put what it says into the entry and the round's facts."""
+        command = ["-m", "bench.peers.worker", self.contestant.name, *arguments]
+        for option in ("seconds", "runs", "limit"):
+            command += [f"--{option}", str(getattr(self.effort, option))]
+        scenario = ""
+        try:
+            async for line in self._lines(*command):
+                if "scenario" not in line:
+                    entry["title"] = line["name"]
+                    entry["version"] = line["version"]
+                    entry["statement"] = line["import"]
+                    entry["note"] = line["note"]
+                    continue
+                scenario = line.pop("scenario")
+                if "started" not in line:
+                    facts[scenario] = line
+        except (CrashedError, StoppedError) as error:
+            if scenario:
+                facts[scenario] = {"error": str(error)}
+            else:
+                entry["unavailable"] = str(error)
+
+    async def import_cost(self, statement: str) -> Fact:
+        """CPU seconds that the statement takes in a fresh interpreter."""
+        try:
+            (seconds,) = [line async for line in self._lines("-c", TIME_IMPORT.format(statement))]
+            return {"cpu": seconds}
+        except (CrashedError, StoppedError) as error:
+            return {"error": str(error)}
+
+    def _lines(self, *command: str) -> AsyncIterator[Any]:
+        patience = 10 * self.effort.limit  # of wall clock: a busy machine gives little CPU
+        return lines_of(self.python, *command, environ=self.environ, limit=patience)

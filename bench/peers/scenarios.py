@@ -1,0 +1,58 @@
+"""Scenarios: what every contestant is asked to do; standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .script import Gate, Script
+
+Run = Callable[[str], Awaitable[str]]  # a question in, the answer out
+
+
+class Adapter(Protocol):
+    """What a module in `adapters/` offers."""
+
+    NAME: str  # as its makers write it
+    VERSION: str
+    IMPORT: str  # what a user writes to get at an agent
+    # NOTE, where the page should say how it is used; BLOCKING = True, where tools must be plain functions
+
+    def stub(self, script: Script) -> Run:
+        """An agent over a model of the framework's own kind that follows the script."""
+        ...
+
+    def online(
+        self, url: str, tools: list[Callable[..., object]], *, tool_timeout: float | None
+    ) -> Callable[[str], Awaitable[tuple[str, str | None]]]:
+        """An agent over the framework's own OpenAI client, with its usual settings.
+
+        Besides the text comes the typed sign of failure in the result, if there is one. The time
+        limit is for tools; where there is none of the kind, it bounds the step or the run.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question; the tool must run `hops` times before the answer is right."""
+
+    name: str
+    title: str
+    hops: int
+    malformed: bool = False
+
+    def script(self, gate: Gate | None = None) -> Script:
+        return Script(self.hops, malformed=self.malformed, gate=gate)
+
+
+SCENARIOS = (
+    Scenario("short", "short answer, no tool", hops=0),
+    Scenario("hop", "one tool hop", hops=1),
+    Scenario("malformed", "malformed call, recovered", hops=1, malformed=True),
+    Scenario("chain10", "chain of 10 hops", hops=10),
+    Scenario("chain100", "chain of 100 hops", hops=100),
+    Scenario("chain1000", "chain of 1,000 hops", hops=1000),
+)
+CONCURRENT = Scenario("concurrent", "1,000 runs of one hop at once", hops=1)

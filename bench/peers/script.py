@@ -1,0 +1,144 @@
+"""The stub model's behaviour and the tool, the same for every contestant; standard library only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+QUESTION = "Count up, one addition at a time, and tell me the sum."
+
+
+class Call(NamedTuple):
+    """The model wants `add(**args)`."""
+
+    id: str
+    args: dict[str, object]
+    arguments: str  # the same as JSON text
+
+
+class Answer(NamedTuple):
+    """The model is done."""
+
+    text: str
+
+
+BAD_CALL = Call("call_bad", {"a": "zero", "b": 1}, '{"a": "zero", "b": 1}')
+
+
+class Script:
+    """A model without memory: its next reply follows from the last tool result alone.
+
+    It therefore costs the same at every step, serves any number of runs at once, and a run only
+    gets anywhere if the tool really ran and its result really came back.
+    """
+
+    def __init__(self, hops: int, *, malformed: bool = False, gate: Gate | None = None) -> None:
+        self.hops = hops
+        self.malformed = malformed
+        self.gate = gate
+        self.steps = hops * 2 + 10  # a limit that no scenario reaches
+        self.answer = f"the sum is {hops}"
+
+    async def next(self, result: str | None) -> Call | Answer:
+        """The reply to the question (None) or to the text of the last tool result."""
+        reply = self.decide(result)
+        if self.gate is not None and isinstance(reply, Answer):
+            await self.gate.wait()
+        return reply
+
+    def next_blocking(self, result: str | None) -> Call | Answer:
+        reply = self.decide(result)
+        if self.gate is not None and isinstance(reply, Answer):
+            self.gate.wait_blocking()
+        return reply
+
+    def decide(self, result: str | None) -> Call | Answer:
+        if result is None:
+            if self.malformed:
+                return BAD_CALL
+            total = 0
+        else:
+            try:
+                total = int(result)
+            except ValueError:  # an error message: say it properly now
+                total = 0
+        if total == self.hops:
+            return Answer(f"the sum is {total}")
+        return Call(f"call_{total}", {"a": total, "b": 1}, f'{{"a": {total}, "b": 1}}')
+
+
+class Tally:
+    """How often the tool really ran."""
+
+    calls = 0
+
+
+async def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    """
+    Tally.calls += 1
+    return a + b
+
+
+def add_blocking(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    """
+    Tally.calls += 1
+    return a + b
+
+
+class Gate:
+    """Holds every run at its last model call until all are there, and notes the memory they hold."""
+
+    def __init__(self, runs: int) -> None:
+        self.runs = runs
+        self.waiting = 0
+        self.resident = 0
+        self._open = asyncio.Event()
+        self._lock = threading.Lock()
+        self._open_blocking = threading.Event()
+
+    def _arrive(self) -> bool:
+        with self._lock:
+            self.waiting += 1
+            if self.waiting < self.runs:
+                return False
+            self.resident = resident()
+            return True
+
+    async def wait(self) -> None:
+        if self._arrive():
+            self._open.set()
+        await self._open.wait()
+
+    def wait_blocking(self) -> None:
+        if self._arrive():
+            self._open_blocking.set()
+        self._open_blocking.wait()
+
+
+def resident() -> int:
+    """Bytes of memory this process holds now (the peak, where the system does not say)."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return peak_resident()
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_resident() -> int:
+    """The most bytes of memory this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

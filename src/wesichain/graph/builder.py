@@ -1,0 +1,311 @@
+"""The builder: a graph put together piece by piece, and checked as a whole before it can run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    Self,
+    TypeGuard,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from typing_extensions import override
+
+from wesichain.core import Clock, dataclass
+from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
+
+from .checkpoints import Checkpointer
+from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
+from .definition import END, START, Definition, Join, Node, Retry, Router
+from .graph import Graph
+from .state import Schema, schema_of
+from .subgraph import Subgraph
+
+StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    sources: tuple[str, ...]
+    target: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{' + '.join(map(repr, self.sources))} -> {self.target!r}"
+
+
+class GraphBuilder(Generic[StateT]):
+    """Puts a graph together. Every method returns the builder; nothing runs before `build`."""
+
+    @overload
+    def __init__(self: GraphBuilder[dict[str, Any]], *, output_type: Any = None) -> None: ...
+    @overload
+    def __init__(self, state_type: type[StateT], *, output_type: Any = None) -> None: ...
+    def __init__(self, state_type: Any = dict, *, output_type: Any = None) -> None:
+        """`output_type`: a type with some of the state's keys; `invoke` then returns only those."""
+        self._schema = schema_of(state_type)
+        self._output = None if output_type is None else self._part(output_type, "output_type")
+        self._nodes: dict[str, Node] = {}
+        self._see_all: set[str] = set()
+        self._edges: list[_Edge] = []
+        self._routers: list[tuple[str, Router]] = []
+        self._entry: str | None = None
+
+    def add_node(
+        self,
+        name: str,
+        node: Any,
+        *,
+        input_type: Any = None,
+        timeout: float | None = None,
+        retry: Retry | Sequence[Retry] = (),
+        on_error: Callable[..., Any] | None = None,
+        blocking: bool = False,
+        defer: bool = False,
+        keep_state: bool = False,
+        goto: Sequence[str] = (),
+    ) -> Self:
+        """Add a node: a callable `(state)` or `(state, ctx)`, an object with `invoke`, or a graph.
+
+        A sync node runs on the event loop; `blocking=True` gives it a thread. `defer` runs it only when
+        nothing else is left to run. `on_error(state, error)` stands in for a node that has failed for good.
+        `goto`: nodes that it may choose itself with `StateUpdate(goto=...)`. `keep_state` lets a graph used
+        as a node keep its own keys from one visit to the next. `input_type`: the keys that it sees.
+        """
+        if not isinstance(cast("Any", name), str) or not name or name in (START, END):
+            raise GraphDefinitionError(
+                f"{name!r} cannot be a node's name; use a text that is not START or END"
+            )
+        if name in self._nodes:
+            raise GraphDefinitionError(f"node {name!r} is added twice; give one of them another name")
+        seen = self._schema if input_type is None else self._part(input_type, f"node {name!r}")
+        if input_type is None and not _is_graph(node):
+            self._see_all.add(name)
+        if _is_graph(node):
+            inner = Subgraph(node, name, self._schema, keep_state=keep_state)
+            self._schema, seen, node = inner.outer, inner.seen, inner
+        elif keep_state:
+            raise GraphDefinitionError(f"node {name!r}: keep_state is for a graph used as a node")
+        call = _callable(node, f"node {name!r}")
+        self._nodes[name] = Node(
+            name,
+            call,
+            seen,
+            wants_context=_wants_context(call, f"node {name!r}"),
+            is_async=_is_async(call),
+            blocking=blocking,
+            defer=defer,
+            timeout=timeout,
+            retry=(retry,) if isinstance(retry, Retry) else tuple(retry),
+            on_error=on_error,
+            goto=(goto,) if isinstance(goto, str) else tuple(goto),
+        )
+        return self
+
+    def add_edge(self, source: str | Sequence[str], target: str) -> Self:
+        """Run the target after the source. With several sources it waits for all of them, and runs once."""
+        self._edges.append(_Edge((source,) if isinstance(source, str) else tuple(source), target))
+        return self
+
+    def add_conditional_edges(
+        self,
+        source: str,
+        router: Callable[..., Any],
+        targets: Mapping[Any, str] | Sequence[str] | None = None,
+    ) -> Self:
+        """Let `router(state)` choose what runs after the source: a name, several, `Send`s, or END.
+
+        `targets` are the nodes that it may name, or a table from what it returns to their names. Without
+        it they are read from a `Literal` return annotation; failing that, it may name any node.
+        """
+        table = _table(targets) if targets is not None else _annotated(router)
+        where = f"the router after {source!r}"
+        self._routers.append((source, Router(_callable(router, where), table, _wants_context(router, where))))
+        return self
+
+    def set_entry(self, name: str) -> Self:
+        """Begin here."""
+        if self._entry is not None and self._entry != name:
+            raise GraphDefinitionError(
+                f"the entry is {self._entry!r} already; for several use add_edge(START, {name!r})"
+            )
+        self._entry = name
+        return self
+
+    def build(
+        self,
+        checkpointer: Checkpointer | None = None,
+        *,
+        defaults: ExecutionOptions | None = None,
+        events: Sinks = None,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
+    ) -> Graph[StateT]:
+        """Check everything, and make the graph. `defaults` are its options where a run says nothing."""
+        edges = [_Edge((START,), self._entry), *self._edges] if self._entry is not None else self._edges
+        for edge in edges:
+            self._check_edge(edge)
+        for source, router in self._routers:
+            self._check_router(source, router)
+        for node in self._nodes.values():
+            for target in node.goto:
+                self._check_target(target, f"node {node.name!r} (goto)")
+        definition = self._definition(edges)
+        _check_reachable(definition)
+        options = DEFAULTS if defaults is None else defaults.over(DEFAULTS)
+        for name in (*options.interrupt_before, *options.interrupt_after):
+            self._check_target(name, "an interrupt")
+        return Graph(
+            definition, checkpointer=checkpointer, defaults=options, events=events, clock=clock, new_id=new_id
+        )
+
+    def _part(self, type_: Any, where: str) -> Schema:
+        """The schema of a type that has some of the state's keys."""
+        part = schema_of(type_)
+        unknown = [name for name in part.keys if self._schema.key(name) is None]
+        if unknown:
+            raise GraphDefinitionError(
+                f"{where}: {type_.__name__} has the key {unknown[0]!r}, which the state "
+                f"{self._schema.type.__name__} has not"
+            )
+        return part
+
+    # --- checks ------------------------------------------------------------------------------------
+
+    def _definition(self, edges: Sequence[_Edge]) -> Definition:
+        single: dict[str, dict[str, None]] = {}
+        routers: dict[str, tuple[Router, ...]] = {}
+        for edge in edges:
+            if len(edge.sources) == 1:
+                single.setdefault(edge.sources[0], {})[edge.target] = None
+        for source, router in self._routers:
+            routers[source] = (*routers.get(source, ()), router)
+        joins = tuple(Join(frozenset(edge.sources), edge.target) for edge in edges if len(edge.sources) > 1)
+        nodes = {
+            name: replace(node, schema=self._schema) if name in self._see_all else node
+            for name, node in self._nodes.items()
+        }
+        found = {source: tuple(targets) for source, targets in single.items()}
+        return Definition(self._schema, nodes, edges=found, routers=routers, joins=joins, output=self._output)
+
+    def _check_edge(self, edge: _Edge) -> None:
+        if END in edge.sources:
+            raise InvalidEdgeError(f"edge {edge}: nothing comes after END")
+        if edge.target == START:
+            raise InvalidEdgeError(
+                f"edge {edge}: nothing leads back to START; name the node to begin at again"
+            )
+        if not edge.sources or (len(edge.sources) > 1 and (START in edge.sources or edge.target == END)):
+            raise InvalidEdgeError(
+                f"edge {edge}: a join has several nodes as its sources and a node as its target"
+            )
+        for name in edge.sources:
+            if name != START:
+                self._check_target(name, f"edge {edge}")
+        self._check_target(edge.target, f"edge {edge}")
+        if edge.sources == (START,) and edge.target == END:
+            raise InvalidEdgeError("edge START -> END: a graph needs a node between them")
+
+    def _check_router(self, source: str, router: Router) -> None:
+        if source == END:
+            raise InvalidEdgeError("nothing comes after END, so that it cannot have conditional edges")
+        if source != START:
+            self._check_target(source, "conditional edges")
+        for target in (router.targets or {}).values():
+            self._check_target(target, f"the router after {source!r}")
+
+    def _check_target(self, name: Any, where: str) -> None:
+        if name not in self._nodes and name != END:
+            known = ", ".join(map(repr, self._nodes)) or "none"
+            raise MissingNodeError(f"{where}: there is no node {name!r}; the nodes: {known}")
+
+
+def _check_reachable(definition: Definition) -> None:
+    if not definition.nodes:
+        raise GraphDefinitionError("the graph has no nodes; add one with add_node(name, callable)")
+    if not list(definition.leads_to(START)):
+        raise GraphDefinitionError("the graph has no entry; name the first node with set_entry(name)")
+    reached: set[str] = set()
+    ahead = [START]
+    while ahead:
+        for name in definition.leads_to(ahead.pop()):
+            if name not in reached and name != END:
+                reached.add(name)
+                ahead.append(name)
+    unreached = [name for name in definition.nodes if name not in reached]
+    if unreached:
+        raise GraphDefinitionError(
+            f"nothing leads to {', '.join(map(repr, unreached))}; add an edge, name it in the targets of a "
+            f"router or in a node's goto, or leave it out"
+        )
+
+
+# --- reading what was given ------------------------------------------------------------------------
+
+
+def _is_graph(node: object) -> TypeGuard[Graph[Any]]:
+    return isinstance(node, Graph)
+
+
+def _callable(node: Any, where: str) -> Callable[..., Any]:
+    invoke: Callable[..., Any] | None = getattr(node, "invoke", None)
+    if callable(invoke):
+        return invoke
+    if callable(node) and not isinstance(node, type):
+        return cast("Callable[..., Any]", node)
+    raise GraphDefinitionError(f"{where}: {node!r} is not a callable and has no invoke(state)")
+
+
+def _wants_context(call: Callable[..., Any], where: str) -> bool:
+    """Whether it takes a second argument: one that has no default, or one that is a GraphContext."""
+    try:
+        parameters = list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    any_number = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if not places and not any_number:
+        raise GraphDefinitionError(f"{where}: it takes no argument; it is called with the state")
+    if len(places) > 2 and places[2].default is inspect.Parameter.empty:
+        raise GraphDefinitionError(
+            f"{where}: it takes more than (state, ctx); use functools.partial for the rest"
+        )
+    if len(places) < 2:
+        return False
+    second = places[1]
+    return second.default is inspect.Parameter.empty or _is_context(second.annotation)
+
+
+def _is_context(annotation: Any) -> bool:
+    return annotation is GraphContext or "GraphContext" in str(annotation)
+
+
+def _is_async(call: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004  # its kind is asked for
+
+
+def _table(targets: Mapping[Any, str] | Sequence[str]) -> dict[Any, str]:
+    if isinstance(targets, Mapping):
+        return dict(targets)
+    return {name: name for name in ([targets] if isinstance(targets, str) else targets)}
+
+
+def _annotated(router: Callable[..., Any]) -> dict[Any, str] | None:
+    """The names in a router's return annotation, if that is a Literal."""
+    try:
+        returned = get_type_hints(router).get("return")
+    except (TypeError, NameError, AttributeError):
+        return None
+    if get_origin(returned) is not Literal or not all(isinstance(name, str) for name in get_args(returned)):
+        return None
+    return _table(list(get_args(returned)))

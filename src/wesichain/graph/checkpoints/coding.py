@@ -1,0 +1,307 @@
+"""Coding: values as JSON data and back, by the type that the state declares for them.
+
+Nothing that is stored names a class to be made: what is read becomes what the declared type says.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence, Set
+from enum import Enum, EnumType
+from functools import cache, partial
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from wesichain.core import ReActStep, from_plain, to_plain
+from wesichain.errors import CodecError
+from wesichain.graph.state import (
+    fields_of,
+    is_dataclass_type,
+    is_dict,
+    is_list,
+    is_model,
+    is_some,
+    is_tuple,
+    is_typed_dict,
+)
+
+from .plain import ANYTHING, CORE, SCALARS, STEP, Code, Coder, late_scalar, wrong
+
+
+def coder_of(type_: Any) -> Coder:
+    """The coder of a declared type; `CodecError` for a type that is not data."""
+    try:
+        return _coder(type_)
+    except TypeError:  # an annotation that cannot be hashed, such as one with a list in it
+        return _coder.__wrapped__(type_)
+
+
+def list_of(item: Any) -> Coder:
+    """The coder of a list of a declared type."""
+    return _items(list, coder_of(item))
+
+
+@cache
+def _coder(type_: Any) -> Coder:
+    origin, args = get_origin(type_), get_args(type_)
+    if origin is Annotated:
+        return coder_of(args[0])
+    if hasattr(type_, "__value__"):  # a named alias
+        return coder_of(type_.__value__)
+    if type_ in (Any, object) or isinstance(type_, TypeVar):
+        return ANYTHING
+    if type_ in SCALARS:
+        return SCALARS[type_]
+    if (late := late_scalar(type_)) is not None:
+        return late[1]
+    if origin in (Union, types.UnionType):
+        return _union(args)
+    if origin is Literal:
+        return _literal(args)
+    if (container := _container(origin or type_, args)) is not None:
+        return container
+    if isinstance(type_, type):
+        return _class(type_)
+    if isinstance(origin, type):
+        return _class(origin)
+    raise CodecError(f"{type_!r} is not a type that can be kept in a checkpoint")
+
+
+# --- choices ---------------------------------------------------------------------------------------
+
+
+def _literal(members: tuple[Any, ...]) -> Coder:
+    known = {repr(member): member for member in members}
+
+    def check(value: Any) -> Any:
+        if repr(value) not in known:
+            raise wrong(value, f"one of {', '.join(known)}")
+        return known[repr(value)]
+
+    def write(value: Any) -> Any:
+        member = check(value)
+        return member.value if isinstance(member, Enum) else member
+
+    stored = {repr(write(member)): member for member in members}
+
+    def read(data: Any) -> Any:
+        if repr(data) not in stored:
+            raise wrong(data, f"one of {', '.join(known)}")
+        return stored[repr(data)]
+
+    return Coder(write, read)
+
+
+# --- containers ------------------------------------------------------------------------------------
+
+
+def _container(kind: Any, args: tuple[Any, ...]) -> Coder | None:
+    if kind in (list, Sequence, MutableSequence):
+        return _items(list, coder_of(args[0]) if args else ANYTHING)
+    if kind is deque:
+        return _items(deque, coder_of(args[0]) if args else ANYTHING, given=deque)
+    if kind in (set, frozenset, Set):
+        made = frozenset if kind is frozenset else set
+        return _items(made, coder_of(args[0]) if args else ANYTHING, given=made)
+    if kind is tuple:
+        if len(args) == 2 and args[1] is Ellipsis:
+            return _items(tuple, coder_of(args[0]), given=tuple)
+        return _row([coder_of(arg) for arg in args]) if args else _items(tuple, ANYTHING, given=tuple)
+    if kind in (dict, Mapping, MutableMapping):
+        key, item = args or (str, Any)
+        return _named(coder_of(item)) if key is str else _pairs(coder_of(key), coder_of(item))
+    return None
+
+
+def _items(make: Code, item: Coder, given: type = list) -> Coder:
+    def write(value: Any) -> list[Any]:
+        if not isinstance(value, given):
+            raise wrong(value, f"a {given.__name__}")
+        parts: Any = sorted(value, key=repr) if is_some(value) else value
+        return [item.encode(part) for part in parts]
+
+    def read(data: Any) -> Any:
+        if not is_list(data):
+            raise wrong(data, "a list")
+        return make([item.decode(part) for part in data])
+
+    return Coder(write, read, item=item if given in (list, set, frozenset) else None)
+
+
+def _row(parts: Sequence[Coder]) -> Coder:
+    def write(value: Any) -> list[Any]:
+        if not is_tuple(value) or len(value) != len(parts):
+            raise wrong(value, f"a tuple of {len(parts)}")
+        return [part.encode(item) for part, item in zip(parts, value, strict=True)]
+
+    def read(data: Any) -> Any:
+        if not is_list(data) or len(data) != len(parts):
+            raise wrong(data, f"a list of {len(parts)}")
+        return tuple(part.decode(item) for part, item in zip(parts, data, strict=True))
+
+    return Coder(write, read)
+
+
+def _named(entry: Coder) -> Coder:
+    def write(value: Any) -> dict[str, Any]:
+        if not is_dict(value):
+            raise wrong(value, "a dict")
+        if not all(type(key) is str for key in value):
+            raise CodecError("a key of the dict is not text; declare the type of its keys")
+        return {key: entry.encode(item) for key, item in value.items()}
+
+    def read(data: Any) -> dict[str, Any]:
+        if not is_dict(data):
+            raise wrong(data, "an object")
+        return {key: entry.decode(item) for key, item in data.items()}
+
+    return Coder(write, read, entry=entry)
+
+
+def _pairs(key: Coder, item: Coder) -> Coder:
+    both = _items(list, _row([key, item]))
+
+    def write(value: Any) -> list[Any]:
+        if not is_dict(value):
+            raise wrong(value, "a dict")
+        return cast("list[Any]", both.encode(list(value.items())))
+
+    return Coder(write, lambda data: dict(both.decode(data)))
+
+
+# --- unions ----------------------------------------------------------------------------------------
+
+
+def _union(members: tuple[Any, ...]) -> Coder:
+    """One of several types. Steps go by their `kind`, None needs no mark, and for the others the name of the
+    type is stored, which can only choose among those that are declared.
+    """
+    if set(members) >= set(get_args(ReActStep)):
+        rest = [member for member in members if member not in get_args(ReActStep)]
+        return STEP if not rest else _tagged({"step": STEP, **{_name(one): coder_of(one) for one in rest}})
+    rest = [member for member in members if member is not type(None)]
+    if len(rest) == 1:
+        inner = coder_of(rest[0])
+        return Coder(
+            lambda value: None if value is None else inner.encode(value),
+            lambda data: None if data is None else inner.decode(data),
+        )
+    return _tagged({_name(member): coder_of(member) for member in members})
+
+
+def _name(type_: Any) -> str:
+    return str(getattr(type_, "__name__", None) or type_)
+
+
+def _tagged(coders: Mapping[str, Coder]) -> Coder:
+    def write(value: Any) -> list[Any]:
+        for name, coder in coders.items():
+            try:
+                return [name, coder.encode(value)]
+            except CodecError:
+                continue
+        raise wrong(value, f"one of {', '.join(coders)}")
+
+    def read(data: Any) -> Any:
+        if not is_list(data) or len(data) != 2 or data[0] not in coders:
+            raise wrong(data, f"one of {', '.join(coders)}")
+        return coders[data[0]].decode(data[1])
+
+    return Coder(write, read)
+
+
+# --- classes ---------------------------------------------------------------------------------------
+
+
+def _class(kind: Any) -> Coder:
+    if isinstance(kind, EnumType):
+        return _enum(kind)
+    if kind in CORE:
+        return _checked(kind, to_plain, partial(_from_plain, kind))
+    if is_model(kind):
+        return _checked(kind, _dumped, partial(_validated, kind))
+    if is_typed_dict(kind) or is_dataclass_type(kind):
+        return _record(kind)
+    raise CodecError(f"{kind.__name__} is not a type that can be kept in a checkpoint")
+
+
+def _enum(kind: Any) -> Coder:
+    members = {repr(member.value): member for member in kind}
+
+    def read(data: Any) -> Any:
+        if repr(data) not in members:
+            raise wrong(data, f"a {kind.__name__}")
+        return members[repr(data)]
+
+    return _checked(kind, lambda value: value.value, read)
+
+
+def _checked(kind: Any, encode: Code, decode: Code) -> Coder:
+    def write(value: Any) -> Any:
+        if type(value) is not kind:
+            raise wrong(value, f"a {kind.__name__}")
+        return encode(value)
+
+    return Coder(write, decode)
+
+
+def _from_plain(kind: Any, data: Any) -> Any:
+    return from_plain(kind, data)
+
+
+def _dumped(value: Any) -> Any:
+    try:
+        return value.model_dump(mode="json", by_alias=True, round_trip=True)
+    except ValueError as error:
+        raise CodecError(f"{type(value).__name__} has no JSON: {error}") from error
+
+
+def _validated(model: Any, data: Any) -> Any:
+    try:
+        return model.model_validate(data)
+    except ValueError as error:
+        raise CodecError(f"not a stored {model.__name__}: {error}") from error
+
+
+def _record(kind: Any) -> Coder:
+    """A dataclass or TypedDict, as an object of its fields. Fields that it no longer has are dropped."""
+    names = [field.name for field in fields_of(kind)] if is_dataclass_type(kind) else None
+    hints = get_type_hints(kind)
+    late = set[str]() if names is None else {field.name for field in fields_of(kind) if not field.init}
+    parts: dict[str, Coder] = {}  # filled when first needed, so that a class may refer to itself
+
+    def part(name: str) -> Coder:
+        if name not in parts:
+            parts[name] = coder_of(hints[name])
+        return parts[name]
+
+    def write(value: Any) -> dict[str, Any]:
+        if names is not None and type(value) is not kind:
+            raise wrong(value, f"a {kind.__name__}")
+        found = (
+            {name: getattr(value, name) for name in names} if names is not None else _entries(value, hints)
+        )
+        return {name: part(name).encode(item) for name, item in found.items()}
+
+    def read(data: Any) -> Any:
+        if not is_dict(data):
+            raise wrong(data, f"a stored {kind.__name__}")
+        values = {name: part(name).decode(item) for name, item in data.items() if name in hints}
+        try:
+            made: Any = kind(**{name: item for name, item in values.items() if name not in late})
+        except TypeError as error:
+            raise CodecError(f"not a stored {kind.__name__}: {error}") from error
+        for name in late & values.keys():
+            object.__setattr__(made, name, values[name])
+        return made
+
+    return Coder(write, read)
+
+
+def _entries(value: Any, hints: Mapping[str, Any]) -> dict[str, Any]:
+    if not is_dict(value):
+        raise wrong(value, "a dict")
+    for name in value:
+        if name not in hints:
+            raise CodecError(f"the dict has no place for the key {name!r}")
+    return value

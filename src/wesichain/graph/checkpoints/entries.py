@@ -1,0 +1,76 @@
+"""What a checkpointer keeps: for every thread, a log of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from wesichain.core import dataclass
+from wesichain.errors import CheckpointError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a thread's log. `body` is JSON text, and nobody's business but the journal's.
+
+    `owner` says whose it is. The checkpoints of the graph itself have "". What is pending on the
+    checkpoint 7 has "7": results of finished siblings, questions, errors. What goes on inside a task
+    of that super-step has an owner below it, "7/child". `base` is the entry from which on the log is
+    needed to read this one.
+    """
+
+    seq: int
+    owner: str
+    base: int
+    at: float
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadInfo:
+    """A thread: the number of its last entry, and when that was written."""
+
+    thread_id: str
+    seq: int
+    at: float
+
+
+@runtime_checkable
+class Checkpointer(Protocol):
+    """Where checkpoints are kept. Every call is atomic; any number of processes may share a store."""
+
+    async def append(
+        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+    ) -> None:
+        """Add entries to a thread whose last entry is `after` (0: a new thread).
+
+        Where the thread has moved on, nothing is written and `conflict(thread_id)` is raised. Entries
+        whose owner is `settles`, or lies below it, are removed: they are no longer pending.
+        """
+        ...
+
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+        """The entries from `since` on, in order; by default from the base of the newest checkpoint on.
+
+        An unknown thread has none.
+        """
+        ...
+
+    async def delete(self, thread_id: str, *, before: int | None = None) -> None:
+        """Forget a thread, or its entries before one; unknown ones are forgotten already."""
+        ...
+
+    async def threads(self) -> Sequence[ThreadInfo]:
+        """All threads, the one that was last written to first."""
+        ...
+
+
+def conflict(thread_id: str) -> CheckpointError:
+    return CheckpointError(
+        f"thread {thread_id!r} was written to by somebody else meanwhile; nothing of this step was saved. "
+        f"Look at it with graph.get_state({thread_id!r}) and resume it, one run at a time"
+    )
+
+
+def is_settled(owner: str, settles: str | None) -> bool:
+    return settles is not None and (owner == settles or owner.startswith(f"{settles}/"))

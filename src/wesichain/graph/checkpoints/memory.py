@@ -1,0 +1,71 @@
+"""Checkpoints in memory: for tests, and for runs that need to outlive nothing but themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from threading import Lock
+
+from typing_extensions import override
+
+from .entries import Checkpointer, Entry, ThreadInfo, conflict, is_settled
+
+
+class _Thread:
+    """Checkpoints stay, what is pending comes and goes: kept apart, settling costs what is pending."""
+
+    __slots__ = ("at", "checkpoints", "pending", "seq")
+
+    def __init__(self) -> None:
+        self.checkpoints: list[Entry] = []
+        self.pending: list[Entry] = []
+        self.seq = 0
+        self.at = 0.0
+
+
+class MemoryCheckpointer(Checkpointer):
+    """Keeps threads for as long as it lives. May be shared by loops and threads of the process."""
+
+    def __init__(self) -> None:
+        self._threads: dict[str, _Thread] = {}
+        self._lock = Lock()
+
+    @override
+    async def append(
+        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+    ) -> None:
+        with self._lock:
+            thread = self._threads.get(thread_id) or _Thread()
+            if thread.seq != after:
+                raise conflict(thread_id)
+            if settles is not None and thread.pending:
+                thread.pending = [entry for entry in thread.pending if not is_settled(entry.owner, settles)]
+            for entry in entries:
+                (thread.pending if entry.owner else thread.checkpoints).append(entry)
+                thread.seq, thread.at = entry.seq, entry.at
+            self._threads[thread_id] = thread
+
+    @override
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+        with self._lock:
+            thread = self._threads.get(thread_id) or _Thread()
+            if since is None:
+                since = thread.checkpoints[-1].base if thread.checkpoints else 0
+            found = [e for log in (thread.checkpoints, thread.pending) for e in log if e.seq >= since]
+        return sorted(found, key=attrgetter("seq"))
+
+    @override
+    async def delete(self, thread_id: str, *, before: int | None = None) -> None:
+        with self._lock:
+            thread = self._threads.get(thread_id)
+            if before is None or thread is None:
+                self._threads.pop(thread_id, None)
+            else:
+                thread.checkpoints = [entry for entry in thread.checkpoints if entry.seq >= before]
+                thread.pending = [entry for entry in thread.pending if entry.seq >= before]
+
+    @override
+    async def threads(self) -> Sequence[ThreadInfo]:
+        with self._lock:
+            found = [ThreadInfo(name, thread.seq, thread.at) for name, thread in self._threads.items()]
+        return sorted(found, key=lambda thread: thread.at, reverse=True)

@@ -1,0 +1,119 @@
+"""Reading checkpoints back: folding what each of them changed, from a base on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from wesichain.core import dump_json, is_object, parse_json
+from wesichain.errors import CheckpointError, CodecError
+
+from .deltas import undelta
+from .entries import Entry, is_settled
+
+FORMAT = 1
+
+
+class Reading:
+    """Folds checkpoints, one after the other, into what was stored at the last of them."""
+
+    __slots__ = ("_thread_id", "base", "body", "entry", "last_event", "run_id", "stored", "visits")
+
+    def __init__(self, thread_id: str, chain: Iterable[tuple[Entry, dict[str, Any]]] = ()) -> None:
+        self._thread_id = thread_id
+        self.entry = Entry(0, "", 0, 0.0, "")
+        self.body: dict[str, Any] = {}
+        self.base = 0
+        self.stored: dict[str, Any] = {}
+        self.visits: Counter[str] = Counter()
+        self.run_id = ""
+        self.last_event = 0
+        for entry, body in chain:
+            self._take(entry, body)
+
+    def take_next(self, entry: Entry) -> bool:
+        """Go on to this checkpoint, if it was made on the last one."""
+        body = parsed(entry)
+        if body.get("parent") != self.entry.seq or entry.base == entry.seq:
+            return False
+        self._take(entry, body)
+        return True
+
+    def _take(self, entry: Entry, body: dict[str, Any]) -> None:
+        self.entry, self.body, self.base = entry, body, entry.base
+        try:
+            for name, change in body["values"].items():
+                self.stored[name] = undelta(self.stored.get(name), change)
+            for name in body.get("gone", ()):
+                self.stored.pop(name, None)
+            if body["source"] == "input":
+                self.visits.clear()
+            self.visits.update(body.get("ran", {}))
+            self.run_id = body.get("run", self.run_id)
+            self.last_event = max(self.last_event, body.get("event", 0))
+        except (CodecError, LookupError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"checkpoint {entry.seq} of {self._thread_id!r} is damaged: {error!r}"
+            ) from error
+
+
+def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str, Any]]]:
+    """The checkpoints that one is made of, oldest first: back to its base, along the parents."""
+    chain: list[tuple[Entry, dict[str, Any]]] = []
+    base = entries[seq].base
+    number: int | None = seq
+    while number is not None and number in entries:
+        body = parsed(entries[number])
+        chain.append((entries[number], body))
+        if number == base:
+            break
+        number = body.get("parent")
+    if chain[-1][0].seq != base:
+        raise CheckpointError(f"checkpoint {seq} cannot be read: what it is based on ({base}) is missing")
+    if (version := chain[-1][1].get("format", 0)) > FORMAT:
+        raise CheckpointError(
+            f"checkpoint {seq} was written in the format {version}; this version reads up to {FORMAT}"
+        )
+    chain.reverse()
+    return chain
+
+
+def parsed(entry: Entry) -> dict[str, Any]:
+    try:
+        body = parse_json(entry.body)
+    except CodecError as error:
+        raise CheckpointError(f"entry {entry.seq} of the thread is damaged: {error}") from error
+    if not is_object(body):
+        raise CheckpointError(f"entry {entry.seq} of the thread is damaged: it is not an object")
+    return body
+
+
+def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
+    """The newest checkpoint of a log as one that needs nothing before it, and what is pending on it."""
+    checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
+    newest = max(checkpoints)
+    reading = Reading("", chain(checkpoints, newest))
+    body = {name: item for name, item in reading.body.items() if name not in ("parent", "gone", "ran")}
+    body |= {
+        "run": reading.run_id,
+        "format": FORMAT,
+        "values": {k: {"=": v} for k, v in reading.stored.items()},
+    }
+    if reading.visits:
+        body["ran"] = dict(reading.visits)
+    first = entries[-1].seq + 1
+    pending = [entry for entry in entries if is_settled(entry.owner, str(newest))]
+    numbers = {newest: first} | {entry.seq: number for number, entry in enumerate(pending, start=first + 1)}
+    return [Entry(first, "", first, at, dump_json(body)), *[_renumbered(entry, numbers) for entry in pending]]
+
+
+def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
+    """The same entry where the log counts differently."""
+    way = entry.owner.split("/")
+    way[::3] = [str(numbers[int(number)]) for number in way[::3]]
+    body = parsed(entry)
+    if "parent" in body:
+        body["parent"] = numbers[body["parent"]]
+    base = numbers.get(entry.base, numbers[entry.seq])
+    return Entry(numbers[entry.seq], "/".join(way), base, entry.at, dump_json(body))

@@ -1,0 +1,114 @@
+"""Conducting a run: its first and last event, and what its errors carry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from wesichain.core import JsonValue
+from wesichain.errors import CodecError, GraphError, GraphInterruptedError
+
+from .checkpoints import ANYTHING, Asked, Pending
+from .context import Paused
+from .engine import Run
+from .performing import Frame, Up
+from .state import Values, is_mapping
+from .superstep import Folded
+
+
+async def from_input(run: Run, folded: Folded) -> None:
+    await run.begin(folded)
+    await run.carry()
+
+
+async def conduct(
+    frame: Frame, run: Run, go: Callable[[], Awaitable[None]], *, given: Any = None, resumed: bool = False
+) -> Values:
+    """Let a run go, from its first event to its last; the values at its end."""
+    log, scope = frame.log, frame.scope
+    if log.is_heard:
+        log.run_started(scope, _task(given), resumed=resumed)
+    try:
+        await go()
+    except GraphError as error:
+        if error.state is None:
+            error.state = frame.definition.schema.build(run.position.values.copies())
+        if isinstance(error, GraphInterruptedError):
+            _tell_stop(frame, run, str(error))
+        elif log.is_heard:
+            log.run_failed(scope, run.position.step, error)
+        raise
+    except Paused as pause:
+        _tell_stop(frame, run, f"{len(pause.interrupts)} questions wait for an answer")
+        raise
+    except Up:
+        _tell_stop(frame, run, "it handed over to the graph outside")
+        raise
+    except asyncio.CancelledError:
+        _tell_stop(frame, run, "the task that ran it was cancelled")
+        raise
+    except BaseException as error:
+        if log.is_heard:
+            log.run_failed(scope, run.position.step, error)
+        raise
+    if log.is_heard:
+        log.run_completed(scope, run.position.step, _output(run.position.values))
+    return run.position.values
+
+
+def _tell_stop(frame: Frame, run: Run, reason: str) -> None:
+    if frame.log.is_heard:
+        frame.log.run_interrupted(frame.scope, run.position.step, reason)
+
+
+def _task(given: Any) -> str:
+    """What the run is about, for its first event: the question, where the state has one."""
+    found = given.get("input", "") if is_mapping(given) else getattr(given, "user_input", "")
+    return found if isinstance(found, str) else ""
+
+
+def _output(values: Values) -> JsonValue:
+    """The state at the end as JSON data, for the last event; keys that have none are left out."""
+    output: dict[str, JsonValue] = {}
+    for name, value in values.copies().items():
+        with suppress(CodecError, RecursionError):
+            output[name] = ANYTHING.encode(value)
+    return output
+
+
+# --- answers ---------------------------------------------------------------------------------------
+
+
+def match_answers(value: Any, questions: Sequence[Asked]) -> list[tuple[Asked, Any]]:
+    """Which question each answer is for."""
+    if not questions:
+        if value is not None:
+            raise GraphError("no question waits for an answer; resume the thread without a value")
+        return []
+    by_id = {asked.id: asked for asked in questions}
+    if is_mapping(value) and value and value.keys() <= by_id.keys():
+        return [(by_id[asked_id], answer) for asked_id, answer in value.items()]
+    if len(questions) > 1:
+        listed = ", ".join(f"{asked.id} ({asked.node!r})" for asked in questions)
+        raise GraphError(f"{len(questions)} questions wait; answer with a mapping of their ids: {listed}")
+    return [(questions[0], value)]
+
+
+def take_answers(
+    pending: Pending, questions: Sequence[Asked], answers: Sequence[tuple[Asked, Any]]
+) -> Pending:
+    """What is pending once the answers are in. A task whose questions all still wait is not run again."""
+    answered = {asked.id for asked, _ in answers}
+    moving = {asked.way[0] for asked, _ in answers}
+    for asked, value in answers:
+        if len(asked.way) == 1:
+            pending.answers.setdefault(asked.task, []).append((value, asked.memo))
+            pending.asked.pop(asked.task, None)
+    for asked in questions:
+        if asked.id not in answered and asked.way[0] not in moving:
+            known = pending.asked.setdefault(asked.way[0], [])
+            if asked not in known:
+                known.append(asked)
+    return pending

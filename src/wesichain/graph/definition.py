@@ -1,0 +1,143 @@
+"""A graph as data: its nodes and where each leads. Made by the builder, read by everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wesichain.core import dataclass
+
+from .state import Schema
+
+START: Final = "__start__"
+"""Where a run begins: an edge from it names an entry."""
+
+END: Final = "__end__"
+"""Where a branch ends: an edge to it says so."""
+
+Catches: TypeAlias = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether trying again can help: lost connections, timeouts, and what calls itself `retryable`."""
+    return isinstance(error, ConnectionError | TimeoutError) or bool(getattr(error, "retryable", False))
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a node is tried again, and after which errors.
+
+    The n-th pause is `backoff * factor ** (n - 1)` seconds, at most `max_pause`, and by chance
+    up to `jitter` of it more.
+    """
+
+    attempts: int = 3
+    on: Catches = is_transient
+    backoff: float = 0.5
+    factor: float = 2.0
+    max_pause: float = 30.0
+    jitter: float = 0.0
+
+    def applies(self, error: BaseException) -> bool:
+        on: Any = self.on
+        return isinstance(error, on) if isinstance(on, type | tuple) else bool(on(error))
+
+    def pause(self, failures: int, *, chance: float) -> float:
+        seconds = min(self.backoff * self.factor ** (failures - 1), self.max_pause)
+        return seconds * (1 + self.jitter * chance)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node, and all that was said when it was added."""
+
+    name: str
+    call: Callable[..., Any]
+    schema: Schema
+    wants_context: bool = False
+    is_async: bool = False
+    blocking: bool = False
+    defer: bool = False
+    timeout: float | None = None
+    retry: tuple[Retry, ...] = ()
+    on_error: Callable[..., Any] | None = None
+    goto: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """A choice made after a node. `targets` maps what it returns to nodes; None: it returns their names."""
+
+    call: Callable[..., Any]
+    targets: Mapping[Any, str] | None = None
+    wants_context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A node that runs once all of its sources have."""
+
+    sources: frozenset[str]
+    target: str
+
+
+class Definition:
+    """A whole graph, checked, and not changed any more.
+
+    `order` is that in which nodes were added, and writes are folded. `joins_of` are the joins that each
+    node is a source of. `may_loop`: a run can come back to a node; only then are cycles looked for.
+    """
+
+    __slots__ = ("edges", "joins", "joins_of", "may_loop", "nodes", "order", "output", "routers", "schema")
+
+    def __init__(
+        self,
+        schema: Schema,
+        nodes: Mapping[str, Node],
+        *,
+        edges: Mapping[str, tuple[str, ...]],
+        routers: Mapping[str, tuple[Router, ...]],
+        joins: tuple[Join, ...] = (),
+        output: Schema | None = None,
+    ) -> None:
+        self.schema = schema
+        self.nodes = nodes
+        self.edges = edges
+        self.routers = routers
+        self.joins = joins
+        self.output = output
+        self.order = {name: index for index, name in enumerate(nodes)}
+        self.joins_of: dict[str, tuple[int, ...]] = {}
+        for index, join in enumerate(joins):
+            for source in join.sources:
+                self.joins_of[source] = (*self.joins_of.get(source, ()), index)
+        self.may_loop = any(node.on_error is not None for node in nodes.values()) or _has_cycle(
+            {name: [to for to in self.leads_to(name) if to != END] for name in nodes}
+        )
+
+    def leads_to(self, name: str) -> Iterable[str]:
+        """Every node that may follow this one. A router that says nothing of its targets may go anywhere."""
+        yield from self.edges.get(name, ())
+        for index in self.joins_of.get(name, ()):
+            yield self.joins[index].target
+        for router in self.routers.get(name, ()):
+            yield from self.nodes if router.targets is None else router.targets.values()
+        if name in self.nodes:
+            yield from self.nodes[name].goto
+
+
+def _has_cycle(graph: Mapping[str, Sequence[str]]) -> bool:
+    """Whether taking away the nodes that nothing leads to, again and again, leaves any."""
+    incoming = dict.fromkeys(graph, 0)
+    for targets in graph.values():
+        for target in targets:
+            incoming[target] += 1
+    free = [name for name, count in incoming.items() if count == 0]
+    removed = 0
+    while free:
+        removed += 1
+        for target in graph[free.pop()]:
+            incoming[target] -= 1
+            if incoming[target] == 0:
+                free.append(target)
+    return removed < len(graph)

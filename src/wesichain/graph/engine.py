@@ -1,0 +1,189 @@
+"""The engine: carries a run from super-step to super-step, around the pure functions of `superstep`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from wesichain.errors import (
+    CycleDetectedError,
+    MaxStepsExceededError,
+    MaxVisitsExceededError,
+    NodeFailedError,
+)
+
+from .checkpoints import Pending
+from .definition import START, Router
+from .performing import CycleWatch, Frame, Performer
+from .state import Send, Values, is_items, is_some
+from .superstep import Done, Folded, Frontier, Position, Task, advance, check_target, fold
+
+_BREATH = 0.001  # seconds of quick nodes after which others on the loop get their turn
+
+
+class Run:
+    """One run of a graph. `position` is where it stands: after the last whole super-step."""
+
+    __slots__ = ("_breath", "_cycles", "_frame", "_visits", "position")
+
+    def __init__(self, frame: Frame, position: Position, *, visits: Mapping[str, int] | None = None) -> None:
+        self._frame = frame
+        self._visits: Counter[str] = Counter(visits)
+        self._cycles: CycleWatch | None = None
+        self._breath = frame.clock.monotonic()
+        self.position = position
+
+    async def begin(self, folded: Folded) -> None:
+        """Take the input, choose the entries, and save that."""
+        targets = await route(self._frame, START, folded.values)
+        frontier = advance(self._frame.definition, Frontier(), (START,), targets)
+        self.position = Position(folded.values, frontier)
+        await self._save(folded, source="input")
+
+    async def carry(self, pending: Pending | None = None, *, resumed: bool = False) -> None:
+        """Go on to the end. `pending` is what is known of the next super-step already."""
+        frame, options = self._frame, self._frame.options
+        if options.cycle_detection and frame.definition.may_loop:
+            self._cycles = CycleWatch(self.position.values, window=options.cycle_window or 20)
+        while (at := self.position).frontier.tasks:
+            self._check_limits(at)
+            if options.interrupt_before and not resumed:
+                self._stop(at.frontier.tasks, options.interrupt_before, "before")
+            resumed = False
+            done = await Performer(frame, at, pending).perform()
+            pending = None
+            await self._settle(at, done)
+            if options.interrupt_after and self.position.frontier.tasks:
+                self._stop([task for task, _ in done], options.interrupt_after, "after")
+            await self._breathe()
+
+    async def _settle(self, at: Position, done: Sequence[Done]) -> None:
+        """Fold what the tasks wrote, choose what runs next, and save that."""
+        frame = self._frame
+        try:
+            folded = fold(frame.definition.schema, at.values, done)
+            finished = dict.fromkeys(task.node for task, _ in done)
+            targets = [
+                check_target(frame.definition, task.node, target)
+                for task, result in done
+                for target in result.goto
+            ]
+            for node in finished:
+                if node in frame.definition.routers:
+                    targets += await route(frame, node, folded.values)
+        except Exception:
+            if frame.journal is not None:
+                await frame.journal.note(done)  # what has run need not run again
+            raise
+        if self._cycles is not None:
+            self._cycles.update(folded)
+        frontier = advance(frame.definition, at.frontier, finished, targets)
+        position, self.position = self.position, Position(folded.values, frontier, at.step + 1)
+        try:
+            await self._save(folded, source="loop", ran=[task.node for task, _ in done])
+        except BaseException:
+            self.position = position
+            raise
+
+    async def _save(self, folded: Folded, *, source: str, ran: Sequence[str] = ()) -> None:
+        frame, at = self._frame, self.position
+        if frame.journal is None:
+            return
+        frame.number_events()
+        checkpoint = await frame.journal.commit(
+            at, folded, source=source, run_id=frame.log.run_id, ran=ran, visits=self._visits
+        )
+        if frame.log.is_heard:
+            frame.log.checkpoint_saved(frame.scope, at.step, checkpoint)
+        if frame.watcher is not None:
+            for node in dict.fromkeys(ran):
+                await frame.watcher.tell("on_checkpoint_saved", node)
+
+    # --- limits ------------------------------------------------------------------------------------
+
+    def _check_limits(self, at: Position) -> None:
+        frame, options, tasks = self._frame, self._frame.options, at.frontier.tasks
+        if options.max_steps is not None and at.step >= options.max_steps:
+            raise MaxStepsExceededError(
+                f"max steps exceeded: the run has taken {at.step} super-steps and is not at its end; "
+                f"raise max_steps, or look for a loop at {tasks[0].node!r}",
+                node=tasks[0].node,
+            )
+        if frame.deadline is not None and frame.clock.monotonic() >= frame.deadline:
+            raise frame.out_of_time(tasks[0].node)
+        for task in tasks:
+            self._visits[task.node] += 1
+            if options.max_visits is not None and self._visits[task.node] > options.max_visits:
+                raise MaxVisitsExceededError(
+                    f"max visits exceeded: node {task.node!r} has run {options.max_visits} times",
+                    node=task.node,
+                )
+        if self._cycles is not None and (node := self._cycles.see(at.frontier)) is not None:
+            raise CycleDetectedError(
+                f"cycle detected: node {node!r} sees the same state for the third time within "
+                f"{options.cycle_window} super-steps; let something change in between, or pass "
+                f"cycle_detection=False",
+                node=node,
+            )
+
+    def _stop(self, tasks: Sequence[Task], names: Sequence[str], when: str) -> None:
+        stops = dict.fromkeys(repr(task.node) for task in tasks if task.node in names)
+        if stops:
+            raise self._frame.interrupted(f"the run stopped {when} {', '.join(stops)}")
+
+    async def _breathe(self) -> None:
+        """Let others on the loop have their turn, and a cancellation in, where nodes never wait."""
+        now = self._frame.clock.monotonic()
+        if now - self._breath > _BREATH:
+            await asyncio.sleep(0)
+            self._breath = now
+
+
+# --- routing ---------------------------------------------------------------------------------------
+
+
+async def route(frame: Frame, source: str, values: Values, *, step: int = 0) -> list[str | Send]:
+    """Where the routers after a node lead, given the state after its super-step."""
+    chosen: list[str | Send] = []
+    for router in frame.definition.routers.get(source, ()):
+        view = frame.definition.schema.view(values)
+        try:
+            answer = (
+                router.call(view, frame.context(source, step, source))
+                if router.wants_context
+                else router.call(view)
+            )
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:
+            raise NodeFailedError(
+                f"the router after {source!r} raised {type(error).__name__}: {error}", node=source
+            ) from error
+        chosen += [
+            check_target(frame.definition, source, target) for target in _targets(router, answer, source)
+        ]
+    return chosen
+
+
+def _targets(router: Router, answer: Any, source: str) -> list[Any]:
+    """What a router returned, through its table."""
+    answers = answer if is_items(answer) or is_some(answer) else (answer,)
+    if router.targets is None:
+        return list(answers)
+    chosen: list[Any] = []
+    for one in answers:
+        label = getattr(one, "value", one)  # a member of an enum stands for its value
+        if isinstance(one, Send):
+            chosen.append(one)
+        elif isinstance(label, Hashable) and label in router.targets:
+            chosen.append(router.targets[label])
+        else:
+            known = ", ".join(map(repr, router.targets))
+            raise NodeFailedError(
+                f"the router after {source!r} returned {one!r}, which is none of its targets: {known}",
+                node=source,
+            )
+    return chosen

@@ -1,0 +1,83 @@
+"""The input of a run, and updates from outside: writes like any other, made before the first node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wesichain.errors import GraphError
+
+from .definition import START, Definition
+from .state import (
+    NotAnUpdateError,
+    Overwrite,
+    Result,
+    Schema,
+    Values,
+    Write,
+    clone,
+    is_mapping,
+    known_key,
+    read_result,
+    same,
+)
+from .superstep import Folded, Task, fold
+
+
+def take_input(definition: Definition, given: Any, values: Values | None = None) -> Folded:
+    """Fold the input of a run into the values of its thread, or into the state's beginnings.
+
+    On a new thread a whole state is the state. On one that has values it is merged: keys with a reducer
+    are folded, unless they are as they begin; the others are set.
+    """
+    schema = definition.schema
+    try:
+        writes = _read(schema, given, values)
+    except NotAnUpdateError as error:
+        raise GraphError(f"the input: {error}", node=START) from error
+    except Exception as error:
+        raise GraphError(f"the input is not a {schema.type.__name__}: {error}", node=START) from error
+    folded = fold(schema, values or schema.start(), [(Task(START, START), Result(tuple(writes)))])
+    if missing := schema.missing(folded.values):
+        raise GraphError(f"the input lacks {', '.join(map(repr, missing))}", node=START)
+    return folded
+
+
+def _read(schema: Schema, given: Any, values: Values | None) -> list[Write]:
+    if given is None:
+        return []
+    if schema.holds(given):
+        return _whole(schema, given, fresh=values is None)
+    if not is_mapping(given):
+        raise NotAnUpdateError(
+            f"{type(given).__name__} is not a state; pass a {schema.type.__name__} or a mapping"
+        )
+    mapping = given
+    for name in mapping:
+        known_key(schema, name)
+    if values is None:
+        mapping = schema.validated(mapping)
+    return list(read_result(schema, mapping, view=None, values=values or schema.start()).writes)
+
+
+def _whole(schema: Schema, state: Any, *, fresh: bool) -> list[Write]:
+    writes: list[Write] = []
+    for name, value in schema.contents(state).items():
+        key = schema.keys[name]
+        if fresh or key.reducer is None:
+            writes.append((name, Overwrite(clone(value))))
+        elif key.start is None or not same(_beginning(key.start()), value):
+            writes.append((name, clone(value)))
+    return writes
+
+
+def _beginning(value: Any) -> Any:
+    return value.items() if hasattr(value, "shared") else value
+
+
+def take_update(definition: Definition, given: Any, values: Values, node: str | None) -> Folded:
+    """Fold an update that a person makes between two super-steps."""
+    try:
+        result = read_result(definition.schema, given, view=None, values=values)
+    except NotAnUpdateError as error:
+        raise GraphError(f"the update: {error}", node=node) from error
+    return fold(definition.schema, values, [(Task(node or START, node or START), result)])

@@ -1,0 +1,59 @@
+"""What the parts of one run share."""
+
+from __future__ import annotations
+
+from wesichain.core import Clock, dataclass
+from wesichain.errors import GraphInterruptedError, GraphTimeoutError
+from wesichain.graph.checkpoints import Journal
+from wesichain.graph.context import ExecutionOptions, GraphContext, Interrupt
+from wesichain.graph.definition import Definition
+from wesichain.graph.watch import RunLog, ScopedSink, Watcher
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph."""
+
+    definition: Definition
+    options: ExecutionOptions
+    log: RunLog
+    clock: Clock
+    watcher: Watcher | None = None
+    journal: Journal | None = None
+    scope: str = ""
+    is_inner: bool = False
+    deadline: float | None = None
+
+    def within(self, task: str) -> str:
+        """The scope of what runs inside a task."""
+        return f"{self.scope}/{task}" if self.scope else task
+
+    def context(self, node: str, step: int, task: str) -> GraphContext:
+        limit, scope = self.options.max_steps, self.within(task)
+        return GraphContext(
+            remaining_steps=None if limit is None else max(0, limit - step),
+            observer=self.options.observer,
+            thread_id=self.options.thread_id,
+            node=node,
+            run_id=self.log.run_id,
+            step=step,
+            scope=scope,
+            deadline=self.deadline,
+            events=ScopedSink(self.log, scope) if self.log.is_heard else None,
+            clock=self.clock,
+        )
+
+    def interrupted(self, what: str, interrupts: tuple[Interrupt, ...] = ()) -> GraphInterruptedError:
+        if self.journal is None:
+            what += "; it cannot be resumed: build the graph with a checkpointer for that"
+        return GraphInterruptedError(what, interrupts=interrupts, thread_id=self.options.thread_id)
+
+    def out_of_time(self, node: str) -> GraphTimeoutError:
+        return GraphTimeoutError(
+            f"the run was out of time at node {node!r} (max_duration={self.options.max_duration})", node=node
+        )
+
+    def number_events(self) -> None:
+        """Let the journal know how far the log has come, with the event that will tell of its next entry."""
+        if self.journal is not None and self.log.is_heard:
+            self.journal.last_event = self.log.last_seq + 1

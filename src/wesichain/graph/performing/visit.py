@@ -1,0 +1,215 @@
+"""One visit to a node: call it, wait for it within its time, try again if it may, read what it returned."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
+from wesichain.graph.context import CURRENT, Asking, Paused
+from wesichain.graph.state import NotAnUpdateError, Result, StateUpdate, clone, read_result
+from wesichain.graph.superstep import Position, Task
+
+from .frame import Frame
+from .waiting import in_thread, within
+
+
+class Up(BaseException):  # not an Exception: on its way past the nodes between
+    """A node of an inner graph addressed an outer one."""
+
+    def __init__(self, update: StateUpdate) -> None:
+        super().__init__("an update for the graph outside")
+        self.update = update
+
+
+Outcome: TypeAlias = Result | Paused | Up | GraphError
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled the task that this runs in, rather than the node raising so itself."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+class Visit:
+    """One task being carried out. Made for it, used once."""
+
+    __slots__ = ("_answers", "_at", "_frame", "_node", "_started", "_task", "_view")
+
+    def __init__(self, frame: Frame, at: Position, task: Task, answers: Sequence[tuple[Any, Any]]) -> None:
+        self._frame = frame
+        self._at = at
+        self._task = task
+        self._node = frame.definition.nodes[task.node]
+        self._answers = answers
+        self._view: Any = None
+        self._started = 0.0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the node is just called: it is run on the spot, which costs no task."""
+        node = self._node
+        return not (node.is_async or node.blocking or node.retry or node.on_error or self._frame.watcher)
+
+    def at_once(self) -> Outcome | Awaitable[Any]:
+        """Carry out a plain task. Where its function returned an awaitable after all, that is still to do."""
+        self._begin()
+        try:
+            returned = self._call(self._asking())
+            return returned if inspect.isawaitable(returned) else self._completed(returned)
+        except (Paused, Up) as bubble:
+            return bubble
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here
+            return self._failed(error)
+
+    async def in_time(self, begun: Awaitable[Any] | None = None) -> Outcome:
+        """Carry out any task, or what `at_once` has begun, in an asyncio task made for it.
+
+        Raises for cancellation alone.
+        """
+        watcher, name = self._frame.watcher, self._node.name
+        if begun is None:
+            self._begin()
+        if watcher is not None:
+            await watcher.tell("on_node_start", name, self._view)
+        try:
+            try:
+                returned = await self._attempts(begun)
+            except Up as inner:
+                returned = inner.update
+            result = self._completed(returned)
+        except (Paused, Up) as bubble:
+            return bubble
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            failure = self._failed(error)
+            if watcher is not None:
+                await watcher.tell("on_error", name, failure)
+            return failure
+        if watcher is not None:
+            await watcher.tell("on_node_end", name, returned, self._took())
+        return result
+
+    # --- attempts ----------------------------------------------------------------------------------
+
+    async def _attempts(self, begun: Awaitable[Any] | None) -> Any:
+        """What the node returned, tried as often as its retries allow; else what its error handler did."""
+        node, failures = self._node, 0
+        while True:
+            try:
+                return await self._attempt(begun)
+            except Exception as error:
+                failures += 1
+                begun = None
+                self._lend()  # what this attempt did to the state that it was lent is gone
+                retry = next((retry for retry in node.retry if retry.applies(error)), None)
+                if retry is None or failures >= retry.attempts:
+                    if node.on_error is None:
+                        raise
+                    handled = node.on_error(self._view, error)
+                    return await handled if inspect.isawaitable(handled) else handled
+                await self._frame.clock.sleep(retry.pause(failures, chance=os.urandom(1)[0] / 255))
+
+    async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
+        asking = self._asking()
+        if begun is None:
+            returned = in_thread(lambda: self._call(asking)) if self._node.blocking else self._call(asking)
+        else:
+            returned = begun
+        if not inspect.isawaitable(returned):
+            return returned
+        token = CURRENT.set(asking)
+        try:
+            return await self._bounded(returned)
+        finally:
+            CURRENT.reset(token)
+
+    def _call(self, asking: Asking) -> Any:
+        token = CURRENT.set(asking)
+        try:
+            if not self._node.wants_context:
+                return self._node.call(self._view)
+            return self._node.call(
+                self._view, self._frame.context(self._node.name, self._at.step, self._task.id)
+            )
+        finally:
+            CURRENT.reset(token)
+
+    async def _bounded(self, returned: Awaitable[Any]) -> Any:
+        """Wait for a node, within its time and that of the run."""
+        frame, node = self._frame, self._node
+        seconds = node.timeout if node.timeout is not None else frame.options.node_timeout
+        left = None if frame.deadline is None else max(0.0, frame.deadline - frame.clock.monotonic())
+        if seconds is not None and (left is None or seconds <= left):
+            late = GraphTimeoutError(f"node {node.name!r} did not finish within {seconds} s", node=node.name)
+            return await within(returned, seconds, late)
+        if left is not None:
+            return await within(returned, left, frame.out_of_time(node.name))
+        return await returned
+
+    def _asking(self) -> Asking:
+        frame, task = self._frame, self._task
+        return Asking(
+            frame,
+            task.node,
+            scope=frame.scope,
+            inside=frame.within(task.id),
+            place=f"{self._at.step}/{task.id}" if frame.journal is None else frame.journal.place(task),
+            answers=self._answers,
+        )
+
+    # --- before and after --------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        frame = self._frame
+        self._lend()
+        if frame.log.is_heard:
+            frame.log.node_started(frame.scope, self._at.step, self._node.name)
+        self._started = frame.clock.monotonic()
+
+    def _lend(self) -> None:
+        task = self._task
+        self._view = clone(task.payload) if task.is_sent else self._node.schema.view(self._at.values)
+
+    def _completed(self, returned: Any) -> Result:
+        result = self._read(returned)
+        log = self._frame.log
+        if log.is_heard:
+            keys = tuple(dict.fromkeys(name for name, _ in result.writes))
+            log.node_completed(self._frame.scope, self._at.step, self._node.name, self._took(), keys)
+        return result
+
+    def _read(self, returned: Any) -> Result:
+        if isinstance(returned, StateUpdate) and returned.up > 0:
+            if not self._frame.is_inner:
+                raise NotAnUpdateError(
+                    f"it returned up={returned.up}, and there is no graph outside this one"
+                )
+            raise Up(replace(returned, up=returned.up - 1))
+        view = None if self._task.is_sent else self._view
+        return read_result(self._frame.definition.schema, returned, view=view, values=self._at.values)
+
+    def _failed(self, error: BaseException) -> GraphError:
+        name = self._node.name
+        if isinstance(error, GraphError):
+            failure = error
+            failure.node = failure.node or name
+        else:
+            what = (
+                str(error)
+                if isinstance(error, NotAnUpdateError)
+                else f"raised {type(error).__name__}: {error}"
+            )
+            failure = NodeFailedError(f"node {name!r}: {what}", node=name)
+            failure.__cause__ = error
+        if self._frame.log.is_heard:
+            self._frame.log.node_failed(self._frame.scope, self._at.step, name, failure)
+        return failure
+
+    def _took(self) -> float:
+        return (self._frame.clock.monotonic() - self._started) * 1000

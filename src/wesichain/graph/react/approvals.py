@@ -1,0 +1,57 @@
+"""Approvals: calls that wait for a person, as a question of the graph, and its answer as decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wesichain.agent import Approve, ApproveWith, Decision, Interrupted, Refuse
+from wesichain.core import PendingCall, from_plain
+from wesichain.errors import CodecError, GraphError
+from wesichain.graph.state import is_mapping
+
+
+def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
+    """What a person is shown: each call, with the token that its decision is given for."""
+    return {
+        "reason": "approval",
+        "calls": [{"token": one.token, "tool": one.call.name, "args": one.call.args} for one in pending],
+    }
+
+
+def decisions(answer: Any, pending: Sequence[PendingCall]) -> dict[str, Decision]:
+    """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
+
+    A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or in short True or False.
+    """
+    tokens = [one.token for one in pending]
+    if is_mapping(answer) and answer and answer.keys() <= set(tokens):
+        missing = [one.call.name for one in pending if one.token not in answer]
+        if missing:
+            raise GraphError(f"decide on every call that waits: {', '.join(missing)} has no decision yet")
+        return {token: _decision(answer[token]) for token in tokens}
+    return dict.fromkeys(tokens, _decision(answer))
+
+
+def stored(plain: Any) -> Interrupted[str]:
+    """A run that waits, from the data that it was kept as."""
+    kind: Any = Interrupted
+    found: Interrupted[str] = from_plain(kind, plain)
+    return found
+
+
+def _decision(answer: Any) -> Decision:
+    if isinstance(answer, Approve | ApproveWith | Refuse):
+        return answer
+    if answer is True:
+        return Approve()
+    if answer is False:
+        return Refuse()
+    try:
+        decision: Decision = from_plain(Decision, answer)
+    except CodecError as error:
+        raise GraphError(
+            f"{answer!r} is not a decision; answer with Approve(), ApproveWith(args), Refuse(reason), True "
+            f"or False, for all calls or for each token"
+        ) from error
+    return decision

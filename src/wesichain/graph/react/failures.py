@@ -1,0 +1,61 @@
+"""What becomes of an agent's failure in a graph: an error of the graph, with the state so far."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from sys import maxsize
+from typing import Any, NoReturn
+
+from typing_extensions import override
+
+from wesichain.agent import Failed
+from wesichain.core import dataclass
+from wesichain.errors import (
+    CycleDetectedError,
+    GraphError,
+    InvalidModelActionError,
+    InvalidToolCallResponseError,
+    LoopDetectedError,
+    NodeFailedError,
+    ToolCallFailedError,
+    ToolFailedError,
+)
+from wesichain.policy import FailFast, N, PolicyDecision, PolicyEngine, Reprompt, RunView
+
+
+class ToolFailurePolicy(StrEnum):
+    """What a tool that fails does to the run. A call that cannot be run always ends it."""
+
+    FAIL_FAST = "fail_fast"
+    APPEND_ERROR_AND_CONTINUE = "append_error_and_continue"
+
+    def engine(self) -> PolicyEngine:
+        return FailFast() if self is ToolFailurePolicy.FAIL_FAST else _Continue()
+
+
+@dataclass(frozen=True, slots=True)
+class _Continue(FailFast):
+    """Tools that fail are told to the model; everything else ends the run."""
+
+    @override
+    def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
+        return Reprompt(N(maxsize))
+
+
+def raise_failure(outcome: Failed[Any], *, node: str, state: Any) -> NoReturn:
+    """Raise the graph's error for a run that failed. The scratchpad of `state` ends in an ErrorStep."""
+    error = outcome.error
+    raise _as_graph_error(error, node, state) from error
+
+
+def _as_graph_error(error: Exception, node: str, state: Any) -> GraphError:
+    match error:
+        case ToolFailedError():
+            reason = str(error).removeprefix(f"tool {error.tool_name!r} failed: ")
+            return ToolCallFailedError(error.tool_name, reason, node=node, state=state)
+        case InvalidModelActionError():
+            return InvalidToolCallResponseError(str(error), node=node, state=state)
+        case LoopDetectedError():
+            return CycleDetectedError(f"cycle detected: {error}", node=node, state=state)
+        case _:
+            return NodeFailedError(f"node {node!r}: the run failed: {error}", node=node, state=state)

@@ -1,0 +1,98 @@
+"""Snapshots: a checkpoint as a person sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import suppress
+from typing import Any, Generic, Literal, TypeVar
+
+from wesichain.core import dataclass
+from wesichain.errors import GraphError
+
+from .checkpoints import Asked, Loaded, Pending, as_interrupt
+from .context import Interrupt
+from .definition import Definition
+from .superstep import Task, fold
+
+StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """What is known of a task that is to run next, or has."""
+
+    id: str
+    node: str
+    status: Literal["pending", "done", "failed", "interrupted"]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Generic[StateT]):
+    """The state of a thread at one checkpoint. `next` are the nodes that are still to run from there.
+
+    Asked for as the newest, it shows what siblings of a failed or waiting node have written already;
+    asked for by its id, it shows the checkpoint as it was saved.
+    """
+
+    values: StateT
+    next: tuple[str, ...]
+    checkpoint_id: str
+    step: int
+    created_at: float
+    interrupts: tuple[Interrupt, ...] = ()
+    parent_id: str | None = None
+    source: str = ""
+    run_id: str = ""
+    thread_id: str = ""
+    tasks: tuple[TaskState, ...] = ()
+
+
+def snapshot(
+    definition: Definition, loaded: Loaded, questions: list[Asked], *, thread_id: str, newest: bool
+) -> Snapshot[Any]:
+    position, pending = loaded.position, loaded.pending
+    values = position.values
+    tasks = position.frontier.tasks
+    if newest and pending.results:
+        known = [(task, pending.results[task.id]) for task in tasks if task.id in pending.results]
+        with suppress(GraphError):  # they may contradict each other: the run will say so
+            values = fold(definition.schema, values, known).values
+    waiting = {asked.way[0] for asked in questions}
+    states = tuple(_task_state(task, pending, waiting) for task in tasks)
+    return Snapshot(
+        values=definition.schema.build(values.copies()),
+        next=tuple(state.node for state in states if state.status != "done" or not newest),
+        checkpoint_id=str(loaded.checkpoint),
+        step=position.step,
+        created_at=loaded.at,
+        interrupts=tuple(as_interrupt(asked) for asked in questions),
+        parent_id=None if loaded.parent is None else str(loaded.parent),
+        source=loaded.source,
+        run_id=loaded.run_id,
+        thread_id=thread_id,
+        tasks=states,
+    )
+
+
+def _task_state(task: Task, pending: Pending, waiting: set[str]) -> TaskState:
+    if task.id in pending.results:
+        return TaskState(task.id, task.node, "done")
+    if task.id in waiting:
+        return TaskState(task.id, task.node, "interrupted")
+    error = pending.errors.get(task.id)
+    return TaskState(task.id, task.node, "pending" if error is None else "failed", error)
+
+
+class History(Generic[StateT]):
+    """The snapshots of a thread, newest first: `await` it for a list, or iterate with `async for`."""
+
+    def __init__(self, read: Callable[[], Awaitable[list[Snapshot[StateT]]]]) -> None:
+        self._read = read
+
+    def __await__(self) -> Generator[Any, None, list[Snapshot[StateT]]]:
+        return self._read().__await__()
+
+    async def __aiter__(self) -> AsyncIterator[Snapshot[StateT]]:
+        for one in await self._read():
+            yield one

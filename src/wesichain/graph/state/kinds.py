@@ -1,0 +1,60 @@
+"""What kind of thing a value or a class is, said so that a type checker does not ask what is inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, TypeGuard
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
+    return isinstance(value, tuple)
+
+
+def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
+
+
+def is_set(value: object) -> TypeGuard[set[Any]]:
+    return isinstance(value, set)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def is_items(value: object) -> TypeGuard[Sequence[Any]]:
+    """A sequence of items: a list or the like, and not a text."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def is_some(value: object) -> TypeGuard[Set[Any]]:
+    """A set of either kind."""
+    return isinstance(value, Set)
+
+
+def kind_of(value: object) -> Any:
+    """The class of a value."""
+    return type(value)
+
+
+def is_model(kind: object) -> bool:
+    """Whether it is a pydantic model, known without importing pydantic."""
+    return isinstance(kind, type) and hasattr(kind, "model_fields") and hasattr(kind, "model_validate")
+
+
+def is_typed_dict(kind: object) -> bool:
+    return isinstance(kind, type) and hasattr(kind, "__required_keys__") and dict in kind.__mro__
+
+
+def is_dataclass_type(kind: object) -> bool:
+    return isinstance(kind, type) and is_dataclass(kind)
+
+
+def fields_of(kind: Any) -> tuple[Field[Any], ...]:
+    """The fields of a dataclass, or of an instance of one."""
+    return fields(kind)

@@ -1,0 +1,236 @@
+"""Owned values: a run's state is its own, so that no node can change it but by what it returns.
+
+A value is copied when it is written, and again when it is lent to a node; what cannot be changed
+(text, numbers, frozen dataclasses) is shared. Copies go through lists, dicts, sets, tuples, dataclasses
+and pydantic models. Any other object is not data: it stays whose it is.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from .kinds import fields_of, is_dataclass_type, is_dict, is_list, is_model, is_tuple, kind_of
+
+Lend: TypeAlias = Callable[[Any], Any]
+
+
+class Growing:
+    """A list that grows at its end. Growing it costs what is added; the shorter one stays as it was."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._items: list[Any] = list(items)
+        self._length = len(self._items)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, items: Sequence[Any]) -> Growing:
+        longer = Growing.__new__(Growing)
+        # Another list may have grown from the same moment: then the histories part, with one copy.
+        longer._items = self._items if len(self._items) == self._length else self.items()
+        longer._items.extend(items)
+        longer._length = len(longer._items)
+        return longer
+
+    def items(self, start: int = 0) -> list[Any]:
+        return self._items[start : self._length]
+
+    def shared(self) -> list[Any]:
+        """The list behind, to be read only; without a copy where it has not grown on."""
+        return self._items if len(self._items) == self._length else self.items()
+
+
+# --- copying ---------------------------------------------------------------------------------------
+
+
+def clone(value: Any) -> Any:
+    """A copy down to what cannot be changed."""
+    copier = _copier(kind_of(value))
+    return value if copier is None else copier(value)
+
+
+def lend_of(mine: Any) -> Lend | None:
+    """How a value that the run owns is lent: None where it can be shared as it is."""
+    if isinstance(mine, Growing):
+        return lend_items if _all_shared(mine.shared()) else lend_clones
+    if _copier(kind_of(mine)) is None or (is_tuple(mine) and _all_shared(mine)):
+        return None
+    flat = (is_list(mine) and _all_shared(mine)) or (is_dict(mine) and _all_shared(mine.values()))
+    return copy.copy if flat else clone
+
+
+def lend_grown(before: Lend | None, added: Sequence[Any]) -> Lend:
+    """The same for a `Growing` after items were added to it: the cost is theirs."""
+    return lend_items if before is not lend_clones and _all_shared(added) else lend_clones
+
+
+def lend_items(value: Growing) -> list[Any]:
+    return value.items()
+
+
+def lend_clones(value: Growing) -> list[Any]:
+    return [clone(item) for item in value.items()]
+
+
+def _all_shared(items: Iterable[Any]) -> bool:
+    return all(_copier(kind) is None for kind in set(map(type, items)))
+
+
+@cache
+def _copier(kind: type[Any]) -> Lend | None:
+    """How a value of this class is copied; None for what is shared."""
+    if kind in _COPIERS:
+        return _COPIERS[kind]
+    for known in (list, dict, set, deque, bytearray):
+        if issubclass(kind, known):
+            return _copy_special
+    if is_model(kind):
+        return None if getattr(kind, "model_config", {}).get("frozen") else _copy_model
+    if is_dataclass_type(kind) and not _is_frozen(kind):
+        return _copy_dataclass
+    return None
+
+
+def _is_frozen(kind: Any) -> bool:
+    return kind.__setattr__ is not object.__setattr__
+
+
+def _copy_list(value: list[Any]) -> list[Any]:
+    return value.copy() if _all_shared(value) else [clone(item) for item in value]
+
+
+def _copy_dict(value: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: clone(item) for key, item in value.items()}
+
+
+def _copy_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    return value if _all_shared(value) else tuple([clone(item) for item in value])
+
+
+def _copy_special(value: Any) -> Any:
+    """A container that is not a plain one (a defaultdict, a deque): its own copy, with copied items."""
+    if isinstance(value, StateView):
+        return {key: clone(item) for key, item in value.items()}
+    mine = copy.copy(value)
+    if is_dict(value):
+        for key, item in value.items():
+            mine[key] = clone(item)
+    elif not isinstance(value, set | bytearray):
+        for index, item in enumerate(value):
+            mine[index] = clone(item)
+    return mine
+
+
+def _copy_dataclass(value: Any) -> Any:
+    mine = copy.copy(value)
+    for field in fields_of(value):
+        item = getattr(value, field.name, None)
+        mine_too = clone(item)
+        if mine_too is not item:
+            setattr(mine, field.name, mine_too)
+    return mine
+
+
+def _copy_model(value: Any) -> Any:
+    return value.model_copy(update={name: clone(item) for name, item in value.__dict__.items()})
+
+
+_COPIERS: Mapping[type, Lend | None] = {
+    list: _copy_list,
+    dict: _copy_dict,
+    tuple: _copy_tuple,
+    set: set[Any].copy,
+    str: None,
+    int: None,
+    float: None,
+    bool: None,
+    type(None): None,
+}
+
+
+# --- lending ---------------------------------------------------------------------------------------
+
+
+class StateView(dict[str, Any]):
+    """A node's own state: what could be changed in place is copied when it is first read.
+
+    So the cost of a super-step is that of what its nodes read and write, not of the whole state.
+    """
+
+    __slots__ = ("_unread",)
+
+    def __init__(self, values: Mapping[str, Any], lends: Mapping[str, Lend]) -> None:
+        super().__init__(values)
+        # Readers in C look past the methods below: they find a list, if a shared one.
+        for key in lends:
+            value = values[key]
+            if type(value) is Growing:
+                super().__setitem__(key, value.shared())
+        self._unread = {key: (lend, values[key]) for key, lend in lends.items()}
+
+    def lent(self, key: str) -> Any:
+        """The copy that was made of this key's value, or None if nobody read it."""
+        return None if key in self._unread else super().get(key)
+
+    def _read_all(self) -> None:
+        for key in tuple(self._unread):
+            self[key]
+
+    @override
+    def __getitem__(self, key: str) -> Any:
+        if key in self._unread:
+            lend, value = self._unread.pop(key)
+            super().__setitem__(key, lend(value))
+        return super().__getitem__(key)
+
+    @override
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._unread.pop(key, None)
+        super().__setitem__(key, value)
+
+    @override
+    def __delitem__(self, key: str) -> None:
+        self._unread.pop(key, None)
+        super().__delitem__(key)
+
+    @override
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else default  # noqa: SIM401  # this is get
+
+    @override
+    def __iter__(self) -> Any:  # its presence sends dict(view) and {**view} through __getitem__
+        return super().__iter__()
+
+    @override
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    @override
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+def _reads_all(name: str) -> Any:
+    plain = getattr(dict, name)
+
+    def method(self: StateView, *args: Any, **kwargs: Any) -> Any:
+        self._read_all()  # pyright: ignore[reportPrivateUsage]  # a method of the class, made by a loop
+        return plain(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "__eq__", "__ne__", "__or__", "__ror__", "__ior__", "__reversed__",
+    "items", "values", "copy", "pop", "popitem", "setdefault", "update", "clear",
+):  # fmt: skip
+    setattr(StateView, _name, _reads_all(_name))

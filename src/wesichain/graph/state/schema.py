@@ -1,0 +1,326 @@
+"""Schemas: what a state type says about its keys, and how its values are read and written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING
+from enum import Enum
+from functools import partial
+from typing import Annotated, Any, NotRequired, Required, cast, get_args, get_origin, get_type_hints
+
+from wesichain.core import dataclass
+from wesichain.errors import GraphDefinitionError
+
+from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
+from .owned import Growing, Lend, StateView, clone, lend_of
+from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, zero_of
+
+HIDDEN = "__inner__:"  # how the names of hidden keys begin
+
+
+class Form(Enum):
+    """What a state looks like to a node."""
+
+    MAPPING = "mapping"
+    DATACLASS = "dataclass"
+    PYDANTIC = "pydantic"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a state: its type, how writes are folded, and where it starts."""
+
+    name: str
+    type: Any = Any
+    reducer: Reducer | None = None
+    start: Zero | None = None
+    tracked: bool = True
+    per_step: bool = False
+
+
+class Values:
+    """The values of a state, owned by the run. Treated as immutable: a super-step makes a new one."""
+
+    __slots__ = ("data", "lends")
+
+    def __init__(self, data: dict[str, Any], lends: dict[str, Lend]) -> None:
+        self.data = data
+        self.lends = lends
+
+    def copies(self) -> dict[str, Any]:
+        """All values, each a copy where it could be changed."""
+        data = dict(self.data)
+        for key, lend in self.lends.items():
+            data[key] = lend(data[key])
+        return data
+
+
+class Schema:
+    """How one state type is used by the engine. Made once a graph, by `schema_of`.
+
+    `hidden` keys belong to the graph, not to the type: nodes do not see them.
+    """
+
+    __slots__ = ("form", "hidden", "is_open", "keys", "type")
+
+    def __init__(
+        self,
+        type_: type,
+        *,
+        form: Form,
+        keys: Mapping[str, Key] | None,
+        hidden: Mapping[str, Key] | None = None,
+    ) -> None:
+        self.type = type_
+        self.form = form
+        self.keys: Mapping[str, Key] = keys or {}
+        self.hidden: Mapping[str, Key] = hidden or {}
+        self.is_open = keys is None  # any key may be written: a plain dict declares none
+
+    def key(self, name: Any) -> Key | None:
+        """The key of that name, or None where the type has none."""
+        found = self.keys.get(name) or self.hidden.get(name)
+        if found is None and self.is_open and isinstance(name, str):
+            return Key(name)
+        return found
+
+    def with_hidden(self, key: Key) -> Schema:
+        keys = None if self.is_open else self.keys
+        return Schema(self.type, form=self.form, keys=keys, hidden={**self.hidden, key.name: key})
+
+    def part(self, names: Iterable[str] | None) -> Schema:
+        """A plain mapping of some of the keys; None is all of them. Hidden ones are shown."""
+        if names is None:
+            return Schema(
+                dict, form=Form.MAPPING, keys=None if self.is_open else {**self.keys, **self.hidden}
+            )
+        found = {name: key for name in names if (key := self.key(name)) is not None}
+        return Schema(dict, form=Form.MAPPING, keys=found)
+
+    def start(self) -> Values:
+        """The values before anything is written."""
+        data: dict[str, Any] = {}
+        lends: dict[str, Lend] = {}
+        for key in self.keys.values():
+            if key.start is not None:
+                put(data, lends, key, clone(key.start()))
+        return Values(data, lends)
+
+    def view(self, values: Values) -> Any:
+        """The state that a node is handed: its own to change."""
+        if self.form is not Form.MAPPING:
+            return self.build(values.copies())
+        values = self._visible(values)
+        return StateView(values.data, values.lends) if values.lends else dict(values.data)
+
+    def _visible(self, values: Values) -> Values:
+        unseen = (
+            values.data.keys() & self.hidden.keys() if self.is_open else values.data.keys() - self.keys.keys()
+        )
+        if not unseen:
+            return values
+        return Values(
+            {name: item for name, item in values.data.items() if name not in unseen},
+            {name: lend for name, lend in values.lends.items() if name not in unseen},
+        )
+
+    def build(self, data: Mapping[str, Any]) -> Any:
+        """A state of the schema's type from values that are the caller's."""
+        if self.form is Form.MAPPING:
+            return {
+                name: item
+                for name, item in data.items()
+                if (self.is_open and name not in self.hidden) or name in self.keys
+            }
+        mine = {name: data[name] for name in self.keys if name in data}
+        if self.form is Form.PYDANTIC:
+            return cast("Any", self.type).model_construct(**mine)
+        late = {
+            field.name: mine.pop(field.name)
+            for field in fields_of(self.type)
+            if not field.init and field.name in mine
+        }
+        state = self.type(**mine)
+        for name, value in late.items():
+            object.__setattr__(state, name, value)
+        return state
+
+    def contents(self, state: Any) -> dict[str, Any]:
+        """The values of a state of this type, by key."""
+        if is_mapping(state):
+            return dict(state)
+        return {name: getattr(state, name) for name in self.keys if hasattr(state, name)}
+
+    def holds(self, value: Any) -> bool:
+        """Whether the value is a whole state of this type, rather than an update of one."""
+        return self.form is not Form.MAPPING and isinstance(value, self.type)
+
+    def checked(self, data: Mapping[str, Any], key: str, value: Any) -> Any:
+        """The value as the type has it: a pydantic field is validated, and may be converted."""
+        if self.form is not Form.PYDANTIC or key in self.hidden:
+            return value
+        model = cast("Any", self.type)
+        probe = model.model_construct(
+            **{name: _plain(item) for name, item in data.items() if name in self.keys}
+        )
+        model.__pydantic_validator__.validate_assignment(probe, key, value)
+        return getattr(probe, key)
+
+    def validated(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The input of a run, as the type has it; raises what the type raises."""
+        if self.form is not Form.PYDANTIC:
+            return dict(data)
+        model = cast("Any", self.type).model_validate(dict(data))
+        return {name: getattr(model, name) for name in self.keys if name in data}
+
+    def missing(self, values: Values) -> list[str]:
+        """The keys that a state of this type cannot be without, and that have no value."""
+        return [] if self.form is Form.MAPPING else [name for name in self.keys if name not in values.data]
+
+
+def put(data: dict[str, Any], lends: dict[str, Lend], key: Key, value: Any) -> None:
+    """Set a value that nobody else holds."""
+    if key.reducer is Append and type(value) is not Growing:
+        value = Growing(value)
+    lend = lend_of(value)
+    data[key.name] = value
+    if lend is not None:
+        lends[key.name] = lend
+    else:
+        lends.pop(key.name, None)
+
+
+def _plain(value: Any) -> Any:
+    return value.shared() if isinstance(value, Growing) else value
+
+
+# --- reading a type --------------------------------------------------------------------------------
+
+
+def schema_of(type_: Any) -> Schema:
+    """The schema of dict, a TypedDict, a dataclass or a pydantic model."""
+    if type_ is dict or get_origin(type_) is dict:
+        return Schema(dict, form=Form.MAPPING, keys=None)
+    if is_typed_dict(type_):
+        return Schema(type_, form=Form.MAPPING, keys=_keys(type_, {}))
+    if is_model(type_):
+        return Schema(type_, form=Form.PYDANTIC, keys=_keys(type_, _model_defaults(type_)))
+    if is_dataclass_type(type_):
+        return Schema(type_, form=Form.DATACLASS, keys=_keys(type_, _field_defaults(type_)))
+    raise GraphDefinitionError(
+        f"{getattr(type_, '__name__', type_)!r} cannot be a graph's state; "
+        f"use dict, a TypedDict, a dataclass or a pydantic model"
+    )
+
+
+def _keys(type_: type, defaults: Mapping[str, Zero]) -> dict[str, Key]:
+    hints = _hints(type_)
+    return {
+        name: _key(name, hint, defaults.get(name), type_)
+        for name, hint in hints.items()
+        if name in defaults or _is_key(type_, name)
+    }
+
+
+def _is_key(type_: Any, name: str) -> bool:
+    if is_dataclass_type(type_):
+        return any(field.name == name for field in fields_of(type_))
+    return name in type_.model_fields if is_model(type_) else True
+
+
+def _hints(type_: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(type_, include_extras=True)
+    except NameError:
+        pass
+    try:
+        return get_type_hints(type_, localns=_names_around(type_), include_extras=True)
+    except NameError as error:
+        raise GraphDefinitionError(
+            f"state {type_.__name__}: its annotations cannot be read ({error}); "
+            f"move the class, or the name, to the top of the module"
+        ) from error
+
+
+def _names_around(type_: type) -> dict[str, Any]:
+    """The local names of the functions of its module that are running: a class in one may refer to them."""
+    found: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == type_.__module__:
+            found = {**frame.f_locals, **found}
+        frame = frame.f_back
+    return found
+
+
+def _key(name: str, hint: Any, default: Zero | None, owner: type) -> Key:
+    while get_origin(hint) in (Required, NotRequired):
+        (hint,) = get_args(hint)
+    reducer: Reducer | None = None
+    remarks: list[Marker] = []
+    if get_origin(hint) is Annotated:
+        hint, *extras = get_args(hint)
+        for extra in extras:
+            if isinstance(extra, Marker):
+                remarks.append(extra)
+            elif (found := _as_reducer(extra)) is not None:
+                if reducer is not None:
+                    raise GraphDefinitionError(
+                        f"state {owner.__name__}: the key {name!r} has two reducers; keep one"
+                    )
+                reducer = found
+    zero = None
+    if reducer is not None:
+        zero = reducer.zero or zero_of(get_origin(hint) or hint)
+    return Key(
+        name,
+        hint,
+        reducer if reducer is not _PLAIN else None,
+        default if default is not None else zero,
+        tracked=Untracked not in remarks,
+        per_step=PerStep in remarks,
+    )
+
+
+_PLAIN = Reducer("Overwrite", lambda _, new: new)
+
+
+def _as_reducer(extra: Any) -> Reducer | None:
+    """The reducer that an annotation's extra names; pydantic's and others' extras are not ours."""
+    if isinstance(extra, Reducer):
+        return extra
+    if extra is Overwrite:
+        return _PLAIN
+    if callable(extra) and not isinstance(extra, type) and _takes_two(extra):
+        return Reducer(getattr(extra, "__name__", "reducer"), extra)
+    return None
+
+
+def _takes_two(call: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(call).bind(UNSET, UNSET)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that does not say, such as max
+        return True
+    return True
+
+
+def _field_defaults(type_: type) -> dict[str, Zero]:
+    found: dict[str, Zero] = {}
+    for field in fields_of(type_):
+        if field.default_factory is not MISSING:
+            found[field.name] = field.default_factory
+        elif field.default is not MISSING:
+            found[field.name] = _constant(field.default)
+    return found
+
+
+def _model_defaults(type_: Any) -> dict[str, Zero]:
+    optional = {name: field for name, field in type_.model_fields.items() if not field.is_required()}
+    return {name: partial(field.get_default, call_default_factory=True) for name, field in optional.items()}
+
+
+def _constant(value: Any) -> Zero:
+    return lambda: value

@@ -1,0 +1,229 @@
+"""The super-step, as pure functions: fold the writes of the finished tasks, then say what runs next.
+
+Nothing here waits, reads a clock or calls a node. Tasks are taken in the order in which they were
+planned, never in the order in which they finished, so that a run does not depend on timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, TypeAlias
+
+from wesichain.core import dataclass
+from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
+
+from .definition import END, Definition
+from .state import (
+    UNSET,
+    Append,
+    Growing,
+    Key,
+    Lend,
+    Result,
+    Schema,
+    Send,
+    Unset,
+    Values,
+    as_items,
+    clone,
+    fingerprint,
+    is_overwrite,
+    lend_grown,
+    put,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run of one node. Its id is stable: the same plan gives the same ids."""
+
+    id: str
+    node: str
+    payload: Any = UNSET
+
+    @property
+    def is_sent(self) -> bool:
+        return not isinstance(self.payload, Unset)
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """What runs next, and what waits: joins for their sources, deferred nodes for everything else."""
+
+    tasks: tuple[Task, ...] = ()
+    arrived: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    deferred: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a run stands between two super-steps."""
+
+    values: Values
+    frontier: Frontier
+    step: int = 0
+
+
+Done: TypeAlias = tuple[Task, Result]
+
+
+# --- folding ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one key: who wrote it, and how much of a list was there before (None: all is new)."""
+
+    node: str
+    old: Any = UNSET
+    kept: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The values after a super-step, and what changed. `dropped`: keys of one super-step that began anew."""
+
+    values: Values
+    changes: Mapping[str, Change]
+    dropped: tuple[str, ...] = ()
+
+
+def fold(schema: Schema, values: Values, done: Sequence[Done]) -> Folded:
+    """Fold the writes of the tasks into the values. Raises for conflicts, and for reducers that raise."""
+    writers: dict[str, list[tuple[Task, Any]]] = {}
+    for task, result in done:
+        for name, value in result.writes:
+            writers.setdefault(name, []).append((task, value))
+    data, lends = dict(values.data), dict(values.lends)
+    dropped = tuple(
+        name
+        for name, key in schema.keys.items()
+        if key.per_step and name not in writers and _reset(key, data, lends)
+    )
+    changes: dict[str, Change] = {}
+    after = Values(data, lends)
+    for name, writes in writers.items():
+        key = schema.key(name)
+        assert key is not None, "writes are checked when they are read"
+        changes[name] = _fold_key(key, after, writes, fresh=key.per_step)
+    return Folded(after, changes, dropped)
+
+
+def _reset(key: Key, data: dict[str, Any], lends: dict[str, Lend]) -> bool:
+    """Let a key of one super-step begin anew; whether that changed anything."""
+    old = data.pop(key.name, UNSET)
+    lends.pop(key.name, None)
+    if key.start is not None:
+        put(data, lends, key, clone(key.start()))
+    return fingerprint(old) != fingerprint(data.get(key.name, UNSET))
+
+
+def _fold_key(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], *, fresh: bool) -> Change:
+    old = after.data.get(key.name, UNSET)
+    last = writes[-1][0].node
+    marked = [(task, value) for task, value in writes if is_overwrite(value)]
+    if marked or key.reducer is None:
+        chosen = marked or writes
+        if any(task is not chosen[0][0] for task, _ in chosen):
+            raise ConflictingUpdateError(key.name, tuple(task.node for task, _ in chosen))
+        value = chosen[-1][1]
+        put(after.data, after.lends, key, value.value if is_overwrite(value) else value)
+        return Change(last, old)
+    base = (key.start() if key.start is not None else UNSET) if fresh else old
+    if key.reducer is Append:
+        return _fold_append(key, after, writes, old, base)
+    for task, value in writes:
+        base = _reduced(key, base, value, task)
+    put(after.data, after.lends, key, base)
+    return Change(last, old)
+
+
+def _fold_append(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], old: Any, base: Any) -> Change:
+    """Append, at the cost of what is added."""
+    grown = base if isinstance(base, Growing) else Growing(() if isinstance(base, Unset) else base)
+    kept = len(grown) if base is old else None
+    added = [item for _, value in writes for item in as_items(value)]
+    lend = after.lends.get(key.name) if base is old else None
+    after.data[key.name] = grown.extend(added)
+    after.lends[key.name] = lend_grown(lend, added)
+    return Change(writes[-1][0].node, old, kept)
+
+
+def _reduced(key: Key, old: Any, new: Any, task: Task) -> Any:
+    assert key.reducer is not None
+    if isinstance(old, Unset):
+        return new
+    try:
+        # A reducer of the user's may change what it is given: the value that we keep is not that one.
+        return clone(key.reducer.fold(clone(old), new))
+    except Exception as error:
+        raise NodeFailedError(
+            f"node {task.node!r}: the reducer {key.reducer.name} of the key {key.name!r} raised "
+            f"{type(error).__name__}: {error}",
+            node=task.node,
+        ) from error
+
+
+# --- planning --------------------------------------------------------------------------------------
+
+
+def advance(
+    definition: Definition, frontier: Frontier, finished: Iterable[str], targets: Sequence[str | Send]
+) -> Frontier:
+    """What runs after these nodes. `targets` are those that routers and the nodes themselves chose."""
+    named: dict[str, None] = {}
+    sends: list[Send] = []
+    arrived = frontier.arrived
+    for node in finished:
+        for target in definition.edges.get(node, ()):
+            named[target] = None
+        for index in definition.joins_of.get(node, ()):
+            arrived, complete = _arrive(definition, arrived, index, node)
+            if complete:
+                named[definition.joins[index].target] = None
+    for chosen in targets:
+        if isinstance(chosen, Send):
+            sends.append(chosen)
+        else:
+            named[chosen] = None
+    named.pop(END, None)
+    return _frontier(definition, list(named), sends, arrived, frontier.deferred)
+
+
+def _arrive(
+    definition: Definition, arrived: Mapping[int, frozenset[str]], index: int, node: str
+) -> tuple[Mapping[int, frozenset[str]], bool]:
+    here = arrived.get(index, frozenset()) | {node}
+    if here == definition.joins[index].sources:
+        return {other: nodes for other, nodes in arrived.items() if other != index}, True
+    return {**arrived, index: here}, False
+
+
+def _frontier(
+    definition: Definition,
+    named: list[str],
+    sends: Sequence[Send],
+    arrived: Mapping[int, frozenset[str]],
+    deferred: frozenset[str],
+) -> Frontier:
+    if len(named) > 1:
+        named.sort(key=definition.order.__getitem__)
+    if deferred or any(definition.nodes[name].defer for name in named):
+        deferred = deferred.union(name for name in named if definition.nodes[name].defer)
+        named = [name for name in named if name not in deferred]
+        if not named and not sends:
+            named, deferred = sorted(deferred, key=definition.order.__getitem__), frozenset()
+    tasks = [Task(name, name) for name in named]
+    tasks += [Task(f"{send.node}#{index}", send.node, send.payload) for index, send in enumerate(sends)]
+    return Frontier(tuple(tasks), arrived, deferred)
+
+
+def check_target(definition: Definition, source: str, target: object) -> str | Send:
+    """A target that there is; anything else is an error that names the place."""
+    name = target.node if isinstance(target, Send) else target
+    if isinstance(target, str | Send) and (name in definition.nodes or (name == END and target is name)):
+        return target
+    known = ", ".join(map(repr, definition.nodes))
+    where = "the entry" if source not in definition.nodes else f"node {source!r}"
+    raise GraphError(f"{where} leads to {name!r}, which is not a node; the nodes: {known}", node=source)

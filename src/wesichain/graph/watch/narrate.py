@@ -1,0 +1,129 @@
+"""The run's log: numbers the events of a graph and of what runs inside it, and hands them to the sinks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from typing_extensions import override
+
+from wesichain.core import (
+    CheckpointSaved,
+    Clock,
+    Event,
+    EventSink,
+    JsonValue,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    Usage,
+)
+from wesichain.trace import Redactor
+
+_log = logging.getLogger("wesichain")
+_NO_USAGE = Usage()
+
+
+class RunLog:
+    """One log, one run id, one sequence: shared by a graph, its subgraphs and the agents in its nodes."""
+
+    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "run_id")
+
+    def __init__(
+        self, run_id: str, *, clock: Clock, sinks: Iterable[EventSink] = (), last_seq: int = 0
+    ) -> None:
+        self.run_id = run_id
+        self._clock = clock
+        self._sinks = tuple(sinks)
+        self._redactor = Redactor() if self._sinks else None
+        self._seq = last_seq
+        self._broken: set[int] = set()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens: where nobody does, nothing is made."""
+        return bool(self._sinks)
+
+    @property
+    def last_seq(self) -> int:
+        return self._seq
+
+    def take(self, event: Event, scope: str) -> None:
+        """Take an event of an inner run into this log."""
+        inner = f"{scope}/{event.scope}" if scope and event.scope else scope or event.scope
+        self._tell(replace(event, run_id=self.run_id, seq=self._next(), scope=inner))
+
+    def run_started(self, scope: str, task: str, *, resumed: bool) -> None:
+        self._tell(
+            RunStarted(
+                self.run_id, 0, self._next(), self._clock.time(), task, "graph", resumed=resumed, scope=scope
+            )
+        )
+
+    def run_completed(self, scope: str, step: int, output: JsonValue) -> None:
+        self._tell(
+            RunCompleted(self.run_id, step, self._next(), self._clock.time(), output, _NO_USAGE, scope=scope)
+        )
+
+    def run_failed(self, scope: str, step: int, error: BaseException) -> None:
+        name, now = type(error).__name__, self._clock.time()
+        self._tell(RunFailed(self.run_id, step, self._next(), now, name, str(error), _NO_USAGE, scope=scope))
+
+    def run_interrupted(self, scope: str, step: int, reason: str) -> None:
+        self._tell(
+            RunInterrupted(
+                self.run_id, step, self._next(), self._clock.time(), reason, _NO_USAGE, scope=scope
+            )
+        )
+
+    def node_started(self, scope: str, step: int, node: str) -> None:
+        self._tell(NodeStarted(self.run_id, step, self._next(), self._clock.time(), node, scope=scope))
+
+    def node_completed(
+        self, scope: str, step: int, node: str, duration_ms: float, keys: tuple[str, ...]
+    ) -> None:
+        now = self._clock.time()
+        self._tell(NodeCompleted(self.run_id, step, self._next(), now, node, duration_ms, keys, scope=scope))
+
+    def node_failed(self, scope: str, step: int, node: str, error: BaseException) -> None:
+        name, now = type(error).__name__, self._clock.time()
+        self._tell(NodeFailed(self.run_id, step, self._next(), now, node, name, str(error), scope=scope))
+
+    def checkpoint_saved(self, scope: str, step: int, checkpoint_id: str) -> None:
+        now = self._clock.time()
+        self._tell(CheckpointSaved(self.run_id, step, self._next(), now, checkpoint_id, scope=scope))
+
+    def _next(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _tell(self, event: Event) -> None:
+        if self._redactor is not None:
+            event = self._redactor.event(event)
+        for index, sink in enumerate(self._sinks):
+            try:
+                sink.emit(event)
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
+                if index not in self._broken:
+                    self._broken.add(index)
+                    _log.exception("the event sink %r failed; the run goes on without its report", sink)
+
+
+class ScopedSink(EventSink):
+    """Where an agent inside a node tells its events: they join the graph's log, under the node's scope."""
+
+    __slots__ = ("_log", "_scope")
+
+    def __init__(self, log: RunLog, scope: str) -> None:
+        self._log = log
+        self._scope = scope
+
+    @override
+    def emit(self, event: Event) -> None:
+        self._log.take(event, self._scope)

@@ -1,0 +1,139 @@
+"""Observers: a person's or a program's view of a run, node by node. None can hurt it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Awaitable
+from typing import Any, TextIO
+
+from typing_extensions import override
+
+_log = logging.getLogger("wesichain")
+
+
+class Observer:
+    """Override what you want to hear of. Methods may be async; one that raises is logged once."""
+
+    def on_node_start(self, node: str, input: Any) -> Awaitable[None] | None:
+        """A node is about to run on this state."""
+
+    def on_node_end(self, node: str, output: Any, duration_ms: float) -> Awaitable[None] | None:
+        """A node returned this."""
+
+    def on_error(self, node: str, error: BaseException) -> Awaitable[None] | None:
+        """A node failed, for good."""
+
+    def on_tool_call(self, node: str, tool: str, args: Any) -> Awaitable[None] | None:
+        """An agent in this node calls a tool."""
+
+    def on_tool_result(self, node: str, tool: str, result: Any) -> Awaitable[None] | None:
+        """The tool gave this; an error's text, where it failed."""
+
+    def on_checkpoint_saved(self, node: str) -> Awaitable[None] | None:
+        """What this node did is safe."""
+
+
+class CollectingObserver(Observer):
+    """Keeps what happened as short texts: `start:add`, `end:add`, `error:add`, `tool_call:add:search`, ..."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    @override
+    def on_node_start(self, node: str, input: Any) -> None:
+        self.events.append(f"start:{node}")
+
+    @override
+    def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
+        self.events.append(f"end:{node}")
+
+    @override
+    def on_error(self, node: str, error: BaseException) -> None:
+        self.events.append(f"error:{node}")
+
+    @override
+    def on_tool_call(self, node: str, tool: str, args: Any) -> None:
+        self.events.append(f"tool_call:{node}:{tool}")
+
+    @override
+    def on_tool_result(self, node: str, tool: str, result: Any) -> None:
+        self.events.append(f"tool_result:{node}:{tool}")
+
+    @override
+    def on_checkpoint_saved(self, node: str) -> None:
+        self.events.append(f"checkpoint:{node}")
+
+
+class ConsoleObserver(Observer):
+    """Prints a line for everything that happens, without what a terminal would act on."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def _say(self, mark: str, node: str, text: str = "") -> None:
+        line = f"{mark} {node}{': ' if text else ''}{text}"
+        print(printable(line), file=self._stream or sys.stdout)
+
+    @override
+    def on_node_start(self, node: str, input: Any) -> None:
+        self._say("▶", node)
+
+    @override
+    def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
+        self._say("✔", node, f"{duration_ms:.1f} ms")
+
+    @override
+    def on_error(self, node: str, error: BaseException) -> None:
+        self._say("✘", node, f"{type(error).__name__}: {error}")
+
+    @override
+    def on_tool_call(self, node: str, tool: str, args: Any) -> None:
+        self._say("→", node, f"{tool}({args})")
+
+    @override
+    def on_tool_result(self, node: str, tool: str, result: Any) -> None:
+        self._say("←", node, f"{tool} = {result}")
+
+    @override
+    def on_checkpoint_saved(self, node: str) -> None:
+        self._say("●", node, "saved")
+
+
+def printable(text: str, limit: int = 500) -> str:
+    """Text without what a terminal would act on (escape sequences, bidi overrides), and not too long."""
+    shown = "".join(char if char.isprintable() else " " for char in text[:limit])
+    return shown + ("…" if len(text) > limit else "")
+
+
+class Watcher:
+    """Calls an observer, and stands between it and the run."""
+
+    __slots__ = ("_broken", "_observer")
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._broken = False
+
+    async def tell(self, what: str, *args: Any) -> None:
+        """Call one of its methods, and wait for it if it is async. What it raises does not matter."""
+        try:
+            pending = getattr(self._observer, what)(*args)
+            if pending is not None and hasattr(pending, "__await__"):
+                await pending
+        except Exception:  # noqa: BLE001  # an observer must never change the run
+            self._complain()
+
+    def tell_now(self, what: str, *args: Any) -> Awaitable[None] | None:
+        """The same from a place that cannot wait; what is still to be awaited is returned."""
+        try:
+            pending = getattr(self._observer, what)(*args)
+        except Exception:  # noqa: BLE001  # likewise
+            self._complain()
+            return None
+        return pending if hasattr(pending, "__await__") else None
+
+    def _complain(self) -> None:
+        if not self._broken:
+            self._broken = True
+            _log.exception("the observer %r failed; the run goes on without its report", self._observer)

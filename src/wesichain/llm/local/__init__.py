@@ -1,0 +1,31 @@
+"""Local models: fetched once, held by llama.cpp in a process of its own, made to call tools well."""
+
+from .files import (
+    DEFAULT_MODEL,
+    MODELS,
+    DataWheels,
+    ModelCard,
+    Progress,
+    StderrProgress,
+    cached_model,
+    fetch_model,
+    find_model,
+    models_folder,
+)
+from .model import LocalLlm, Timings, serve_local
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "MODELS",
+    "DataWheels",
+    "LocalLlm",
+    "ModelCard",
+    "Progress",
+    "StderrProgress",
+    "Timings",
+    "cached_model",
+    "fetch_model",
+    "find_model",
+    "models_folder",
+    "serve_local",
+]

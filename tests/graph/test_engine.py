@@ -1,0 +1,812 @@
+"""Running: super-steps, branches, joins, limits, failures, timeouts, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from tests.graph.behaviours import behaviour
+from wesichain.errors import (
+    CycleDetectedError,
+    GraphError,
+    GraphTimeoutError,
+    LlmTransportError,
+    MaxStepsExceededError,
+    MaxVisitsExceededError,
+    NodeFailedError,
+)
+from wesichain.graph import (
+    END,
+    START,
+    Append,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    GraphContext,
+    MemoryCheckpointer,
+    Retry,
+    Send,
+    StateUpdate,
+)
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[str], Append]
+    n: int
+    x: Any
+
+
+def note(name: str) -> Any:
+    return lambda _: {"log": [name]}
+
+
+def build(*edges: str, entry: str | None = None, **nodes: Any) -> GraphBuilder[Log]:
+    """A graph of nodes that note their names: `a>b` is an edge, `a+b>c` a join."""
+    builder = GraphBuilder(Log)
+    names = dict.fromkeys(name for edge in edges for part in edge.split(">") for name in part.split("+"))
+    for name in {**names, **nodes}:
+        builder.add_node(name, nodes.get(name) or note(name))
+    for edge in edges:
+        source, target = edge.split(">")
+        sources = source.split("+")
+        builder.add_edge(sources if len(sources) > 1 else source, target)
+    return builder.set_entry(entry or next(iter({**names, **nodes})))
+
+
+def log_of(builder: GraphBuilder[Log], given: Any = None) -> list[str]:
+    return builder.build().invoke_sync(given or {})["log"]
+
+
+# --- super-steps -----------------------------------------------------------------------------------
+
+
+@behaviour("G01")
+def test_a_write_is_seen_in_the_next_super_step_and_not_by_siblings() -> None:
+    seen: dict[str, list[str]] = {}
+
+    def node(name: str) -> Any:
+        def call(state: Log) -> Any:
+            seen[name] = list(state["log"])
+            return {"log": [name]}
+
+        return call
+
+    names = {name: node(name) for name in ("a", "b", "c", "d")}
+    log_of(build("a>b", "a>c", "b>d", "c>d", **names))
+    assert seen == {"a": [], "b": ["a"], "c": ["a"], "d": ["a", "b", "c"]}
+
+
+@behaviour("G03")
+@pytest.mark.parametrize("slow", ["b", "c", "d"])
+async def test_writes_of_siblings_are_folded_in_a_fixed_order(slow: str) -> None:
+    def node(name: str) -> Any:
+        async def call(_: Log) -> Any:
+            await asyncio.sleep(0.03 if name == slow else 0)
+            return {"log": [name]}
+
+        return call
+
+    graph = build("a>b", "a>c", "a>d", **{name: node(name) for name in ("a", "b", "c", "d")}).build()
+    assert (await graph.invoke({}))["log"] == ["a", "b", "c", "d"]
+
+
+@behaviour("G20")
+async def test_siblings_run_at_the_same_time() -> None:
+    running = 0
+    most = 0
+
+    async def wait(_: Log) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.05)
+        running -= 1
+
+    nodes: dict[str, Any] = dict.fromkeys("bcdef", wait)
+    graph = build("a>b", "a>c", "a>d", "a>e", "a>f", a=note("a"), **nodes).build()
+    await graph.invoke({})
+    assert most == 5
+
+
+async def test_a_function_that_returns_a_coroutine_runs_beside_its_siblings_too() -> None:
+    gate = asyncio.Barrier(2)
+
+    async def wait() -> None:
+        await asyncio.wait_for(gate.wait(), 5)
+
+    graph = build("a>b", "a>c", a=note("a"), b=lambda _: wait(), c=lambda _: wait()).build()
+    await graph.invoke({})
+
+
+@behaviour("G21", "G22")
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        pytest.param(["a>b", "a>c", "b+c>d"], "abcd", id="a-join-waits-for-both"),
+        pytest.param(["a>b", "a>c", "c>d", "b+d>e"], "abcde", id="a-join-waits-at-different-depths"),
+        pytest.param(
+            ["a>b", "a>c", "c>d", "b>e", "d>e"], "abcdee", id="single-edges-fire-in-each-super-step"
+        ),
+        pytest.param(["a>b", "a>c", "b>d", "c>d"], "abcd", id="single-edges-of-one-super-step-fire-once"),
+        pytest.param(["a>b", "a>c", "b+c>d", "a>d"], "abcdd", id="a-join-beside-a-single-edge"),
+    ],
+)
+def test_joins(edges: list[str], expected: str) -> None:
+    assert sorted(log_of(build(*edges))) == sorted(expected)
+
+
+@behaviour("G23")
+def test_joins_do_not_take_each_others_sources() -> None:
+    assert log_of(build("a>b", "a>c", "a>d", "b+c>e", "c+d>f", "e+f>g")) == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "g",
+    ]
+
+
+@behaviour("G24")
+def test_a_join_behind_a_choice_waits_for_the_branch_that_was_taken() -> None:
+    builder = build("a>b", "b+d>e", c=note("c"), d=note("d"))
+    builder.add_conditional_edges("a", lambda _: "c", ["c", "d"]).add_edge("c", "d")
+    assert log_of(builder) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_join_in_a_loop_waits_anew_each_time() -> None:
+    rounds: list[int] = []
+
+    def end(state: Log) -> Any:
+        rounds.append(len(state["log"]))
+        return {"log": ["d"]}
+
+    builder = build("a>b", "a>c", "b+c>d", d=end, a=note("a"))
+    builder.add_conditional_edges("d", lambda _: "a" if len(rounds) < 3 else END, ["a", END])
+    assert log_of(builder) == ["a", "b", "c", "d"] * 3
+
+
+@behaviour("G25")
+def test_a_deferred_node_runs_when_nothing_else_is_left() -> None:
+    builder = build("a>b", "a>c", "c>d", "d>e")
+    builder.add_node("last", note("last"), defer=True).add_edge("b", "last").add_edge("e", "last")
+    assert log_of(builder) == ["a", "b", "c", "d", "e", "last"]
+
+
+@behaviour("G26")
+@pytest.mark.parametrize(
+    ("answer", "targets", "expected"),
+    [
+        pytest.param("b", None, ["a", "b"], id="a-name"),
+        pytest.param(["b", "c"], None, ["a", "b", "c"], id="several-names"),
+        pytest.param(["c", "b", "c"], None, ["a", "b", "c"], id="names-in-any-order-each-once"),
+        pytest.param(END, None, ["a"], id="END"),
+        pytest.param([], None, ["a"], id="nothing"),
+        pytest.param("left", {"left": "b", "right": "c"}, ["a", "b"], id="a-label-of-a-table"),
+        pytest.param(True, {True: "b", False: "c"}, ["a", "b"], id="a-truth-of-a-table"),
+        pytest.param(["right", "left"], {"left": "b", "right": "c"}, ["a", "b", "c"], id="several-labels"),
+        pytest.param("b", ["b", "c"], ["a", "b"], id="a-name-of-a-list"),
+        pytest.param("stop", {"stop": END, "b": "b", "c": "c"}, ["a"], id="a-label-for-END"),
+    ],
+)
+def test_a_router_may_return(answer: Any, targets: Any, expected: list[str]) -> None:
+    builder = build(a=note("a"), b=note("b"), c=note("c")).add_conditional_edges(
+        "a", lambda _: answer, targets
+    )
+    if targets is not None:
+        builder.add_conditional_edges("a", lambda _: [], ["b", "c"])
+    assert log_of(builder) == expected
+
+
+async def test_a_router_may_be_async_and_take_a_context() -> None:
+    async def choose(state: Log, ctx: GraphContext) -> str:
+        await asyncio.sleep(0)
+        return "b" if ctx.node == "a" else END
+
+    graph = build(a=note("a"), b=note("b")).add_conditional_edges("a", choose, ["b", END]).build()
+    assert (await graph.invoke({}))["log"] == ["a", "b"]
+
+
+@behaviour("G27")
+def test_a_router_sees_what_its_node_wrote() -> None:
+    builder = build(a=lambda _: {"x": "go"}, b=note("b"))
+    builder.add_conditional_edges("a", lambda state: "b" if state["x"] == "go" else END, ["b", END])
+    assert log_of(builder, {"x": "stay"}) == ["b"]
+
+
+@behaviour("G28")
+def test_a_conditional_entry_may_start_several_nodes() -> None:
+    builder = GraphBuilder(Log).add_node("a", note("a")).add_node("b", note("b")).add_node("c", note("c"))
+    builder.add_conditional_edges(START, lambda state: ["a", "c"] if state["n"] else "b")
+    graph = builder.build()
+    assert graph.invoke_sync({"n": 1})["log"] == ["a", "c"]
+    assert graph.invoke_sync({"n": 0})["log"] == ["b"]
+
+
+@behaviour("G29", "G30")
+async def test_sent_tasks_have_their_own_payload_and_are_folded_in_the_order_they_were_sent() -> None:
+    async def work(state: dict[str, Any]) -> Any:
+        await asyncio.sleep(0.03 if state["i"] == 0 else 0)
+        return {"log": [f"{state['i']}:{sorted(state)}"]}
+
+    builder = build(a=note("a"), work=work)
+    builder.add_conditional_edges("a", lambda _: [Send("work", {"i": i}) for i in range(4)], ["work"])
+    assert (await builder.build().invoke({"n": 9}))["log"] == ["a", *[f"{i}:['i']" for i in range(4)]]
+
+
+@behaviour("G31")
+def test_sent_tasks_are_followed_by_edges_and_routers_once() -> None:
+    builder = build(a=note("a"), work=lambda s: {"log": [f"work {s}"]}, c=note("c"), d=note("d"))
+    builder.add_conditional_edges("a", lambda _: [Send("work", 1), Send("work", 2)], ["work"])
+    builder.add_conditional_edges("work", lambda state: "c" if len(state["log"]) == 3 else END, ["c", END])
+    builder.add_edge("work", "d")
+    assert log_of(builder) == ["a", "work 1", "work 2", "c", "d"]
+
+
+@behaviour("G32")
+def test_a_node_may_say_where_to_go() -> None:
+    builder = GraphBuilder(Log).add_node(
+        "a", lambda _: StateUpdate({"log": ["a"]}, goto=["c", Send("d", 1)]), goto=["c", "d"]
+    )
+    for name in "bc":
+        builder.add_node(name, note(name))
+    builder.add_node("d", lambda s: {"log": [f"d{s}"]}).add_edge("a", "b").set_entry("a")
+    assert log_of(builder) == ["a", "b", "c", "d1"]
+
+
+def test_a_node_that_goes_nowhere_it_can_says_so() -> None:
+    with pytest.raises(GraphError, match="node 'a' leads to 'nowhere', which is not a node"):
+        log_of(build(a=lambda _: StateUpdate(goto="nowhere")))
+    assert build(a=lambda _: StateUpdate({"log": ["a"]}, goto=END)).build().invoke_sync({})["log"] == ["a"]
+
+
+@behaviour("G34")
+def test_loops_run_until_a_condition_stops_them() -> None:
+    builder = build(a=lambda s: {"n": s["n"] + 1})
+    builder.add_conditional_edges("a", lambda s: "a" if s["n"] < 50 else END, ["a", END])
+    assert builder.build().invoke_sync({"n": 0})["n"] == 50
+
+
+@behaviour("G37")
+def test_a_node_without_an_edge_ends_its_branch() -> None:
+    assert log_of(build("a>b", "a>c", "c>d")) == ["a", "b", "c", "d"]
+
+
+# --- limits ----------------------------------------------------------------------------------------
+
+
+def counting(**options: Any) -> Any:
+    graph = build(a=lambda s: {"n": s.get("n", 0) + 1}, b=note("b"), entry="a")
+    graph.add_edge("a", "b").add_edge("b", "a")
+    return graph.build().invoke_sync({"n": 0}, ExecutionOptions(**options))
+
+
+@behaviour("G35")
+def test_a_step_limit_stops_an_endless_loop() -> None:
+    with pytest.raises(MaxStepsExceededError, match=r"max steps exceeded.*4 super-steps") as caught:
+        counting(max_steps=4)
+    assert caught.value.state["n"] == 2
+    assert caught.value.node == "a"
+    with pytest.raises(MaxStepsExceededError):
+        counting()
+
+
+def test_a_run_that_ends_at_its_limit_is_fine() -> None:
+    builder = build("a>b", "b>c")
+    assert builder.build().invoke_sync({}, ExecutionOptions(max_steps=3))["log"] == ["a", "b", "c"]
+
+
+def test_a_node_may_be_visited_so_often() -> None:
+    with pytest.raises(MaxVisitsExceededError, match="node 'a' has run 3 times") as caught:
+        counting(max_visits=3)
+    assert caught.value.state["n"] == 3
+
+
+def test_remaining_steps_count_down_to_nought() -> None:
+    left: list[Any] = []
+    builder = build(a=lambda s, ctx: left.append(ctx.remaining_steps))
+    builder.add_conditional_edges("a", lambda _: "a" if len(left) < 3 else END, ["a", END])
+    builder.build().invoke_sync({}, ExecutionOptions(max_steps=3, cycle_detection=False))
+    assert left == [3, 2, 1]
+
+
+class Loop(TypedDict, total=False):
+    n: int
+    flag: bool
+    log: Annotated[list[int], Append]
+
+
+def loop(step: Any, **options: Any) -> int:
+    """How often a node runs that changes the state so, before the run ends."""
+    visits: list[int] = []
+
+    def node(state: Loop) -> Any:
+        visits.append(1)
+        return step(state, len(visits))
+
+    builder = GraphBuilder(Loop).add_node("a", node).add_edge("a", "a").set_entry("a")
+    with pytest.raises((CycleDetectedError, MaxStepsExceededError)) as caught:
+        builder.build().invoke_sync({"n": 0}, ExecutionOptions(**{"max_steps": 60, **options}))
+    return len(visits) if isinstance(caught.value, CycleDetectedError) else -1
+
+
+@pytest.mark.parametrize(
+    ("step", "options", "expected"),
+    [
+        pytest.param(lambda s, i: None, {}, 2, id="nothing-changes"),
+        pytest.param(lambda s, i: {"n": 0}, {}, 2, id="the-same-is-written"),
+        pytest.param(lambda s, i: {"n": 1}, {}, 3, id="it-settles"),
+        pytest.param(lambda s, i: {"flag": i % 2 == 0}, {}, 5, id="it-toggles"),
+        pytest.param(lambda s, i: {"n": i % 9}, {}, 18, id="it-comes-back-after-nine"),
+        pytest.param(lambda s, i: {"n": i % 11}, {}, -1, id="it-comes-back-after-more-than-the-window"),
+        pytest.param(lambda s, i: {"n": i % 11}, {"cycle_window": 40}, 22, id="a-larger-window-sees-it"),
+        pytest.param(lambda s, i: {"n": i}, {}, -1, id="a-counter-is-no-cycle"),
+        pytest.param(lambda s, i: {"log": [0]}, {}, -1, id="a-list-that-grows-is-no-cycle"),
+        pytest.param(lambda s, i: {"n": -1 - i % 2}, {}, 5, id="minus-one-and-minus-two-differ"),
+        pytest.param(lambda s, i: {"n": (True, 1, 1.0)[i % 3]}, {}, 7, id="true-and-one-differ"),
+        pytest.param(lambda s, i: None, {"cycle_detection": False}, -1, id="switched-off"),
+    ],
+)
+def test_a_cycle_is_the_third_time_that_a_node_sees_the_same_state(
+    step: Any, options: Any, expected: int
+) -> None:
+    assert loop(step, **options) == expected
+
+
+def test_a_cycle_over_several_nodes_is_found_and_named() -> None:
+    builder = build("a>b", "b>a", a=lambda _: {"x": 1}, b=lambda _: {"x": 1})
+    with pytest.raises(
+        CycleDetectedError, match="node 'b' sees the same state for the third time within 20"
+    ) as caught:
+        builder.build().invoke_sync({})
+    assert caught.value.state == {"log": [], "x": 1}
+
+
+def test_three_equal_tasks_of_one_super_step_are_no_cycle() -> None:
+    builder = build(a=note("a"), work=lambda s: {"log": ["w"]})
+    builder.add_conditional_edges("a", lambda _: [Send("work", 1)] * 5, ["work", "a"])
+    assert log_of(builder) == ["a", "w", "w", "w", "w", "w"]
+
+
+# --- failures --------------------------------------------------------------------------------------
+
+
+def boom(_: Any) -> None:
+    raise ValueError("boom")
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        pytest.param(boom, "node 'a': raised ValueError: boom", id="it-raises"),
+        pytest.param(lambda _: 5, "node 'a': it returned int, which is not an update", id="it-returns-a-number"),
+        pytest.param(lambda _: "x", "node 'a': it returned str", id="it-returns-a-text"),
+        pytest.param(lambda _: False, "node 'a': it returned bool", id="it-returns-false"),
+        pytest.param(lambda _: [{"n": 1}, 3], "node 'a': it returned int", id="one-of-its-updates-is-none"),
+        pytest.param(lambda _: {"nn": 1}, "node 'a': it wrote the key 'nn', which Log does not have; its keys: log, n, x", id="unknown-key"),
+        pytest.param(lambda _: {1: 1}, "node 'a': it wrote the key 1", id="a-key-that-is-not-text"),
+        pytest.param(lambda _: Send("a", 1), "return StateUpdate", id="it-returns-a-Send"),
+        pytest.param(lambda _: StateUpdate(up=1), "there is no graph outside", id="it-addresses-a-graph-that-is-not-there"),
+        pytest.param(lambda _: StateUpdate(5), "it returned int", id="a-StateUpdate-of-a-number"),
+    ],
+)  # fmt: skip
+def test_a_node_that_does_wrong_is_named(node: Any, message: str) -> None:
+    with pytest.raises(NodeFailedError, match=message) as caught:
+        build(a=node).build().invoke_sync({"n": 1})
+    assert caught.value.node == "a"
+    assert caught.value.state == {"n": 1, "log": []}
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    ("router", "targets", "message"),
+    [
+        pytest.param(boom, ["b"], "the router after 'a' raised ValueError: boom", id="it-raises"),
+        pytest.param(lambda _: "x", None, "node 'a' leads to 'x', which is not a node; the nodes: 'a', 'b'", id="unknown"),
+        pytest.param(lambda _: None, None, "node 'a' leads to None", id="it-returns-none"),
+        pytest.param(lambda _: Send("x", 1), None, "node 'a' leads to 'x'", id="it-sends-to-nowhere"),
+        pytest.param(lambda _: Send(END, 1), None, "node 'a' leads to", id="it-sends-to-END"),
+        pytest.param(lambda _: "x", ["b"], "returned 'x', which is none of its targets: 'b'", id="not-a-target"),
+        pytest.param(lambda _: {"b": 1}, ["b"], "is none of its targets", id="it-returns-a-dict"),
+    ],
+)  # fmt: skip
+def test_a_router_that_does_wrong_is_named(router: Any, targets: Any, message: str) -> None:
+    builder = build("a>b", a=note("a"), b=note("b")).add_conditional_edges("a", router, targets)
+    with pytest.raises(GraphError, match=message) as caught:
+        builder.build().invoke_sync({"n": 1})
+    assert caught.value.node == "a"
+    assert caught.value.state == {"n": 1, "log": []}
+
+
+def test_an_error_of_ours_reaches_the_caller_as_it_is() -> None:
+    def fail(_: Any) -> None:
+        raise MaxVisitsExceededError("mine", state={"own": 1})
+
+    with pytest.raises(MaxVisitsExceededError, match="mine") as caught:
+        build(a=fail).build().invoke_sync({})
+    assert (caught.value.node, caught.value.state) == ("a", {"own": 1})
+
+
+async def test_a_failure_stops_the_siblings_and_leaves_no_task() -> None:
+    stopped: list[str] = []
+
+    async def slow(_: Any) -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            stopped.append("slow")
+            raise
+
+    async def fail(_: Any) -> None:
+        await asyncio.sleep(0.01)
+        raise ValueError("boom")
+
+    graph = build("a>b", "a>c", a=note("a"), b=slow, c=fail).build()
+    with pytest.raises(NodeFailedError, match="node 'c'"):
+        await graph.invoke({})
+    assert stopped == ["slow"]
+    assert len(asyncio.all_tasks()) == 1
+
+
+@behaviour("G40", "G41", "G42")
+async def test_what_siblings_of_a_failed_node_have_done_is_kept() -> None:
+    calls: list[str] = []
+    broken = True
+
+    def good(_: Log) -> Any:
+        calls.append("b")
+        return {"log": ["b"]}
+
+    async def bad(_: Log) -> Any:
+        await asyncio.sleep(0.01)
+        calls.append("c")
+        if broken:
+            raise ConnectionError("down")
+        return {"log": ["c"]}
+
+    store = MemoryCheckpointer()
+    graph = build("a>b", "a>c", "b+c>d", a=note("a"), b=good, c=bad).build(store)
+    options = ExecutionOptions(thread_id="t")
+    with pytest.raises(NodeFailedError, match="node 'c': raised ConnectionError: down"):
+        await graph.invoke({}, options)
+    saved = await graph.get_state("t")
+    assert (saved.step, saved.next, saved.values["log"]) == (1, ("c",), ["a", "b"])
+    assert [(task.node, task.status, task.error) for task in saved.tasks] == [
+        ("b", "done", None),
+        ("c", "failed", "NodeFailedError: node 'c': raised ConnectionError: down"),
+    ]
+    assert len(await graph.history("t")) == 2
+    broken = False
+    assert (await graph.resume("t"))["log"] == ["a", "b", "c", "d"]
+    assert calls == ["b", "c", "c"]
+
+
+async def test_what_ran_before_a_router_failed_need_not_run_again() -> None:
+    calls: list[str] = []
+    broken = True
+
+    def node(_: Log) -> Any:
+        calls.append("a")
+        return {"log": ["a"]}
+
+    def choose(_: Log) -> str:
+        if broken:
+            raise ValueError("not yet")
+        return "b"
+
+    store = MemoryCheckpointer()
+    graph = build(a=node, b=note("b")).add_conditional_edges("a", choose, ["b"]).build(store)
+    with pytest.raises(NodeFailedError, match="the router after 'a'"):
+        await graph.invoke({}, ExecutionOptions(thread_id="t"))
+    broken = False
+    assert (await graph.resume("t"))["log"] == ["a", "b"]
+    assert calls == ["a"]
+
+
+# --- retries ---------------------------------------------------------------------------------------
+
+
+class Flaky:
+    """Fails a number of times, each time after it has spoilt its state."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+
+    async def __call__(self, state: Log) -> Any:
+        self.calls += 1
+        state["log"].append("spoilt")
+        if self.errors:
+            raise self.errors.pop(0)
+        return state
+
+
+def quick(**options: Any) -> Retry:
+    return Retry(**{"backoff": 0.001, **options})
+
+
+@behaviour("G43", "G44", "G45")
+@pytest.mark.parametrize(
+    ("errors", "retry", "calls", "ends"),
+    [
+        pytest.param([ConnectionError()], quick(), 2, "well", id="a-lost-connection-is-tried-again"),
+        pytest.param([TimeoutError()] * 2, quick(), 3, "well", id="so-is-a-timeout"),
+        pytest.param(
+            [LlmTransportError("busy", retryable=True)], quick(), 2, "well", id="and-what-is-retryable"
+        ),
+        pytest.param([LlmTransportError("no")], quick(), 1, "badly", id="and-not-what-is-not"),
+        pytest.param([ValueError()], quick(), 1, "badly", id="a-bug-is-not-tried-again"),
+        pytest.param([ValueError()], quick(on=ValueError), 2, "well", id="unless-it-is-named"),
+        pytest.param([KeyError()], quick(on=(ValueError, KeyError)), 2, "well", id="or-one-of-several"),
+        pytest.param([ValueError("x")], quick(on=lambda e: str(e) == "x"), 2, "well", id="or-by-a-predicate"),
+        pytest.param([ConnectionError()] * 3, quick(), 3, "badly", id="so-often-and-no-more"),
+        pytest.param(
+            [ValueError(), KeyError(), KeyError()],
+            [quick(on=ValueError, attempts=2), quick(on=KeyError, attempts=4)],
+            4,
+            "well",
+            id="the-first-policy-that-applies",
+        ),
+    ],
+)
+async def test_retries(errors: list[BaseException], retry: Any, calls: int, ends: str) -> None:
+    node = Flaky(*errors)
+    graph = GraphBuilder(Log).add_node("a", node, retry=retry).set_entry("a").build()
+    if ends == "well":
+        assert (await graph.invoke({"log": ["0"]}))["log"] == ["0", "spoilt"]
+    else:
+        with pytest.raises(NodeFailedError) as caught:
+            await graph.invoke({"log": ["0"]})
+        assert caught.value.state["log"] == ["0"]
+    assert node.calls == calls
+
+
+def test_pauses_grow_up_to_a_limit_with_a_little_chance() -> None:
+    retry = Retry(backoff=1.0, factor=3.0, max_pause=20.0, jitter=0.5)
+    assert [retry.pause(n, chance=0.0) for n in (1, 2, 3, 4)] == [1.0, 3.0, 9.0, 20.0]
+    assert retry.pause(1, chance=1.0) == 1.5
+
+
+@behaviour("G49")
+async def test_an_error_handler_stands_in_for_a_node_that_has_failed_for_good() -> None:
+    node = Flaky(ConnectionError(), ConnectionError(), ConnectionError())
+
+    def handle(state: Log, error: BaseException) -> Any:
+        assert state["log"] == ["0"]
+        return StateUpdate({"log": [type(error).__name__]}, goto="c")
+
+    builder = GraphBuilder(Log).add_node("a", node, retry=quick(), on_error=handle, goto=["c"])
+    builder.add_node("b", note("b")).add_node("c", note("c")).add_edge("a", "b").set_entry("a")
+    assert (await builder.build().invoke({"log": ["0"]}))["log"] == ["0", "ConnectionError", "b", "c"]
+    assert node.calls == 3
+
+    def worse(state: Log, error: BaseException) -> Any:
+        raise RuntimeError("worse")
+
+    graph = GraphBuilder(Log).add_node("a", Flaky(ValueError()), on_error=worse).set_entry("a").build()
+    with pytest.raises(NodeFailedError, match="RuntimeError: worse"):
+        await graph.invoke({})
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+
+async def stubborn(_: Any) -> Any:
+    """Swallows its cancellation and goes on for a long time."""
+    for _ in range(15):
+        try:
+            await asyncio.sleep(0.1)
+        except asyncio.CancelledError:
+            continue
+    return {"log": ["too late"]}
+
+
+async def swallow(_: Any) -> Any:
+    try:
+        await asyncio.sleep(5)
+    except BaseException:
+        return {"log": ["swallowed"]}
+
+
+@behaviour("G46")
+@pytest.mark.parametrize("node", [stubborn, swallow, lambda _: asyncio.sleep(5)])
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+async def test_a_node_cannot_swallow_its_timeout(node: Any, beside: bool) -> None:
+    builder = build("a>b", a=note("a"), b=node)
+    if beside:
+        builder.add_node("c", note("c")).add_edge("a", "c")
+    started = time.monotonic()
+    with pytest.raises(GraphTimeoutError, match=r"node 'b' did not finish within 0\.05 s") as caught:
+        await builder.build().invoke({}, ExecutionOptions(node_timeout=0.05))
+    assert time.monotonic() - started < 3
+    assert caught.value.node == "b"
+    assert caught.value.state["log"] == ["a"]
+
+
+async def test_a_timeout_of_the_nodes_own_is_its_own_failure() -> None:
+    async def own(_: Any) -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(5)
+
+    with pytest.raises(NodeFailedError, match="raised TimeoutError") as caught:
+        await build(a=own).build().invoke({}, ExecutionOptions(node_timeout=5))
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+async def test_a_node_may_have_a_timeout_of_its_own() -> None:
+    builder = GraphBuilder(Log).add_node("a", lambda _: asyncio.sleep(5), timeout=0.03).set_entry("a")
+    with pytest.raises(GraphTimeoutError, match=r"within 0.03 s"):
+        await builder.build().invoke({}, ExecutionOptions(node_timeout=9))
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+async def test_the_whole_run_has_a_time_too(beside: bool) -> None:
+    builder = build("a>b", a=note("a"), b=stubborn)
+    if beside:
+        builder.add_node("c", lambda _: asyncio.sleep(5)).add_edge("a", "c")
+    started = time.monotonic()
+    with pytest.raises(GraphTimeoutError, match="out of time at node 'b'"):
+        await builder.build().invoke({}, ExecutionOptions(max_duration=0.05))
+    assert time.monotonic() - started < 3
+
+
+def test_a_run_of_sync_nodes_ends_at_the_next_super_step() -> None:
+    builder = build(a=lambda s: {"n": s["n"] + 1}).add_edge("a", "a")
+    with pytest.raises(GraphTimeoutError, match=r"max_duration=0.05"):
+        builder.build().invoke_sync({"n": 0}, ExecutionOptions(max_duration=0.05, max_steps=10**9))
+
+
+async def test_a_blocking_node_has_a_thread_and_its_timeout_holds() -> None:
+    def block(_: Any) -> Any:
+        time.sleep(0.4)
+        return {"log": [threading.current_thread().name]}
+
+    builder = GraphBuilder(Log).add_node("a", block, blocking=True).set_entry("a")
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticker = asyncio.ensure_future(tick())
+    assert (await builder.build().invoke({}))["log"] == ["wesichain-node"]
+    assert ticks > 5
+    ticker.cancel()
+    with pytest.raises(GraphTimeoutError):
+        await builder.build().invoke({}, ExecutionOptions(node_timeout=0.05))
+
+
+async def test_quick_nodes_leave_time_for_others() -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0)
+            ticks += 1
+
+    ticker = asyncio.ensure_future(tick())
+    builder = build(a=lambda s: {"n": s["n"] + 1})
+    builder.add_conditional_edges("a", lambda s: "a" if s["n"] < 2000 else END, ["a", END])
+    await builder.build().invoke({"n": 0}, ExecutionOptions(max_steps=9999))
+    ticker.cancel()
+    assert ticks > 3
+
+
+# --- cancellation ----------------------------------------------------------------------------------
+
+
+@behaviour("G48")
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+@pytest.mark.parametrize(
+    "node", [lambda _: asyncio.sleep(9), swallow, stubborn], ids=["polite", "swallows", "goes-on"]
+)
+async def test_cancelling_the_caller_cancels_the_run(node: Any, beside: bool) -> None:
+    builder = build("a>b", "b>d", a=note("a"), b=node)
+    if beside:
+        builder.add_node("c", lambda _: asyncio.sleep(9)).add_edge("a", "c")
+    task = asyncio.ensure_future(builder.build().invoke({}))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+async def test_a_cancellation_leaves_no_task_and_the_thread_can_be_resumed() -> None:
+    gate = asyncio.Event()
+
+    async def wait(_: Any) -> Any:
+        await gate.wait()
+        return {"log": ["c"]}
+
+    calls: list[str] = []
+
+    def good(_: Any) -> Any:
+        calls.append("b")
+        return {"log": ["b"]}
+
+    graph = build("a>b", "a>c", a=note("a"), b=good, c=wait).build(MemoryCheckpointer())
+    task = asyncio.ensure_future(graph.invoke({}, ExecutionOptions(thread_id="t")))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(asyncio.all_tasks()) == 1
+    gate.set()
+    assert (await graph.resume("t"))["log"] == ["a", "b", "c"]
+    assert calls == ["b"]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+async def test_a_cancellation_that_a_node_raises_itself_is_its_failure(beside: bool) -> None:
+    async def odd(_: Any) -> None:
+        raise asyncio.CancelledError
+
+    def odder(_: Any) -> None:
+        raise asyncio.CancelledError
+
+    for node in (odd, odder):
+        builder = build("a>b", a=note("a"), b=node)
+        if beside:
+            builder.add_node("c", lambda _: asyncio.sleep(0.01)).add_edge("a", "c")
+        with pytest.raises(NodeFailedError, match="node 'b': raised CancelledError"):
+            await builder.build().invoke({})
+
+
+# --- many at once ----------------------------------------------------------------------------------
+
+
+@behaviour("G93")
+async def test_one_graph_runs_many_threads_at_once() -> None:
+    async def echo(state: Log) -> Any:
+        await asyncio.sleep(0.001 * (state["n"] % 3))
+        return {"log": [str(state["n"])]}
+
+    graph = build("a>b", a=echo, b=echo).build(MemoryCheckpointer())
+    runs = [graph.invoke({"n": n}, ExecutionOptions(thread_id=str(n))) for n in range(40)]
+    assert [state["log"] for state in await asyncio.gather(*runs)] == [[str(n), str(n)] for n in range(40)]
+
+
+def test_sync_code_inside_a_loop_is_told_to_await() -> None:
+    graph = build(a=note("a")).build()
+
+    async def wrong() -> None:
+        graph.invoke_sync({})
+
+    with pytest.raises(GraphError.__mro__[1], match=r"await graph\.invoke"):
+        asyncio.run(wrong())
+
+
+@dataclass
+class Growth:
+    """Measures the CPU time of a step of a loop that keeps a log."""
+
+    graph: Graph[Any]
+
+    def step_cost(self, steps: int) -> float:
+        best = float("inf")
+        for _ in range(3):
+            started = time.process_time()
+            self.graph.invoke_sync({"n": 0, "x": steps}, ExecutionOptions(max_steps=10**6))
+            best = min(best, (time.process_time() - started) / steps)
+        return best
+
+
+@pytest.mark.parametrize(
+    "make", [lambda n: f"step {n}", lambda n: {"role": "user", "content": str(n)}], ids=["texts", "dicts"]
+)
+def test_a_super_step_costs_the_same_however_long_the_run(make: Callable[[int], Any]) -> None:
+    builder = build(a=lambda s: {"n": s["n"] + 1, "log": [make(s["n"])]})
+    builder.add_conditional_edges("a", lambda s: "a" if s["n"] < s["x"] else END, ["a", END])
+    growth = Growth(builder.build())
+    assert growth.step_cost(3000) < 2 * growth.step_cost(300)

@@ -1,0 +1,348 @@
+"""Questions to people: asked in a node or at its door, answered later, perhaps elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from tests.graph.behaviours import behaviour
+from wesichain.errors import CheckpointError, GraphError, GraphInterruptedError
+from wesichain.graph import (
+    END,
+    Append,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    MemoryCheckpointer,
+    Send,
+    interrupt,
+)
+
+T = ExecutionOptions(thread_id="t")
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], Append]
+    n: int
+
+
+def note(name: str) -> Any:
+    return lambda _: {"log": [name]}
+
+
+def ask(question: Any, times: int = 1, calls: list[str] | None = None) -> Any:
+    def node(_: Log) -> Any:
+        if calls is not None:
+            calls.append("asked")
+        return {"log": [interrupt(f"{question} {turn}" if times > 1 else question) for turn in range(times)]}
+
+    return node
+
+
+def chain(*nodes: Any, store: Any = None, **options: Any) -> Graph[Log]:
+    builder = GraphBuilder(Log)
+    for index, node in enumerate(nodes):
+        builder.add_node(f"n{index}", node)
+        if index:
+            builder.add_edge(f"n{index - 1}", f"n{index}")
+    return builder.set_entry("n0").build(store or MemoryCheckpointer(), **options)
+
+
+def beside(*nodes: Any, store: Any = None) -> Graph[Log]:
+    builder = GraphBuilder(Log)
+    for index, node in enumerate(nodes):
+        builder.add_node(f"n{index}", node).add_edge("__start__", f"n{index}")
+    return (
+        builder.add_node("end", note("end"))
+        .add_edge([f"n{index}" for index in range(len(nodes))], "end")
+        .build(store or MemoryCheckpointer())
+    )
+
+
+async def stopped(running: Any) -> GraphInterruptedError:
+    with pytest.raises(GraphInterruptedError) as caught:
+        await running
+    return caught.value
+
+
+@behaviour("G60")
+async def test_a_run_stops_before_and_after_a_node_and_goes_on() -> None:
+    graph = chain(note("a"), note("b"), note("c"))
+    error = await stopped(
+        graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["n1"], interrupt_after=["n1"]))
+    )
+    assert "the run stopped before 'n1'" in str(error)
+    assert (error.thread_id, error.state["log"], error.interrupts) == ("t", ["a"], ())
+    assert (await graph.get_state("t")).next == ("n1",)
+    error = await stopped(
+        graph.resume("t", options=ExecutionOptions(interrupt_before=["n1"], interrupt_after=["n1"]))
+    )
+    assert "after 'n1'" in str(error)
+    assert (error.state["log"], (await graph.get_state("t")).next) == (["a", "b"], ("n2",))
+    assert (await graph.resume("t"))["log"] == ["a", "b", "c"]
+
+
+async def test_a_graph_may_stop_by_default_and_at_its_entry() -> None:
+    graph = chain(note("a"), defaults=ExecutionOptions(interrupt_before="n0"))
+    await stopped(graph.invoke({}, T))
+    assert (await graph.resume("t"))["log"] == ["a"]
+
+
+async def test_stopping_after_the_last_node_is_ending() -> None:
+    assert (await chain(note("a")).invoke({}, ExecutionOptions(interrupt_after=["n0"])))["log"] == ["a"]
+
+
+@behaviour("G61", "G62")
+async def test_a_question_leaves_its_node_undone_and_its_answer_runs_it_again() -> None:
+    calls: list[str] = []
+    graph = chain(note("a"), ask({"sure?": True}, calls=calls), note("c"))
+    error = await stopped(graph.invoke({}, T))
+    assert [(one.value, one.node, one.scope) for one in error.interrupts] == [({"sure?": True}, "n1", "")]
+    assert (error.state["log"], error.thread_id) == (["a"], "t")
+    saved = await graph.get_state("t")
+    assert (saved.next, saved.values["log"], saved.interrupts) == (("n1",), ["a"], error.interrupts)
+    assert [task.status for task in saved.tasks] == ["interrupted"]
+    assert (await graph.resume("t", "yes"))["log"] == ["a", "yes", "c"]
+    assert calls == ["asked", "asked"]
+    assert (await graph.get_state("t")).interrupts == ()
+
+
+@pytest.mark.parametrize("answer", [None, 0, "", False, [], {"a": 1}, {"nested": {"x": [1]}}], ids=repr)
+async def test_an_answer_may_be_any_data(answer: Any) -> None:
+    graph = chain(ask("?"))
+    await stopped(graph.invoke({}, T))
+    assert (await graph.resume("t", answer))["log"] == [answer]
+
+
+@behaviour("G63")
+async def test_several_questions_of_one_node_are_answered_in_order() -> None:
+    calls: list[str] = []
+    graph = chain(ask("q", times=3, calls=calls))
+    error = await stopped(graph.invoke({}, T))
+    seen = [error.interrupts[0].value]
+    for answer in ("x", "y"):
+        error = await stopped(graph.resume("t", answer))
+        seen.append(error.interrupts[0].value)
+    assert (await graph.resume("t", "z"))["log"] == ["x", "y", "z"]
+    assert seen == ["q 0", "q 1", "q 2"]
+    assert len(calls) == 4
+
+
+@behaviour("G64")
+async def test_questions_of_siblings_are_answered_by_their_ids() -> None:
+    graph = beside(ask("one"), ask("two"))
+    error = await stopped(graph.invoke({}, T))
+    ids = {one.value: one.id for one in error.interrupts}
+    assert list(ids) == ["one", "two"]
+    assert len(set(ids.values())) == 2
+    with pytest.raises(GraphError, match="2 questions wait; answer with a mapping of their ids"):
+        await graph.resume("t", "which?")
+    with pytest.raises(GraphError, match="2 questions wait"):
+        await graph.resume("t", {"not an id": 1})
+    with pytest.raises(GraphError, match="2 questions wait"):
+        await graph.resume("t")
+    assert (await graph.resume("t", {ids["two"]: 2, ids["one"]: 1}))["log"] == [1, 2, "end"]
+
+
+@behaviour("G65")
+async def test_a_part_of_the_questions_may_be_answered() -> None:
+    calls: dict[str, list[str]] = {"one": [], "two": []}
+    graph = beside(ask("one", calls=calls["one"]), ask("two", calls=calls["two"]))
+    error = await stopped(graph.invoke({}, T))
+    first, second = error.interrupts
+    error = await stopped(graph.resume("t", {second.id: "b"}))
+    assert error.interrupts == (first,)
+    saved = await graph.get_state("t")
+    assert (saved.interrupts, saved.next, saved.values["log"]) == ((first,), ("n0",), ["b"])
+    assert (await graph.resume("t", "a"))["log"] == ["a", "b", "end"]
+    assert (len(calls["one"]), len(calls["two"])) == (2, 2)
+
+
+@behaviour("G66")
+async def test_siblings_that_have_finished_do_not_run_again() -> None:
+    calls: list[int] = []
+
+    async def work(state: Any) -> Any:
+        await asyncio.sleep(0.01)
+        calls.append(state["i"])
+        return {"log": [state["i"]]}
+
+    builder = GraphBuilder(Log).add_node("work", work).add_node("ask", ask("?"))
+    builder.add_conditional_edges("__start__", lambda _: ["ask", *[Send("work", {"i": i}) for i in range(3)]])
+    graph = builder.build(MemoryCheckpointer())
+    await stopped(graph.invoke({}, T))
+    assert (await graph.resume("t", "!"))["log"] == ["!", 0, 1, 2]
+    assert calls == [0, 1, 2]
+
+
+@behaviour("G67")
+async def test_a_question_in_a_loop_is_asked_anew_each_time() -> None:
+    builder = GraphBuilder(Log).add_node("ask", lambda s: {"log": [interrupt(len(s["log"]))]})
+    builder.add_conditional_edges(
+        "ask", lambda s: "ask" if len(s["log"]) < 4 else END, ["ask", END]
+    ).set_entry("ask")
+    graph = builder.build(MemoryCheckpointer())
+    error = await stopped(graph.invoke({}, T))
+    ids = {error.interrupts[0].id}
+    for turn in range(3):
+        assert error.interrupts[0].value == turn
+        error = await stopped(graph.resume("t", f"answer {turn}"))
+        ids.add(error.interrupts[0].id)
+    assert (await graph.resume("t", "last"))["log"] == ["answer 0", "answer 1", "answer 2", "last"]
+    assert len(ids) == 4
+
+
+@behaviour("G68")
+async def test_without_a_checkpointer_a_question_says_that_it_cannot_be_answered() -> None:
+    builder = GraphBuilder(Log).add_node("ask", ask("?")).set_entry("ask")
+    error = await stopped(builder.build().invoke({}))
+    assert "cannot be resumed: build the graph with a checkpointer" in str(error)
+    assert error.interrupts[0].value == "?"
+    error = await stopped(builder.build().invoke({}, ExecutionOptions(interrupt_before=["ask"])))
+    assert "stopped before 'ask'; it cannot be resumed" in str(error)
+
+
+@behaviour("G69")
+async def test_the_id_of_a_question_is_the_same_each_time_it_is_replayed() -> None:
+    graph = chain(note("a"), ask("?"))
+    first = await stopped(graph.invoke({}, T))
+    saved = await graph.get_state("t")
+    for _ in range(2):
+        fork = await graph.fork("t", saved.checkpoint_id)
+        error = await stopped(graph.resume(fork))
+        assert error.interrupts[0].id == first.interrupts[0].id
+
+
+async def test_a_person_may_take_a_long_time_and_answer_in_another_process() -> None:
+    store = MemoryCheckpointer()
+    await stopped(chain(note("a"), ask("?"), store=store).invoke({}, T))
+    elsewhere = chain(note("a"), ask("?"), store=store)
+    assert (await elsewhere.resume("t", "late"))["log"] == ["a", "late"]
+
+
+async def test_an_answer_survives_the_death_of_the_run_that_took_it() -> None:
+    store = MemoryCheckpointer()
+    broken = True
+
+    def fragile(_: Log) -> Any:
+        answer = interrupt("?")
+        if broken:
+            raise ConnectionError("down")
+        return {"log": [answer]}
+
+    graph = chain(fragile, store=store)
+    await stopped(graph.invoke({}, T))
+    with pytest.raises(GraphError, match="down"):
+        await graph.resume("t", "kept")
+    broken = False
+    with pytest.raises(GraphError, match="no question waits"):
+        await graph.resume("t", "another")
+    assert (await graph.resume("t"))["log"] == ["kept"]
+
+
+async def test_a_node_cannot_catch_its_own_question_by_accident() -> None:
+    def careless(_: Log) -> Any:
+        try:
+            return {"log": [interrupt("?")]}
+        except Exception:
+            return {"log": ["swallowed"]}
+
+    graph = chain(careless)
+    await stopped(graph.invoke({}, T))
+    assert (await graph.resume("t", "!"))["log"] == ["!"]
+
+
+async def test_a_question_that_is_not_data_is_refused_by_name() -> None:
+    with pytest.raises(CheckpointError, match="node 'n0': what it asked cannot be kept"):
+        await chain(ask(object())).invoke({}, T)
+
+
+async def test_async_and_blocking_nodes_ask_too() -> None:
+    async def later(_: Log) -> Any:
+        await asyncio.sleep(0)
+        return {"log": [interrupt("async")]}
+
+    builder = (
+        GraphBuilder(Log)
+        .add_node("a", later)
+        .add_node("b", ask("blocking"), blocking=True)
+        .add_edge("a", "b")
+    )
+    graph = builder.set_entry("a").build(MemoryCheckpointer())
+    assert (await stopped(graph.invoke({}, T))).interrupts[0].value == "async"
+    assert (await stopped(graph.resume("t", 1))).interrupts[0].value == "blocking"
+    assert (await graph.resume("t", 2))["log"] == [1, 2]
+
+
+# --- inside other graphs ---------------------------------------------------------------------------
+
+
+@behaviour("G70", "G102")
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_question_of_an_inner_graph_reaches_the_outermost_caller(depth: int) -> None:
+    calls: list[str] = []
+
+    def before(_: Log) -> Any:
+        calls.append("before")
+        return {"log": ["before"]}
+
+    graph: Any = chain(before, ask("deep"), note("after")).__class__  # the innermost one has no checkpointer
+    inner = (
+        GraphBuilder(Log).add_node("before", before).add_node("ask", ask("deep")).add_edge("before", "ask")
+    )
+    graph = inner.set_entry("before").build()
+    for level in range(depth):
+        builder = GraphBuilder(Log).add_node(f"level{level}", graph).set_entry(f"level{level}")
+        graph = builder.build(MemoryCheckpointer() if level == depth - 1 else None)
+    error = await stopped(graph.invoke({}, T))
+    scope = "/".join(f"level{level}" for level in range(depth - 1, -1, -1))
+    assert [(one.value, one.node, one.scope) for one in error.interrupts] == [("deep", "ask", scope)]
+    saved = await graph.get_state("t")
+    assert (saved.interrupts, saved.next) == (error.interrupts, (f"level{depth - 1}",))
+    assert (await graph.resume("t", "answer"))["log"] == ["before", "answer"]
+    assert calls == ["before"]
+
+
+async def test_questions_of_several_inner_graphs_are_answered_one_by_one() -> None:
+    inner = (
+        GraphBuilder(Log)
+        .add_node("ask", lambda s: {"log": [interrupt(f"q{s['n']}")]})
+        .set_entry("ask")
+        .build()
+    )
+
+    async def call(state: Any) -> Any:
+        done = await inner.invoke({"n": state})
+        return {"log": done["log"]}
+
+    builder = GraphBuilder(Log).add_node("call", call).add_node("end", note("end")).add_edge("call", "end")
+    builder.add_conditional_edges("__start__", lambda _: [Send("call", n) for n in range(3)], ["call"])
+    graph = builder.build(MemoryCheckpointer())
+    error = await stopped(graph.invoke({}, T))
+    assert [one.value for one in error.interrupts] == ["q0", "q1", "q2"]
+    error = await stopped(graph.resume("t", {error.interrupts[1].id: "b"}))
+    assert [one.value for one in error.interrupts] == ["q0", "q2"]
+    done = await graph.resume("t", {error.interrupts[0].id: "a", error.interrupts[1].id: "c"})
+    assert done["log"] == ["a", "b", "c", "end"]
+
+
+async def test_a_node_may_call_several_graphs_that_ask() -> None:
+    inner = (
+        GraphBuilder(Log)
+        .add_node("ask", lambda s: {"log": [interrupt(f"q{s['n']}")]})
+        .set_entry("ask")
+        .build()
+    )
+
+    async def both(_: Log) -> Any:
+        first = await inner.invoke({"n": 1})
+        second = await inner.invoke({"n": 2})
+        return {"log": [*first["log"], *second["log"], interrupt("q3")]}
+
+    graph = chain(both)
+    assert (await stopped(graph.invoke({}, T))).interrupts[0].value == "q1"
+    assert (await stopped(graph.resume("t", "a"))).interrupts[0].value == "q2"
+    assert (await stopped(graph.resume("t", "b"))).interrupts[0].value == "q3"
+    assert (await graph.resume("t", "c"))["log"] == ["a", "b", "c"]

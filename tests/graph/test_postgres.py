@@ -1,0 +1,142 @@
+"""Checkpoints in a real Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Annotated, Any, TypedDict
+
+import psycopg
+import pytest
+from typing_extensions import override
+
+from tests.graph.checkpointer_contract import CheckpointerContract, entry, numbers
+from wesichain.errors import CheckpointError
+from wesichain.graph import Append, Checkpointer, ExecutionOptions, GraphBuilder
+from wesichain.graph.postgres import VERSION, PostgresCheckpointer
+
+TABLES = ("wesichain_entries", "wesichain_threads", "wesichain_schema")
+
+
+def forget(url: str) -> None:
+    with psycopg.connect(url) as db:
+        for table in TABLES:
+            db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
+
+
+class TestPostgresCheckpointer(CheckpointerContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: str) -> None:
+        forget(postgres)
+        self.url = postgres
+
+    @override
+    async def make(self) -> Checkpointer:
+        return PostgresCheckpointer(self.url)
+
+    @override
+    async def done(self, store: Checkpointer) -> None:
+        assert isinstance(store, PostgresCheckpointer)
+        await store.close()
+
+
+class Log(TypedDict):
+    log: Annotated[list[str], Append]
+
+
+def test_a_graph_runs_on_it_from_loop_to_loop(postgres: str) -> None:
+    forget(postgres)
+    store = PostgresCheckpointer(postgres)
+    builder = (
+        GraphBuilder(Log).add_node("a", lambda _: {"log": ["a"]}).add_node("b", lambda _: {"log": ["b"]})
+    )
+    graph = builder.add_edge("a", "b").set_entry("a").build(store)
+    for turn in (1, 2):
+        done = graph.invoke_sync({"log": [str(turn)]}, ExecutionOptions(thread_id="t"))
+    assert done["log"] == ["1", "a", "b", "2", "a", "b"]
+    assert len(asyncio.run(_history(graph))) == 6
+
+
+async def _history(graph: Any) -> list[Any]:
+    found: list[Any] = await graph.history("t")
+    await graph.checkpointer.close()
+    return found
+
+
+async def test_a_connection_that_was_lost_is_made_again(postgres: str) -> None:
+    forget(postgres)
+    store = PostgresCheckpointer(postgres)
+    await store.append("t", [entry(1)], after=0)
+
+    async def cut() -> None:
+        async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
+            await db.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state = 'idle'"
+            )
+
+    await cut()
+    assert numbers(await store.read("t")) == [1]
+    await cut()
+    await store.append("t", [entry(2)], after=1)
+    assert numbers(await store.read("t")) == [1, 2]
+    await store.close()
+
+
+async def test_two_clients_of_one_thread_do_not_overwrite_each_other(postgres: str) -> None:
+    forget(postgres)
+    stores = [PostgresCheckpointer(postgres) for _ in range(4)]
+    await stores[0].append("t", [entry(1)], after=0)
+    results = await asyncio.gather(
+        *[store.append("t", [entry(2, body=f'{{"by":{i}}}')], after=1) for i, store in enumerate(stores)],
+        return_exceptions=True,
+    )
+    assert sorted(type(result).__name__ for result in results) == ["CheckpointError"] * 3 + ["NoneType"]
+    assert numbers(await stores[0].read("t")) == [1, 2]
+    for store in stores:
+        await store.close()
+
+
+async def test_a_cancelled_call_leaves_the_checkpointer_usable(postgres: str) -> None:
+    forget(postgres)
+    store = PostgresCheckpointer(postgres)
+    await store.append("t", [entry(1)], after=0)
+    blocker = await psycopg.AsyncConnection.connect(postgres)
+    await blocker.execute("LOCK TABLE wesichain_threads IN ACCESS EXCLUSIVE MODE")
+    task = asyncio.ensure_future(store.append("t", [entry(2)], after=1))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await blocker.rollback()
+    await blocker.close()
+    await asyncio.sleep(0.1)
+    last = (await store.read("t"))[-1].seq
+    await store.append("t", [entry(last + 1)], after=last)
+    await store.close()
+
+
+async def test_a_database_of_a_newer_version_is_refused(postgres: str) -> None:
+    forget(postgres)
+    store = PostgresCheckpointer(postgres)
+    await store.threads()
+    async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
+        await db.execute("INSERT INTO wesichain_schema VALUES (%s)", (VERSION + 1,))
+    with pytest.raises(CheckpointError, match="newer version"):
+        await PostgresCheckpointer(postgres).threads()
+    await store.close()
+    forget(postgres)
+
+
+async def test_a_server_that_is_not_there_is_an_error_of_ours() -> None:
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        await PostgresCheckpointer("postgresql://127.0.0.1:1/none?connect_timeout=2").threads()
+
+
+def test_without_psycopg_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['psycopg'] = None; import wesichain.graph.postgres"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (
+        "the Postgres checkpointer needs the 'psycopg' package: pip install 'wesichain[postgres]'"
+        in run.stderr
+    )

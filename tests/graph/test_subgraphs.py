@@ -1,0 +1,218 @@
+"""Graphs as nodes of graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from pydantic import BaseModel
+
+from tests.graph.behaviours import behaviour
+from wesichain.errors import ConflictingUpdateError, GraphInterruptedError, NodeFailedError
+from wesichain.graph import (
+    END,
+    Append,
+    ExecutionOptions,
+    GraphBuilder,
+    MemoryCheckpointer,
+    Send,
+    StateUpdate,
+    interrupt,
+)
+
+T = ExecutionOptions(thread_id="t")
+
+
+class Outer(TypedDict, total=False):
+    log: Annotated[list[str], Append]
+    shared: int
+    mine: str
+
+
+class Inner(TypedDict, total=False):
+    log: Annotated[list[str], Append]
+    shared: int
+    private: int
+
+
+def counter(name: str = "inner") -> GraphBuilder[Inner]:
+    """An inner graph that counts its own visits in a key of its own."""
+
+    def count(state: Inner) -> Any:
+        visits = state.get("private", 0) + 1
+        return {"private": visits, "shared": state.get("shared", 0) + 10, "log": [f"{name}{visits}"]}
+
+    return GraphBuilder(Inner).add_node("count", count).set_entry("count")
+
+
+@behaviour("G100")
+async def test_keys_of_the_same_name_flow_and_the_others_stay_inside() -> None:
+    builder = GraphBuilder(Outer).add_node("a", lambda _: {"log": ["a"]}).add_node("sub", counter().build())
+    builder.add_node("b", lambda s: {"log": [f"b{sorted(s)}"]}).add_edge("a", "sub").add_edge(
+        "sub", "b"
+    ).set_entry("a")
+    done = await builder.build().invoke({"shared": 1, "mine": "m"})
+    assert done == {"log": ["a", "inner1", "b['log', 'mine', 'shared']"], "shared": 11, "mine": "m"}
+
+
+@dataclass
+class DataState:
+    log: Annotated[list[str], Append] = field(default_factory=list)
+    extra: int = 0
+
+
+class ModelState(BaseModel):
+    log: Annotated[list[str], Append] = []
+    other: str = ""
+
+
+@pytest.mark.parametrize("outer", [dict, DataState, ModelState, Outer], ids=lambda one: str(one.__name__))
+@pytest.mark.parametrize("inner", [dict, DataState, ModelState, Inner], ids=lambda one: str(one.__name__))
+async def test_states_of_every_kind_fit_into_each_other(outer: Any, inner: Any) -> None:
+    def add(state: Any) -> Any:
+        log = state["log"] if isinstance(state, dict) else state.log
+        return {"log": [*log, "in"] if inner is dict else ["in"]}
+
+    child = GraphBuilder(inner).add_node("add", add).set_entry("add").build()
+    graph = GraphBuilder(outer).add_node("child", child).set_entry("child").build()
+    done = await graph.invoke({"log": ["x"]})
+    assert (done["log"] if isinstance(done, dict) else done.log) == ["x", "in"]
+
+
+@behaviour("G101", "G103")
+@pytest.mark.parametrize(
+    ("keep", "expected"),
+    [
+        pytest.param(False, ["a1", "b1", "a1", "b1"], id="fresh-at-every-visit"),
+        pytest.param(True, ["a1", "b1", "a2", "b2"], id="kept-from-visit-to-visit-each-its-own"),
+    ],
+)
+async def test_an_inner_graph_begins_anew_or_goes_on(keep: bool, expected: list[str]) -> None:
+    class Visits(TypedDict, total=False):
+        private: int
+        note: str
+
+    def inner(name: str) -> Any:
+        def count(state: Visits) -> Any:
+            visits = state.get("private", 0) + 1
+            seen.append(f"{name}{visits}")
+            return {"private": visits, "note": f"{name}{visits}"}
+
+        return GraphBuilder(Visits).add_node("count", count).set_entry("count").build()
+
+    seen: list[str] = []
+    builder = (
+        GraphBuilder(Outer)
+        .add_node("a", inner("a"), keep_state=keep)
+        .add_node("b", inner("b"), keep_state=keep)
+    )
+    graph = builder.add_edge("a", "b").set_entry("a").build(MemoryCheckpointer())
+    for _ in range(2):
+        done = await graph.invoke({}, T)
+    assert seen == expected
+    assert done == {"log": []}, "what is kept is nobody else's business"
+
+
+@behaviour("G104")
+async def test_going_back_finds_a_kept_inner_state_as_it_was_then() -> None:
+    builder = GraphBuilder(Outer).add_node("sub", counter().build(), keep_state=True).set_entry("sub")
+    builder.add_conditional_edges("sub", lambda s: "sub" if len(s["log"]) < 3 else END, ["sub", END])
+    graph = builder.build(MemoryCheckpointer())
+    assert (await graph.invoke({}, T))["log"] == ["inner1", "inner2", "inner3"]
+    then = next(one for one in await graph.history("t") if one.step == 1)
+    assert (await graph.resume("t", checkpoint_id=then.checkpoint_id))["log"] == [
+        "inner1",
+        "inner2",
+        "inner3",
+    ]
+    fresh = GraphBuilder(Outer).add_node("sub", counter().build()).set_entry("sub")
+    fresh.add_conditional_edges("sub", lambda s: "sub" if len(s["log"]) < 3 else END, ["sub", END])
+    assert (await fresh.build(MemoryCheckpointer()).invoke({}, T))["log"] == ["inner1", "inner1", "inner1"]
+
+
+@behaviour("G105")
+async def test_inner_graphs_in_loops_and_side_by_side_find_each_their_own_state() -> None:
+    def ask(state: Any) -> Any:
+        return {"log": [f"{state['shared']}:{interrupt(state['shared'])}"]}
+
+    inner = GraphBuilder(Inner).add_node("ask", ask).set_entry("ask").build()
+    builder = GraphBuilder(Outer).add_node("sub", inner)
+    builder.add_conditional_edges(
+        "__start__", lambda _: [Send("sub", {"shared": n}) for n in range(3)], ["sub"]
+    )
+    graph = builder.build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError) as caught:
+        await graph.invoke({}, T)
+    answers = {one.id: f"answer {one.value}" for one in caught.value.interrupts}
+    assert (await graph.resume("t", answers))["log"] == ["0:answer 0", "1:answer 1", "2:answer 2"]
+    kept = GraphBuilder(Outer).add_node("sub", counter().build(), keep_state=True)
+    kept.add_conditional_edges("__start__", lambda _: [Send("sub", {}), Send("sub", {})], ["sub"])
+    with pytest.raises(ConflictingUpdateError):
+        await kept.build().invoke({})
+
+
+@behaviour("G33")
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_node_may_address_a_graph_further_out(depth: int) -> None:
+    def leave(_: Any) -> Any:
+        return StateUpdate({"log": ["left"], "mine": "set from inside"}, goto="other", up=depth)
+
+    graph: Any = GraphBuilder(Inner).add_node("leave", leave).add_node("never", lambda _: 1 / 0)
+    graph = graph.add_edge("leave", "never").set_entry("leave").build()
+    for _ in range(depth - 1):
+        graph = GraphBuilder(Inner).add_node("sub", graph).set_entry("sub").build()
+    builder = GraphBuilder(Outer).add_node("sub", graph, goto=["other"])
+    builder.add_node("other", lambda _: {"log": ["other"]}).set_entry("sub")
+    done = await builder.build(MemoryCheckpointer()).invoke({}, T)
+    assert done == {"log": ["left", "other"], "mine": "set from inside"}
+
+
+async def test_what_an_inner_graph_has_finished_is_not_run_again() -> None:
+    calls: list[str] = []
+    broken = True
+
+    def good(_: Any) -> Any:
+        calls.append("good")
+        return {"log": ["good"]}
+
+    def bad(_: Any) -> Any:
+        if broken:
+            raise ConnectionError("down")
+        return {"log": ["bad"]}
+
+    inner = (
+        GraphBuilder(Inner)
+        .add_node("good", good)
+        .add_node("bad", bad)
+        .add_edge("good", "bad")
+        .set_entry("good")
+    )
+    graph = GraphBuilder(Outer).add_node("sub", inner.build()).set_entry("sub").build(MemoryCheckpointer())
+    with pytest.raises(NodeFailedError, match="node 'bad'"):
+        await graph.invoke({}, T)
+    broken = False
+    assert (await graph.resume("t"))["log"] == ["good", "bad"]
+    assert calls == ["good"]
+
+
+async def test_an_inner_graph_leaves_nothing_behind_in_the_checkpoints() -> None:
+    store = MemoryCheckpointer()
+    graph = GraphBuilder(Outer).add_node("sub", counter().build()).set_entry("sub").build(store)
+    for _ in range(3):
+        await graph.invoke({}, T)
+    assert {entry.owner for entry in await store.read("t", since=1)} == {""}
+
+
+async def test_a_graph_that_a_function_calls_is_part_of_the_run_unless_it_has_a_thread_of_its_own() -> None:
+    inner = counter().build(MemoryCheckpointer())
+
+    async def call(state: Outer) -> Any:
+        inside = await inner.invoke({"shared": 1})
+        apart = await inner.invoke({"shared": 2}, ExecutionOptions(thread_id="own"))
+        return {"log": [*inside["log"], *apart["log"]]}
+
+    graph = GraphBuilder(Outer).add_node("call", call).set_entry("call").build(MemoryCheckpointer())
+    assert (await graph.invoke({}, T))["log"] == ["inner1", "inner1"]
+    assert (await inner.get_state("own")).values["shared"] == 12
+    assert (await graph.invoke({}, T))["log"] == ["inner1", "inner1", "inner1", "inner1", "inner2"]

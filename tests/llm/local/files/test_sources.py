@@ -1,0 +1,28 @@
+"""Slow and silent hubs: given up within their limits."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.llm.local.files.hub import serve
+from wesichain.llm.local import ModelCard
+from wesichain.llm.local.files.progress import Watch
+from wesichain.llm.local.files.sources import SourceError, from_hub
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        pytest.param("silent", "did not answer in time", id="accepts-and-says-nothing"),
+        pytest.param("drip", "less than a kilobyte a second", id="a-byte-at-a-time"),
+    ],
+)
+def test_a_hub_that_is_too_slow_is_given_up(tmp_path: Path, mode: str, said: str) -> None:
+    card = ModelCard("toy", "toy.gguf", 400, "", "MIT", "")
+    began = time.monotonic()
+    with serve(b"x" * 400, mode=mode) as hub, pytest.raises(SourceError, match=said):
+        from_hub(card, hub.url, part=tmp_path / "part", watch=Watch(), timeout=0.5, patience=0.5)
+    assert time.monotonic() - began < 10
