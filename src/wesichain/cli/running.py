@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -115,11 +116,8 @@ async def _run(
         pressed = True
         token.cancel("Ctrl-C")
 
-    loop = asyncio.get_running_loop()
-    try:
-        loop.add_signal_handler(signal.SIGINT, on_interrupt)
-    except (NotImplementedError, RuntimeError):
-        note("Ctrl-C ends the program at once on this system")
+    if sys.platform != "win32":  # there Ctrl-C ends the program at once
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, on_interrupt)
     shared: dict[str, Any] = {"cancellation": token, "events": events, "stream": not as_json}
     if isinstance(task, Interrupted):
         outcome = await agent.runtime.resume(task, decisions, **shared)
