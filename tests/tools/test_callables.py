@@ -7,11 +7,28 @@ from typing import Any
 
 import pytest
 
-from tests.tools.callables import CASES, Case, as_tool, name_of
+from tests.tools.callables.forms import FORMS
+from tests.tools.callables.value_cases import VALUES, Case
 from wesichain.core import ToolCall
 from wesichain.errors import InvalidArgsError
 from wesichain.tools import Tool, ToolContext, ToolSet, validate_json
 
+def as_tool(item: Any) -> Tool:
+    if isinstance(item, Tool):
+        return item
+    if isinstance(item, type):
+        return item()  # type: ignore[no-any-return]  # a TypedTool
+    made: FunctionTool[..., Any] = tool(item)
+    return made
+
+
+def name_of(case: Case) -> str:
+    item = case[0]
+    inner = getattr(item, "func", item)
+    return str(getattr(item, "name", None) or getattr(inner, "__name__", None) or type(item).__name__)
+
+
+CASES = [*VALUES, *FORMS]
 ROWS = [pytest.param(case, id=f"{index}-{name_of(case)}") for index, case in enumerate(CASES)]
 
 

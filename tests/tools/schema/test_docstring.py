@@ -79,7 +79,7 @@ def test_a_docstring_describes_the_tool_and_its_parameters(text: str) -> None:
         pytest.param("One line.", "One line.", id="one-line"),
         pytest.param("\n    Indented.\n    ", "Indented.", id="indented"),
         pytest.param("Two.\n\nParagraphs.", "Two.\n\nParagraphs.", id="two-paragraphs"),
-        pytest.param("Do:\n\n    this\n    that", "Do:\n\n    this\n    that", id="an-indented-list"),
+        pytest.param("Do:\n\n    this\n\nDone.", "Do:\n\n    this\n\nDone.", id="an-indented-line"),
     ],
 )
 def test_what_is_in_no_style_is_all_description(text: str, description: str) -> None:
