@@ -488,6 +488,36 @@ async def test_what_siblings_of_a_failed_node_have_done_is_kept() -> None:
     assert calls == ["b", "c", "c"]
 
 
+@pytest.mark.parametrize("order", ["bc", "cb"], ids=["added-first", "added-last"])
+async def test_a_sibling_that_finishes_at_the_same_moment_is_kept_too(order: str) -> None:
+    gate = asyncio.Event()
+    calls: list[str] = []
+    broken = True
+
+    async def good(_: Log) -> Any:
+        await gate.wait()
+        calls.append("good")
+        return {"log": ["good"]}
+
+    async def bad(_: Log) -> Any:
+        await gate.wait()
+        if broken:
+            raise ValueError("no")
+        return {"log": ["bad"]}
+
+    async def open_gate(_: Log) -> None:
+        await asyncio.sleep(0.01)
+        gate.set()
+
+    nodes: dict[str, Any] = dict(zip(order, (good, bad), strict=True))
+    graph = build("a>b", "a>c", "a>d", a=note("a"), d=open_gate, **nodes).build(MemoryCheckpointer())
+    with pytest.raises(NodeFailedError, match="no"):
+        await graph.invoke({}, ExecutionOptions(thread_id="t"))
+    broken = False
+    await graph.resume("t")
+    assert calls == ["good"]
+
+
 async def test_what_ran_before_a_router_failed_need_not_run_again() -> None:
     calls: list[str] = []
     broken = True

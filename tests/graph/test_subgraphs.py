@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
 import pytest
 from pydantic import BaseModel
+from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
     END,
     Append,
+    Entry,
     ExecutionOptions,
     GraphBuilder,
     MemoryCheckpointer,
@@ -216,3 +220,53 @@ async def test_a_graph_that_a_function_calls_is_part_of_the_run_unless_it_has_a_
     assert (await graph.invoke({}, T))["log"] == ["inner1", "inner1"]
     assert (await inner.get_state("own")).values["shared"] == 12
     assert (await graph.invoke({}, T))["log"] == ["inner1", "inner1", "inner1", "inner1", "inner2"]
+
+
+class Slow(MemoryCheckpointer):
+    """A store that takes its time, before it writes and after."""
+
+    @override
+    async def append(
+        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+    ) -> None:
+        await asyncio.sleep(0.02)
+        await super().append(thread_id, entries, after=after, settles=settles)
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.05, 0.07, 0.09])
+async def test_a_write_of_an_inner_graph_is_seen_to_its_end_when_a_sibling_fails(delay: float) -> None:
+    broken = True
+    calls: list[str] = []
+
+    def count(name: str) -> Any:
+        def node(_: Any) -> Any:
+            calls.append(name)
+            return {"log": [name]}
+
+        return node
+
+    async def fail(_: Any) -> None:
+        await asyncio.sleep(delay)
+        if broken:
+            raise ConnectionError("down")
+
+    inner = GraphBuilder(Inner).add_node("x", count("x")).add_node("y", count("y")).add_edge("x", "y")
+    builder = GraphBuilder(Outer).add_node("sub", inner.set_entry("x").build()).add_node("fail", fail)
+    graph = builder.add_edge("__start__", "sub").add_edge("__start__", "fail").build(Slow())
+    with pytest.raises(NodeFailedError, match="down"):
+        await graph.invoke({}, T)
+    broken = False
+    assert (await graph.resume("t"))["log"] == ["x", "y"]
+    assert calls.count("y") == 1
+
+
+async def test_a_graph_that_a_blocking_node_runs_is_a_run_of_its_own() -> None:
+    inner = counter().build()
+    builder = GraphBuilder(Outer).add_node(
+        "block", lambda _: {"log": inner.invoke_sync({"shared": 1})["log"]}, blocking=True
+    )
+    store = MemoryCheckpointer()
+    graph = builder.set_entry("block").build(store)
+    assert (await graph.invoke({}, T))["log"] == ["inner1"]
+    assert [entry.owner for entry in await store.read("t", since=1)] == ["", ""]

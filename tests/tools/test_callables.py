@@ -11,7 +11,8 @@ from tests.tools.callables.forms import FORMS
 from tests.tools.callables.value_cases import VALUES, Case
 from wesichain.core import ToolCall
 from wesichain.errors import InvalidArgsError
-from wesichain.tools import Tool, ToolContext, ToolSet, validate_json
+from wesichain.tools import FunctionTool, Tool, ToolContext, ToolSet, tool, validate_json
+
 
 def as_tool(item: Any) -> Tool:
     if isinstance(item, Tool):

@@ -46,6 +46,7 @@ from .running import Running, Stopped
 
 OutT = TypeVar("OutT")
 
+_ENDED = (Completed, Failed, Interrupted)
 _TASK_CANCELLED = "the task that ran it was cancelled"
 
 
@@ -108,7 +109,7 @@ class Drive(Generic[OutT]):
                 raise
             except Exception as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
                 following = self._end(phase, cause)
-            if isinstance(following, Completed | Failed | Interrupted):
+            if isinstance(following, _ENDED):
                 self._tell_end(following)
                 return following
             phase = following

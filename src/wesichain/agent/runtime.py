@@ -41,6 +41,7 @@ Sinks = EventSink | Iterable[EventSink] | None
 
 _REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
+_NOTHING = Spent()
 
 
 class AgentRuntime(Generic[OutT]):
@@ -128,6 +129,7 @@ class AgentRuntime(Generic[OutT]):
         if budget.cost is not None and model not in budget.prices:
             raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
         self._llm = llm
+        self._live = LiveEffects(llm, registry)
         self._budget = budget
         self._instructions = instructions
         self._sinks = _sinks(events)
@@ -183,10 +185,11 @@ class AgentRuntime(Generic[OutT]):
         text = self._instructions if instructions is None else instructions
         if text:
             messages.append(Message(Role.SYSTEM, text))
-        messages += clean_history(history)
+        if history:
+            messages += clean_history(history)
         first_new = len(messages)
         messages.append(Message(Role.USER, f"{read.user_input}\n\n{advice}" if advice else read.user_input))
-        if not over:
+        if read.scratchpad and not over:
             messages += messages_of(read.scratchpad)
         steps: list[ReActStep] = list(read.scratchpad)
         info = RunInfo(
@@ -195,7 +198,7 @@ class AgentRuntime(Generic[OutT]):
             read if isinstance(task, str) else task,
             first_new=first_new,
             earlier=read.iteration_count if over else 0,
-            before=Spent() if over else Spent(steps=read.iteration_count),
+            before=Spent(steps=read.iteration_count) if read.iteration_count and not over else _NOTHING,
         )
         return begin(info, Trail(messages, steps))
 
@@ -309,7 +312,7 @@ class AgentRuntime(Generic[OutT]):
         relay: Callable[[Event], None] | None = parent.emit if parent is not None else None
         if cancellation is None and parent is not None:
             cancellation = parent.cancellation
-        live = LiveEffects(self._llm, settings.registry)
+        live = self._live
         running = Running(
             settings,
             effects=live if effects is None else effects(live),

@@ -73,7 +73,7 @@ class Run:
             ]
             for node in finished:
                 if node in frame.definition.routers:
-                    targets += await route(frame, node, folded.values)
+                    targets += await route(frame, node, folded.values, step=at.step + 1)
         except Exception:
             if frame.journal is not None:
                 await frame.journal.note(done)  # what has run need not run again
@@ -149,13 +149,9 @@ async def route(frame: Frame, source: str, values: Values, *, step: int = 0) -> 
     """Where the routers after a node lead, given the state after its super-step."""
     chosen: list[str | Send] = []
     for router in frame.definition.routers.get(source, ()):
-        view = frame.definition.schema.view(values)
+        args = (frame.context(source, step, source),) if router.wants_context else ()
         try:
-            answer = (
-                router.call(view, frame.context(source, step, source))
-                if router.wants_context
-                else router.call(view)
-            )
+            answer = router.call(frame.definition.schema.view(values), *args)
             if inspect.isawaitable(answer):
                 answer = await answer
         except Exception as error:

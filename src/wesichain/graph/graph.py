@@ -64,11 +64,16 @@ class Graph(Generic[StateT]):
     def invoke_sync(
         self, state: StateT | Mapping[str, Any] | None = None, options: ExecutionOptions | None = None
     ) -> StateT:
-        """The same from code that is not async."""
+        """The same from code that is not async; always a run of its own."""
+
+        async def apart() -> StateT:
+            CURRENT.set(None)
+            return await self.invoke(state, options)
+
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.invoke(state, options))
+            return asyncio.run(apart())
         raise ConfigError("invoke_sync() was called where an event loop runs; use: await graph.invoke(...)")
 
     def stream(

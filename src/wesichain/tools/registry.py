@@ -18,7 +18,7 @@ from wesichain.errors import (
 from .context import ToolContext
 from .definition import Tool, ToolWarning
 from .function import tool as function_tool
-from .json_schema import closest, one_of, preview
+from .json_schema import Issue, closest, one_of, preview
 from .results import Counter, PreparedCall, ToolResult, ToolStats
 from .typed import TypedTool
 
@@ -175,11 +175,16 @@ class ToolRegistry:
 
     def _check(self, call: ToolCall) -> Any:
         """The arguments as the tool takes them, or the error."""
+        tool = self._tools[call.name]
         try:
-            return self._tools[call.name].check(call.args, null_is_absent=self._is_strict)
+            return tool.check(call.args, null_is_absent=self._is_strict)
         except InvalidArgsError as error:
-            error.call_id = call.id
-            return error
+            rejected = error
+        except Exception as error:  # noqa: BLE001  # a validator of the user's may raise anything
+            rejected = tool.rejected([Issue((), f"cannot be checked: {type(error).__name__}: {error}")])
+            rejected.__cause__ = error
+        rejected.call_id = call.id
+        return rejected
 
     def _unknown(self, call: ToolCall) -> UnknownToolError:
         offered = tuple(name for name in self._tools if name not in self._deprecated)

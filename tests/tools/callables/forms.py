@@ -1,24 +1,17 @@
 """Callables of every form that people write, with their schemas and the calls that fit."""
 
-import collections
-import dataclasses
 import datetime as dt
-import decimal
-import enum
 import functools
-import pathlib
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, TypeVar, Union
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
-from pydantic import AnyUrl, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, StringConstraints
-from typing_extensions import Doc, TypedDict, Unpack
+from typing_extensions import Unpack
 
-from wesichain.tools import FunctionTool, JsonTool, Tool, ToolContext, TypedTool, tool
+from tests.tools.callables.models import Address, Color, Movie, Options, Person, Point
+from tests.tools.callables.value_cases import A_DAY, INT, NOT_INT, Case
+from tests.tools.callables.values import integer, logged, several
+from wesichain.tools import JsonTool, ToolContext, TypedTool, tool
 
-
-
-from tests.tools.callables.value_cases import *
 
 def odd_names(schema: int, _x: int, copy: int, model_config: int = 4) -> int:
     """Take parameters with names that models reserve."""
@@ -190,7 +183,6 @@ json_tool = JsonTool(
     {"type": "object", "properties": {"q": {"type": "string"}, "k": {"type": "integer"}}, "required": ["q"]},
     lambda args: args["q"] * args.get("k", 1),
 )
-
 
 
 FORMS: list[Case] = [

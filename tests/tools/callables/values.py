@@ -1,97 +1,32 @@
 """Functions that take values of every type that people write."""
 
 import collections
-import dataclasses
 import datetime as dt
 import decimal
-import enum
 import functools
 import pathlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, TypeVar, Union
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Optional, TypeVar, Union
 
-from pydantic import AnyUrl, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, StringConstraints
-from typing_extensions import Doc, TypedDict, Unpack
+from pydantic import AnyUrl, BeforeValidator, Field, PositiveInt, StringConstraints
+from typing_extensions import Doc
 
-from wesichain.tools import FunctionTool, JsonTool, Tool, ToolContext, TypedTool, tool
-
-
-
-class Color(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 2
-
-
-class Unit(enum.StrEnum):
-    C = "celsius"
-    F = "fahrenheit"
-
-
-class Address(BaseModel):
-    """Where somebody lives."""
-
-    street: str = Field(description="street and number")
-    zip: int = 0
-
-
-class Person(BaseModel):
-    name: str
-    home: Address
-    tags: list[str] = []
-
-
-class Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    x: int
-
-
-class Tree(BaseModel):
-    value: int
-    kids: list["Tree"] = []
-
-
-class Cat(BaseModel):
-    kind: Literal["cat"]
-    lives: int = 9
-
-
-class Dog(BaseModel):
-    kind: Literal["dog"]
-    good: bool = True
-
-
-@dataclasses.dataclass
-class Point:
-    x: int
-    y: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Line:
-    start: Point
-    end: Point | None = None
-
-
-class Movie(TypedDict):
-    title: str
-    year: NotRequired[int]
-
-
-class Pair(NamedTuple):
-    left: int
-    right: str = "r"
-
-
-class Options(TypedDict, total=False):
-    depth: int
-    name: str
-
+from tests.tools.callables.models import (
+    Address,
+    Cat,
+    Closed,
+    Color,
+    Dog,
+    Level,
+    Line,
+    Movie,
+    Pair,
+    Person,
+    Point,
+    Tree,
+    Unit,
+)
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -421,5 +356,3 @@ def said(a: Annotated[str, "the text to say"], b: Annotated[int, Doc("how often"
 def trimmed(a: Annotated[str, BeforeValidator(str.strip)]) -> str:
     """Take text through a validator."""
     return a
-
-

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from wesichain.tools.running import Drive, OutOfTimeError
 
@@ -398,134 +396,3 @@ async def test_closing_the_caller_closes_the_tool() -> None:
     coro.send(None)
     coro.close()
     assert closed == [True]
-
-
-# --- laws ----------------------------------------------------------------------------------------
-
-Program = Callable[[], Awaitable[Any]]
-
-
-def pause(kind: str) -> Program:
-    async def run() -> str:
-        await asyncio.sleep(0 if kind == "turn" else 0.001)
-        return kind
-
-    return run
-
-
-def fail() -> Awaitable[Any]:
-    async def run() -> None:
-        raise LookupError("on purpose")
-
-    return run()
-
-
-async def expire() -> str:
-    try:
-        async with asyncio.timeout(0.001):
-            await asyncio.sleep(60)
-    except TimeoutError:
-        return "expired"
-    return "never"
-
-
-def wrap(inner: tuple[Program, ...], kind: str) -> Program:
-    first = inner[0]
-
-    async def run() -> Any:
-        match kind:
-            case "gather":
-                return await asyncio.gather(*(program() for program in inner), return_exceptions=True)
-            case "sequence":
-                return [await program() for program in inner]
-            case "timeout":
-                async with asyncio.timeout(60):
-                    return await first()
-            case "group":
-                try:
-                    async with asyncio.TaskGroup() as group:
-                        for program in inner:
-                            group.create_task(_as_coroutine(program))
-                except ExceptionGroup:
-                    return "group failed"
-                return "group done"
-            case "catch":
-                try:
-                    return await first()
-                except Exception as error:
-                    await asyncio.sleep(0)
-                    return type(error).__name__
-            case "finally":
-                try:
-                    return await first()
-                finally:
-                    await asyncio.sleep(0)
-            case _:
-                return await asyncio.create_task(_as_coroutine(first))
-
-    return run
-
-
-async def _as_coroutine(program: Program) -> Any:
-    return await program()
-
-
-KINDS = ["gather", "sequence", "timeout", "group", "catch", "finally", "task"]
-PROGRAMS = st.recursive(
-    st.sampled_from([pause("turn"), pause("moment"), fail, expire]),
-    lambda inner: st.builds(wrap, st.lists(inner, min_size=1, max_size=3).map(tuple), st.sampled_from(KINDS)),
-    max_leaves=6,
-)
-
-
-async def outcome(run: Coroutine[Any, Any, Any]) -> tuple[str, str]:
-    try:
-        return "value", repr(await run)
-    except (Exception, asyncio.CancelledError) as error:
-        return "error", type(error).__name__
-
-
-@settings(max_examples=60, deadline=None)
-@given(PROGRAMS)
-def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None:
-    async def drive() -> tuple[str, str]:
-        found = await outcome(driven(_as_coroutine(program), 60))
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-        return found
-
-    async def both() -> None:
-        expected = await asyncio.create_task(outcome(_as_coroutine(program)))
-        assert await asyncio.create_task(drive()) == expected
-
-    asyncio.run(both())
-
-
-@settings(max_examples=40, deadline=None)
-@given(PROGRAMS, st.integers(0, 6), st.booleans())
-def test_law_a_driven_tool_can_be_cancelled_at_any_moment(
-    program: Program, turns: int, swallows: bool
-) -> None:
-    async def stubborn() -> None:
-        while True:
-            try:
-                await program()
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                if not swallows:
-                    raise
-            except Exception:
-                await asyncio.sleep(0)
-
-    async def main() -> None:
-        task = asyncio.create_task(driven(stubborn(), 60))
-        for _ in range(turns + 1):
-            await asyncio.sleep(0)
-        start = time.monotonic()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert time.monotonic() - start < GRACE + SLACK
-
-    asyncio.run(main())

@@ -32,13 +32,26 @@ class Thread:
         async with self._lock:
             numbered = enumerate(texts, start=self._seq + 1)
             entries = [Entry(seq, owner, base or seq, at, text) for seq, text in numbered]
-            await self._store.append(self.thread_id, entries, after=self._seq, settles=settles)
-            self._seq = entries[-1].seq
-            if settles is not None and self._pending:
-                self._pending = [entry for entry in self._pending if not is_settled(entry.owner, settles)]
-            if owner:  # an inner graph that is tried again looks for it here
-                self._pending += entries
+            write = asyncio.ensure_future(
+                self._store.append(self.thread_id, entries, after=self._seq, settles=settles)
+            )
+            try:
+                await asyncio.shield(write)
+            finally:
+                # A write that was begun is seen to its end, also by a run that is cancelled: what is in the
+                # log must be known to whoever writes to it next.
+                if not write.done():
+                    await asyncio.wait((write,))
+                if not write.cancelled() and write.exception() is None:
+                    self._written(entries, settles)
             return self._seq
+
+    def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
+        self._seq = entries[-1].seq
+        if settles is not None and self._pending:
+            self._pending = [entry for entry in self._pending if not is_settled(entry.owner, settles)]
+        if entries[0].owner:  # an inner graph that is tried again looks for it here
+            self._pending += entries
 
     def owned(self, owner: str) -> dict[int, Entry]:
         """The entries of an owner, by number."""

@@ -86,6 +86,9 @@ class Performer:
                         return
         finally:
             await put_down(running)
+            for future, task in running.items():  # some may have finished while another failed
+                if future.done() and not future.cancelled():
+                    self._take(task, future.result())
 
     async def _wait(self, wake: asyncio.Event, running: dict[asyncio.Future[Outcome], Task]) -> None:
         frame = self._frame

@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import os
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -32,6 +33,8 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     context = contextvars.copy_context()
 
     def job() -> None:
+        if future.cancelled():  # given up before there was a thread for it
+            return
         value: Any = None
         error: BaseException | None = None
         try:
@@ -65,14 +68,39 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
+        self._unserved: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._starter: threading.Thread | None = None
 
     def submit(self, job: Callable[[], None]) -> None:
+        worker = self._take_idle()
+        if worker is not None:
+            worker.jobs.put(job)
+            return
+        self._unserved.put(job)
+        if self._starter is None:
+            self._starter = threading.Thread(
+                target=self._start_workers, name="wesichain-starter", daemon=True
+            )
+            self._starter.start()
+
+    def _take_idle(self) -> _Worker | None:
         with self._lock:
-            worker = self._idle.pop() if self._idle else None
-        if worker is None:
-            worker = _Worker(self)
-            worker.start()
-        worker.jobs.put(job)
+            return self._idle.pop() if self._idle else None
+
+    def _start_workers(self) -> None:
+        """In a thread of its own: to start one takes until it runs, and the loop must not wait for that."""
+        while True:
+            job = self._unserved.get()
+            worker = self._take_idle()
+            while worker is None:
+                worker = _Worker(self)
+                try:
+                    worker.start()
+                except RuntimeError:  # the system has no more threads; some of ours will be free again
+                    time.sleep(0.05)
+                    worker = self._take_idle()
+            worker.jobs.put(job)
+            del job, worker
 
     def rest(self, worker: _Worker) -> None:
         with self._lock:

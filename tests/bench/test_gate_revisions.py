@@ -1,0 +1,103 @@
+"""What the working tree is compared with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from bench.gate.revisions import base_revision, export
+
+
+class Repository:
+    """A small one, on the branch main."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "src").mkdir()
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *arguments: str) -> str:
+        names = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        for who in ("AUTHOR", "COMMITTER"):
+            names |= {f"GIT_{who}_NAME": "tests", f"GIT_{who}_EMAIL": "tests@localhost"}
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.root,
+            env=os.environ | names,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def write(self, text: str) -> None:
+        (self.root / "src" / "file.py").write_text(text)
+
+    def commit(self, text: str) -> str:
+        self.write(text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "-m", text)
+        return self.git("rev-parse", "HEAD")
+
+    def base(self) -> str | None:
+        found = base_revision(self.root)
+        return found[0] if found else None
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def test_there_is_none_before_the_first_commit(repository: Repository) -> None:
+    assert repository.base() is None
+
+
+def test_there_is_none_after_the_first_commit(repository: Repository) -> None:
+    repository.commit("one")
+    assert repository.base() is None
+
+
+def test_changes_on_main_are_compared_with_the_last_commit(repository: Repository) -> None:
+    last = repository.commit("one")
+    repository.write("changed")
+    assert repository.base() == last
+
+
+def test_a_commit_on_main_is_compared_with_the_one_before(repository: Repository) -> None:
+    first = repository.commit("one")
+    repository.commit("two")
+    assert repository.base() == first
+
+
+def test_a_commit_on_main_is_compared_with_the_last_tag(repository: Repository) -> None:
+    first = repository.commit("one")
+    repository.git("tag", "v1")
+    repository.commit("two")
+    repository.commit("three")
+    assert repository.base() == first
+
+
+def test_a_branch_is_compared_with_where_it_left_main(repository: Repository) -> None:
+    first = repository.commit("one")
+    repository.git("checkout", "--quiet", "-b", "change")
+    repository.commit("two")
+    repository.commit("three")
+    assert repository.base() == first
+
+
+def test_the_sources_of_a_commit_come_out_as_they_were(repository: Repository, tmp_path: Path) -> None:
+    first = repository.commit("one")
+    repository.commit("two")
+    source = export(repository.root, first, tmp_path / "out")
+    assert source is not None
+    assert (source / "file.py").read_text() == "one"
+
+
+def test_a_commit_without_sources_gives_none(repository: Repository, tmp_path: Path) -> None:
+    (repository.root / "README").write_text("hello")
+    repository.git("add", "README")
+    repository.git("commit", "--quiet", "-m", "one")
+    assert export(repository.root, "HEAD", tmp_path / "out") is None

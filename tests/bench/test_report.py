@@ -1,0 +1,169 @@
+"""Figures and page come out of recorded results as they should."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from bench.peers.report.estimate import estimate
+from bench.peers.report.figures import ratio, rows_of
+from bench.peers.report.page import write_page
+from bench.peers.report.plots import spread
+from bench.peers.report.words import seconds, size, table
+from bench.peers.results import Entry, Fact, Results, load, save
+from hypothesis import given
+from hypothesis import strategies as st
+
+SAMPLES = st.lists(st.floats(min_value=1e-9, max_value=1e9), min_size=1, max_size=30)
+
+
+@given(SAMPLES)
+def test_the_median_lies_within_its_interval(samples: list[float]) -> None:
+    found = estimate(samples)
+    assert found.low <= found.median <= found.high
+    assert found.median == statistics.median(samples)
+    assert {found.low, found.high} <= set(samples)
+
+
+@pytest.mark.parametrize(
+    ("count", "cut"),
+    [
+        pytest.param(1, 0, id="one sample is its own interval"),
+        pytest.param(5, 0, id="five samples give their range"),
+        pytest.param(7, 0, id="seven need their range for 95 percent"),
+        pytest.param(9, 1, id="nine can spare one at either end"),
+        pytest.param(20, 5, id="twenty can spare five"),
+    ],
+)
+def test_the_interval_is_as_narrow_as_its_confidence_allows(count: int, cut: int) -> None:
+    found = estimate([float(number) for number in range(count)])
+    assert (found.low, found.high) == (cut, count - 1 - cut)
+
+
+@given(st.lists(st.floats(min_value=0, max_value=400), max_size=20).map(sorted))
+def test_labels_keep_clear_of_each_other(places: list[float]) -> None:
+    moved = spread(places, gap=15, last=440)
+    assert len(moved) == len(places)
+    assert all(after - before >= 14.8 for before, after in itertools.pairwise(moved))
+    assert all(place <= 440 for place in moved)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1.7e-6, "1.7 µs"),
+        (0.00421, "4.21 ms"),
+        (89.3, "89.3 s"),
+        (0.9999, "1 s"),
+        (4e-10, "0.4 ns"),
+        (0.0, "0 ns"),
+    ],
+)
+def test_times_are_written_in_the_unit_that_suits(value: float, words: str) -> None:
+    assert seconds(value) == words
+
+
+@pytest.mark.parametrize(("value", "words"), [(3928, "3.93 kB"), (5.5e7, "55 MB"), (0.0, "0 B")])
+def test_sizes_are_written_in_the_unit_that_suits(value: float, words: str) -> None:
+    assert size(value) == words
+
+
+def test_a_cell_cannot_break_out_of_its_table() -> None:
+    assert table(["a", "b"], [["x|y", "line\nbreak"]]).splitlines()[-1] == "| x\\|y | line break |"
+
+
+def entry(title: str, *, scale: float, rounds: int = 3) -> Entry:
+    """A contestant whose every figure is `scale` times the yardstick's; a later round is 10 % dearer."""
+
+    def facts(weather: float) -> dict[str, Fact]:
+        cpu = {"short": 1e-6, "hop": 15e-6, "malformed": 30e-6, "chain10": 150e-6, "chain100": 1500e-6}
+        found: dict[str, Fact] = {
+            name: {"cpu": value * scale * weather, "peak": 3e7, "spared": scale < 100}
+            for name, value in cpu.items()
+        }
+        found["chain1000"] = {"cpu": 15000e-6 * scale * weather, "peak": 4e7, "spared": True}
+        found["concurrent"] = {"cpu": 20e-6 * scale * weather, "bytes": 4000 * scale}
+        found["import"] = found["pydantic"] = {"cpu": 0.05 * weather}
+        return found
+
+    return {
+        "title": title,
+        "version": "1.0",
+        "statement": "import it",
+        "note": "as it comes.",
+        "rounds": [facts(1 + number / 10) for number in range(rounds)],
+    }
+
+
+@pytest.fixture
+def recorded() -> Results:
+    peer = entry("Peer", scale=100)
+    for facts in peer["rounds"]:
+        facts["chain1000"] = {"error": "RecursionError: too deep"}
+    missing: Entry = {"title": "missing", "version": "", "statement": "", "note": "", "rounds": []}
+    return {
+        "date": "2026-01-01",
+        "python": "3.11.7",
+        "platform": "Linux aarch64",
+        "cores": 2,
+        "concurrent": 1000,
+        "contestants": {
+            "peer": peer,
+            "wesichain": entry("Wesichain", scale=2),
+            "handwritten": entry("hand-written loop", scale=1),
+            "missing": missing | {"unavailable": "cannot be installed: no such wheel"},
+        },
+        "fire": {
+            "peer": {
+                "json-once": {"ended": "text", "detail": "", "seconds": 0.1, "requests": 1},
+                "json-always": {"ended": "status", "detail": "status ERROR", "seconds": 0.1, "requests": 2},
+                "endless": {"ended": "running", "detail": "", "seconds": 30.0, "requests": 259},
+                "429-once": {"ended": "text", "detail": "All is well.", "seconds": 1.0, "requests": 2},
+                "429-always": {"ended": "exception", "detail": "Busy", "seconds": 2.0, "requests": 3},
+            }
+        },
+    }
+
+
+def test_rows_are_ordered_by_the_cost_of_one_hop(recorded: Results) -> None:
+    assert [row.name for row in rows_of(recorded)] == ["handwritten", "wesichain", "peer", "missing"]
+
+
+def test_ratios_are_taken_round_by_round(recorded: Results) -> None:
+    yardstick, ours, peer, _ = rows_of(recorded)
+    found = ratio(ours, yardstick, "late")
+    assert found is not None
+    assert [found.low, found.high] == pytest.approx([2, 2])
+    assert ratio(peer, yardstick, "late") is None
+
+
+def test_the_page_says_what_was_found(recorded: Results, tmp_path: Path) -> None:
+    write_page(recorded, tmp_path)
+    page = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    for expected in (
+        "**Wesichain** | 1.0 | 2.2 µs",
+        "Peer, chain1000: RecursionError: too deep",
+        "missing: cannot be installed: no such wheel",
+        "malformed arguments: they were not checked",
+        "**silent**: empty<br><sub>1 request, 0.1 s</sub>",
+        "`status ERROR`<br>",
+        "**still running**<br><sub>259 requests, 30.0 s</sub>",
+        "recovered<br><sub>2 requests, 1.0 s</sub>",
+        "`Busy`<br>",
+        "| Peer | 1 | 2 | 1 | 1 |",
+    ):
+        assert expected in page
+    drawings = sorted(path.name for path in (tmp_path / "benchmarks").iterdir())
+    assert drawings == ["import.svg", "memory.svg", "one-hop.svg", "per-hop.svg"]
+    for name in drawings:
+        assert f"(benchmarks/{name})" in page
+        ElementTree.parse(tmp_path / "benchmarks" / name)
+
+
+def test_the_results_file_keeps_everything(recorded: Results, tmp_path: Path) -> None:
+    path = tmp_path / "results" / "peers.json"
+    save(recorded, path)
+    assert load(path) == recorded

@@ -1,0 +1,71 @@
+"""Nothing is left behind: tasks, threads, files and memory stay flat over many runs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import psutil
+import pytest
+
+from wesichain.graph import Append, Checkpointer, ExecutionOptions, GraphBuilder, MemoryCheckpointer, Send
+from wesichain.graph.sqlite import SqliteCheckpointer
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[str], Append]
+
+
+async def work(task: Any) -> Any:
+    await asyncio.sleep(0)
+    return {"log": [str(task)]}
+
+
+async def runs(count: int, store: Checkpointer | None) -> None:
+    """Many runs: fan-outs, inner graphs, failures and cancellations."""
+    inner = GraphBuilder(Log).add_node("x", lambda _: {"log": ["x"]}).set_entry("x").build()
+    builder = GraphBuilder(Log).add_node("work", work).add_node("sub", inner).add_node("bad", lambda _: 1 / 0)
+    builder.add_conditional_edges("__start__", lambda _: [Send("work", 1), Send("work", 2), "sub"])
+    builder.add_conditional_edges("sub", lambda s: "bad" if "fail" in s["log"] else [])
+    graph = builder.build(store)
+    for index in range(count):
+        options = ExecutionOptions(thread_id=str(index)) if store is not None else None
+        task = asyncio.ensure_future(graph.invoke({"log": ["fail"] if index % 3 == 0 else []}, options))
+        if index % 5 == 0:
+            await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if store is not None:
+            await store.delete(str(index))
+
+
+@pytest.mark.parametrize("kind", ["none", "memory", "sqlite"])
+async def test_runs_leave_no_tasks_threads_or_files(tmp_path: Path, kind: str) -> None:
+    store: Any = {
+        "none": None,
+        "memory": MemoryCheckpointer(),
+        "sqlite": SqliteCheckpointer(tmp_path / "t.db"),
+    }[kind]
+    process = psutil.Process()
+    await runs(20, store)
+    threads, files = threading.active_count(), process.num_fds()
+    await runs(100, store)
+    assert len(asyncio.all_tasks()) == 1
+    assert threading.active_count() <= threads
+    assert process.num_fds() <= files
+    if kind == "sqlite":
+        store.close()
+
+
+@pytest.mark.slow
+async def test_ten_thousand_runs_take_no_memory() -> None:
+    process = psutil.Process()
+    await runs(2_000, MemoryCheckpointer())
+    gc.collect()
+    before = process.memory_info().rss
+    await runs(10_000, MemoryCheckpointer())
+    gc.collect()
+    assert process.memory_info().rss - before < 8_000_000
