@@ -570,6 +570,24 @@ def test_an_input_without_a_required_field_says_so() -> None:
         run(Needs, lambda _: None, {"age": 3})
 
 
+def test_a_state_class_that_refuses_its_values_is_the_nodes_failure() -> None:
+    @dataclass
+    class Picky:
+        n: int = 0
+
+        def __post_init__(self) -> None:
+            if self.n > 1:
+                raise ValueError("too many")
+
+    builder = GraphBuilder(Picky).add_node("a", lambda s: {"n": s.n + 1}).add_edge("a", "a").set_entry("a")
+    with pytest.raises(NodeFailedError, match="node 'a': raised ValueError: too many"):
+        builder.build().invoke_sync(Picky())
+
+
+def test_an_overwrite_of_a_list_by_one_item_is_a_list_of_it() -> None:
+    assert run(Folds, lambda _: {"items": Overwrite("one")}, {"items": [1]})["items"] == ["one"]
+
+
 # --- the view --------------------------------------------------------------------------------------
 
 

@@ -34,7 +34,8 @@ async def conduct(
         await go()
     except GraphError as error:
         if error.state is None:
-            error.state = frame.definition.schema.build(run.position.values.copies())
+            with suppress(Exception):  # a class of the user's may refuse its own values
+                error.state = frame.definition.schema.build(run.position.values.copies())
         if isinstance(error, GraphInterruptedError):
             _tell_stop(frame, run, str(error))
         elif log.is_heard:

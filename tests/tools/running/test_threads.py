@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from wesichain.tools.running import in_thread
+from wesichain.tools.running.threads import _Pool, _Worker
 
 NAME = contextvars.ContextVar("NAME", default="nobody")
 
@@ -80,18 +81,46 @@ async def test_a_sleeping_function_delays_nobody() -> None:
 
 
 async def test_a_cancelled_future_frees_the_caller_and_the_thread_goes_on() -> None:
-    release, done = threading.Event(), threading.Event()
+    started, release, done = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
+        started.set()
         release.wait(30)
         done.set()
 
     future = in_thread(work)
+    while not started.is_set():
+        await asyncio.sleep(0.001)
     future.cancel()
     with pytest.raises(asyncio.CancelledError):
         await future
     release.set()
     assert done.wait(10)
+
+
+async def test_what_was_given_up_before_it_began_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[str] = []
+    waiting = threading.Event()
+    monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
+    monkeypatch.setattr(_Worker, "start", lambda self: waiting.wait(30) and threading.Thread.start(self))
+    future = in_thread(lambda: began.append("it"))
+    future.cancel()
+    waiting.set()
+    assert await in_thread(lambda: "the next") == "the next"
+    assert began == []
+
+
+async def test_a_system_without_threads_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = iter([RuntimeError("can't start new thread")] * 2)
+
+    def start(self: _Worker) -> None:
+        for refusal in refusals:
+            raise refusal
+        threading.Thread.start(self)
+
+    monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
+    monkeypatch.setattr(_Worker, "start", start)
+    assert await asyncio.wait_for(in_thread(lambda: "in the end"), 20) == "in the end"
 
 
 async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +173,7 @@ def test_the_interpreter_exits_while_threads_sleep() -> None:
     program = """
 import asyncio, time
 from wesichain.tools.running import in_thread
+from wesichain.tools.running.threads import _Pool, _Worker
 async def main():
     for _ in range(8):
         in_thread(lambda: time.sleep(60))

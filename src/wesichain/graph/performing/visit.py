@@ -57,8 +57,8 @@ class Visit:
 
     def at_once(self) -> Outcome | Awaitable[Any]:
         """Carry out a plain task. Where its function returned an awaitable after all, that is still to do."""
-        self._begin()
         try:
+            self._begin()
             returned = self._call(self._asking())
             return returned if inspect.isawaitable(returned) else self._completed(returned)
         except (Paused, Up) as bubble:
@@ -72,11 +72,11 @@ class Visit:
         Raises for cancellation alone.
         """
         watcher, name = self._frame.watcher, self._node.name
-        if begun is None:
-            self._begin()
-        if watcher is not None:
-            await watcher.tell("on_node_start", name, self._view)
         try:
+            if begun is None:
+                self._begin()
+            if watcher is not None:
+                await watcher.tell("on_node_start", name, self._view)
             try:
                 returned = await self._attempts(begun)
             except Up as inner:

@@ -14,7 +14,7 @@ from wesichain.errors import GraphDefinitionError
 
 from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
 from .owned import Growing, Lend, StateView, clone, lend_of
-from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, zero_of
+from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, as_items, zero_of
 
 HIDDEN = "__inner__:"  # how the names of hidden keys begin
 
@@ -182,7 +182,7 @@ class Schema:
 def put(data: dict[str, Any], lends: dict[str, Lend], key: Key, value: Any) -> None:
     """Set a value that nobody else holds."""
     if key.reducer is Append and type(value) is not Growing:
-        value = Growing(value)
+        value = Growing(as_items(value))
     lend = lend_of(value)
     data[key.name] = value
     if lend is not None:

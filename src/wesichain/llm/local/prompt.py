@@ -67,9 +67,13 @@ def _turn(message: Message, *, plain: bool) -> tuple[str, str]:
     if message.role is not Role.ASSISTANT:
         return "user", message.content if plain else f"Question: {message.content}"
     if message.tool_calls:
-        calls = [{"thought": message.content, "tool": call.name, "args": call.args} for call in message.tool_calls]
+        calls = [
+            {"thought": message.content, "tool": call.name, "args": call.args} for call in message.tool_calls
+        ]
         return "assistant", "\n".join(map(spaced_json, calls))
-    return "assistant", message.content if plain else spaced_json({"thought": message.reasoning or "I know it now.", "answer": message.content})
+    return "assistant", message.content if plain else spaced_json(
+        {"thought": message.reasoning or "I know it now.", "answer": message.content}
+    )
 
 
 def _signature(tool: ToolSpec) -> str:
@@ -122,11 +126,15 @@ def read_reply(text: str, *, request: LlmRequest, usage: Usage, cut: bool) -> Ll
     if is_object(reply) and "tool" in reply:
         number = sum(len(message.tool_calls) for message in request.messages)
         call = ToolCall(f"call_{number + 1}", str(reply["tool"]), reply.get("args", {}))
-        return LlmResponse(str(reply.get("thought","")), tool_calls=(call,), usage=usage, finish_reason="tool_calls")
+        return LlmResponse(
+            str(reply.get("thought", "")), tool_calls=(call,), usage=usage, finish_reason="tool_calls"
+        )
     if is_object(reply) and "answer" in reply:
         answer = reply["answer"]
         content = answer if request.output_schema is None and isinstance(answer, str) else spaced_json(answer)
-        return LlmResponse(content, usage=usage, finish_reason=finish, reasoning=str(reply.get("thought","")))
+        return LlmResponse(
+            content, usage=usage, finish_reason=finish, reasoning=str(reply.get("thought", ""))
+        )
     return LlmResponse(text, usage=usage, finish_reason=finish)
 
 
