@@ -182,30 +182,10 @@ NOTES = {
 
 def solved(question: str, *calls: tuple[str, dict[str, Any], str], answer: str) -> list[Message]:
     messages = [Message(Role.USER, question)]
-    for at, (name, args, result) in enumerate(calls):
-        messages.append(
-            Message(Role.ASSISTANT, THOUGHTS[question][at], tool_calls=(ToolCall("", name, args),))
-        )
+    for name, args, result in calls:
+        messages.append(Message(Role.ASSISTANT, tool_calls=(ToolCall("", name, args),)))
         messages.append(Message(Role.TOOL, result))
-    return [*messages, Message(Role.ASSISTANT, answer, reasoning=THOUGHTS[question][-1])]
-
-
-THOUGHTS = {
-    "How many pens are in stock?": ["I need the stock of pens.", "The stock is 31."],
-    "What do 5 pens cost?": [
-        "I need the price of one pen, then I multiply it by 5.",
-        "One pen costs 1.5, so 5 pens cost 5 * 1.5.",
-        "5 * 1.5 is 7.5.",
-    ],
-    "What colour is the cat?": ["The notes may tell about the cat.", "The note says black."],
-    "How many feet are 3 meters?": ["I convert 3 meters to feet.", "3 meters are 9.843 feet."],
-    "Which date is 20 days after 2024-05-05?": ["I add 20 days to the date.", "The date is 2024-05-25."],
-    "How many minutes are there from 2024-05-01 to 2024-05-03?": [
-        "I need the days first, then I turn them into minutes.",
-        "2 days have 2 * 24 * 60 minutes.",
-        "2 * 24 * 60 is 2880.",
-    ],
-}
+    return [*messages, Message(Role.ASSISTANT, answer)]
 
 
 EXAMPLES = {

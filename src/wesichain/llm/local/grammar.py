@@ -37,12 +37,11 @@ def reply_grammar(tools: Sequence[ToolSpec], output: Mapping[str, Any] | None) -
     """Either a call of one of the tools, with arguments that follow its schema, or an answer."""
     rules = _Rules()
     replies: list[str] = []
-    thought = _literal('{"thought": ') + ' "\\"" char{1,120} "\\""'
     for tool in tools:
-        head = thought + " " + _literal(f', "tool": {dump_json(tool.name)}, "args": ')
+        head = _literal(f'{{"tool": {dump_json(tool.name)}, "args": ')
         replies.append(f'{head} {rules.of(tool.parameters)} "}}"')
     answer = "string" if output is None else rules.of(output)
-    head = thought + " " + _literal(', "answer": ')
+    head = _literal('{"answer": ')
     replies.append(f'{head} {answer} "}}"')
     return rules.text(" | ".join(replies))
 

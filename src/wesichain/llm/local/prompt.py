@@ -29,7 +29,7 @@ from .grammar import spaced_json
 
 _RULES = """\
 Answer the question. Use a tool for every fact, date or number that you were not told.
-Reply with one JSON object: {"thought": ..., "tool": ..., "args": {...}} to call a tool, {"thought": ..., "answer": ...} once you know."""
+Reply with one JSON object: {"tool": ..., "args": {...}} to call a tool, {"answer": ...} once you know."""
 
 _ANSWER = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
 
@@ -39,7 +39,17 @@ def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list
     plain = not request.tools
     messages = request.messages if plain else [*examples, *request.messages]
     turns = [("system", _system(request))]
-    turns += [_turn(message, plain=plain) for message in messages if message.role is not Role.SYSTEM]
+    import os
+    question = ""
+    for message in messages:
+        if message.role is Role.SYSTEM:
+            continue
+        role, content = _turn(message, plain=plain)
+        if message.role is Role.USER:
+            question = content
+        if message.role is Role.TOOL and os.environ.get("VARIANT") == "repeat":
+            content += "\n" + question
+        turns.append((role, content))
     merged: list[dict[str, str]] = []
     for role, content in turns:
         text = content.replace("<|", "< |")  # what a tool found must not pass for a turn of its own
@@ -67,13 +77,9 @@ def _turn(message: Message, *, plain: bool) -> tuple[str, str]:
     if message.role is not Role.ASSISTANT:
         return "user", message.content if plain else f"Question: {message.content}"
     if message.tool_calls:
-        calls = [
-            {"thought": message.content, "tool": call.name, "args": call.args} for call in message.tool_calls
-        ]
+        calls = [{"tool": call.name, "args": call.args} for call in message.tool_calls]
         return "assistant", "\n".join(map(spaced_json, calls))
-    return "assistant", message.content if plain else spaced_json(
-        {"thought": message.reasoning or "I know it now.", "answer": message.content}
-    )
+    return "assistant", message.content if plain else spaced_json({"answer": message.content})
 
 
 def _signature(tool: ToolSpec) -> str:
@@ -126,15 +132,11 @@ def read_reply(text: str, *, request: LlmRequest, usage: Usage, cut: bool) -> Ll
     if is_object(reply) and "tool" in reply:
         number = sum(len(message.tool_calls) for message in request.messages)
         call = ToolCall(f"call_{number + 1}", str(reply["tool"]), reply.get("args", {}))
-        return LlmResponse(
-            str(reply.get("thought", "")), tool_calls=(call,), usage=usage, finish_reason="tool_calls"
-        )
+        return LlmResponse(tool_calls=(call,), usage=usage, finish_reason="tool_calls")
     if is_object(reply) and "answer" in reply:
         answer = reply["answer"]
         content = answer if request.output_schema is None and isinstance(answer, str) else spaced_json(answer)
-        return LlmResponse(
-            content, usage=usage, finish_reason=finish, reasoning=str(reply.get("thought", ""))
-        )
+        return LlmResponse(content, usage=usage, finish_reason=finish)
     return LlmResponse(text, usage=usage, finish_reason=finish)
 
 
