@@ -101,8 +101,13 @@ async def test_a_cancelled_future_frees_the_caller_and_the_thread_goes_on() -> N
 async def test_what_was_given_up_before_it_began_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     began: list[str] = []
     waiting = threading.Event()
+
+    def start(self: _Worker) -> None:
+        waiting.wait(30)
+        threading.Thread.start(self)
+
     monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
-    monkeypatch.setattr(_Worker, "start", lambda self: waiting.wait(30) and threading.Thread.start(self))
+    monkeypatch.setattr(_Worker, "start", start)
     future = in_thread(lambda: began.append("it"))
     future.cancel()
     waiting.set()

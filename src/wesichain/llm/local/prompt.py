@@ -40,6 +40,7 @@ def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list
     messages = request.messages if plain else [*examples, *request.messages]
     turns = [("system", _system(request))]
     import os
+
     question = ""
     for message in messages:
         if message.role is Role.SYSTEM:

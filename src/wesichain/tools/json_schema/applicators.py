@@ -173,7 +173,7 @@ def additional_properties(others: Others, node: Node, *, forbidden: bool) -> Che
         if not is_object(value) or value.keys() <= others.named:
             return None
         found: Issues = None
-        for name in others.of(value):
+        for name in others.of(value)[: MAX_ISSUES if forbidden else None]:
             issues = fault(no_such_field(name, known)) if forbidden else node.check(value[name], run)
             if issues:
                 found = _below(found, name, issues)

@@ -75,7 +75,7 @@ class Arguments:
             strangers = [name for name in args if name not in self._known]
             if strangers:
                 known = sorted(self._known)
-                raise RejectedError(*(Issue((name,), no_such_field(name, known)) for name in strangers))
+                raise RejectedError(*(Issue((name,), no_such_field(name, known)) for name in strangers[:11]))
         try:
             return self._parse(text)
         except ValidationError as error:
