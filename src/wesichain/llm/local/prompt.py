@@ -39,18 +39,7 @@ def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list
     plain = not request.tools
     messages = request.messages if plain else [*examples, *request.messages]
     turns = [("system", _system(request))]
-    import os
-
-    question = ""
-    for message in messages:
-        if message.role is Role.SYSTEM:
-            continue
-        role, content = _turn(message, plain=plain)
-        if message.role is Role.USER:
-            question = content
-        if message.role is Role.TOOL and os.environ.get("VARIANT") == "repeat":
-            content += "\n" + question
-        turns.append((role, content))
+    turns += [_turn(message, plain=plain) for message in messages if message.role is not Role.SYSTEM]
     merged: list[dict[str, str]] = []
     for role, content in turns:
         text = content.replace("<|", "< |")  # what a tool found must not pass for a turn of its own
