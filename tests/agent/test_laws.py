@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agent.kit import check_events
-from wesichain.agent import AgentRuntime, Completed, Effects, Failed, Interrupted, Outcome
+from wesichain.agent import AgentRuntime, Caller, Completed, Effects, Failed, Interrupted, Outcome
 from wesichain.core import Action, LlmRequest, LlmResponse, Observation, Role, ToolCall, Usage
 from wesichain.errors import LlmRejectedError, LlmTransportError, ToolError
 from wesichain.policy import (
@@ -240,9 +240,9 @@ def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
             asked.append(step_id)
             return await self._inner.ask(request, step_id=step_id, on_text=on_text)
 
-        async def call(self, prepared: Any, ctx: ToolContext) -> Any:
+        async def call(self, prepared: Any, caller: Caller) -> Any:
             called.append(prepared.call.id)
-            return await self._inner.call(prepared, ctx)
+            return await self._inner.call(prepared, caller)
 
     async def main() -> Any:
         runtime = AgentRuntime(ScriptedLlm(script), [work, plain], policy=ObserveErrors(), clock=FakeClock())

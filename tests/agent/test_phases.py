@@ -112,7 +112,7 @@ def test_phases_share_the_log_and_old_ones_stay_as_they_were() -> None:
     acting = thinking.act(LlmResponse("one"))
     observing = acting.observe([Observed("x", "x")])
     assert [len(phase.messages) for phase in (thinking, acting, observing)] == [1, 2, 3]
-    assert observing.trail._messages is thinking.trail._messages
+    assert observing.trail.log is thinking.trail.log
 
 
 def test_two_futures_of_one_phase_do_not_mix() -> None:

@@ -11,7 +11,7 @@ from wesichain.core import Message, Role, Thought
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.text(max_size=2), max_size=3)), max_size=12))
 def test_every_trail_stays_what_it_was_made(moves: list[tuple[int, list[str]]]) -> None:
-    trails = [Trail([], [])]
+    trails = [Trail.of([])]
     wanted: list[list[str]] = [[]]
     for index, texts in moves:
         parent = index % len(trails)
@@ -28,7 +28,7 @@ def test_every_trail_stays_what_it_was_made(moves: list[tuple[int, list[str]]]) 
 
 
 def test_a_longer_trail_shares_the_lists_of_the_shorter() -> None:
-    first = Trail([Message(Role.USER, "q")], [])
+    first = Trail.of([Message(Role.USER, "q")])
     second = first.grown([Message(Role.ASSISTANT, "a")], [Thought("t")])
-    assert second._messages is first._messages
+    assert second.log is first.log
     assert (first.length, second.length) == (1, 2)

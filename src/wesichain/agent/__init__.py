@@ -3,7 +3,7 @@
 from .agent import Agent, RunResult, Source
 from .conversation import Conversation
 from .drive import Drive
-from .effects import Effects, LiveEffects
+from .effects import Caller, Effects, LiveEffects
 from .models import resolve_model
 from .narrate import Narrator
 from .phases import (
@@ -13,7 +13,6 @@ from .phases import (
     Failed,
     Idle,
     Interrupted,
-    Observed,
     Observing,
     Outcome,
     Phase,
@@ -26,7 +25,7 @@ from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Tally
 from .running import OnLimit, Running, Settings
 from .runtime import AgentRuntime
 from .stream import RunStream
-from .trail import Trail
+from .trail import Observed, Trail
 
 __all__ = [
     "Acting",
@@ -35,6 +34,7 @@ __all__ = [
     "AgentRuntime",
     "Approve",
     "ApproveWith",
+    "Caller",
     "Completed",
     "Conversation",
     "Decision",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, overload
+
+from typing_extensions import Unpack
 
 from wesichain.core import (
     Clock,
     CompletionLlm,
     Event,
+    EventSink,
     JsonValue,
     LogView,
     Message,
@@ -22,6 +25,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
     dataclass,
+    maker,
 )
 from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Budget, PolicyEngine
@@ -29,15 +33,33 @@ from wesichain.tools import CancellationToken, JsonTool, ToolContext, ToolRegist
 from wesichain.trace import Redactor
 
 from .conversation import Conversation
+from .effects import Effects
 from .models import resolve_model
 from .phases import Completed, Failed, Interrupted, Outcome
 from .rules import Decision, LoopGuard
 from .running import OnLimit
-from .runtime import AgentRuntime, Sinks
+from .runtime import AgentRuntime, Sinks, as_sinks
 from .stream import RunStream
 
 OutT = TypeVar("OutT")
 _DAY = 86_400.0
+
+
+class RunOptions(TypedDict, total=False):
+    """What one run may be told, beside its task."""
+
+    history: Sequence[Message]
+    conversation: Conversation | None
+    cancellation: CancellationToken | None
+    run_id: str | None
+    stream: bool
+    events: Sinks
+    budget: Budget | None
+    parent: ToolContext | None
+    effects: Callable[[Effects], Effects] | None
+    clock: Clock | None
+
+
 Instructions: TypeAlias = str | Callable[..., str | Awaitable[str | None] | None] | None
 
 
@@ -90,6 +112,9 @@ class RunResult(Generic[OutT]):
             for event in self.events
             if isinstance(event, ToolCompleted) and not event.scope
         )
+
+
+_run_result = maker(RunResult[Any])
 
 
 class Agent(Generic[OutT]):
@@ -168,28 +193,11 @@ class Agent(Generic[OutT]):
     def has_instructions(self) -> bool:
         return self._instructions is not None
 
-    async def run(
-        self,
-        task: str,
-        *,
-        history: Sequence[Message] = (),
-        conversation: Conversation | None = None,
-        cancellation: CancellationToken | None = None,
-        run_id: str | None = None,
-        **options: Any,
-    ) -> RunResult[OutT]:
+    async def run(self, task: str, **options: Unpack[RunOptions]) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
-        outcome = await self.outcome(
-            task,
-            history=history,
-            conversation=conversation,
-            cancellation=cancellation,
-            run_id=run_id,
-            **options,
-        )
-        return self._result(outcome)
+        return self._result(await self.outcome(task, **options))
 
-    def run_sync(self, task: str, **options: Any) -> RunResult[OutT]:
+    def run_sync(self, task: str, **options: Unpack[RunOptions]) -> RunResult[OutT]:
         """The same from code that is not async."""
         try:
             asyncio.get_running_loop()
@@ -199,33 +207,70 @@ class Agent(Generic[OutT]):
             "run_sync() was called inside a running event loop; use 'await agent.run(...)' there"
         )
 
-    def stream(self, task: str, **options: Any) -> RunStream[RunResult[OutT]]:
+    def stream(self, task: str, **options: Unpack[RunOptions]) -> RunStream[RunResult[OutT]]:
         """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`."""
+        sinks = as_sinks(options.get("events"))
 
-        async def run(sink: Any) -> RunResult[OutT]:
-            return self._result(await self.outcome(task, stream=True, events=sink, **options))
+        async def run(sink: EventSink) -> RunResult[OutT]:
+            streamed: RunOptions = {**options, "stream": True, "events": (*sinks, sink)}
+            return self._result(await self.outcome(task, **streamed))
 
         return RunStream(run)
 
-    async def outcome(
+    def outcome(
         self,
         task: str,
         *,
         history: Sequence[Message] = (),
         conversation: Conversation | None = None,
-        **options: Any,
-    ) -> Outcome[OutT]:
+        cancellation: CancellationToken | None = None,
+        run_id: str | None = None,
+        stream: bool = False,
+        events: Sinks = None,
+        budget: Budget | None = None,
+        parent: ToolContext | None = None,
+        effects: Callable[[Effects], Effects] | None = None,
+        clock: Clock | None = None,
+    ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
-        if conversation is not None:
-            history = (*conversation.window(), *history)
-        outcome = await self.runtime.run(
-            task,
-            history=history,
-            instructions=await self._instruct(task),
-            advice=self._advise(task),
-            **options,
-        )
-        if conversation is not None and isinstance(outcome, Completed):
+
+        def begin(instructions: str | None, history: Sequence[Message]) -> Coroutine[Any, Any, Outcome[OutT]]:
+            return self.runtime.run(
+                task,
+                history=history,
+                instructions=instructions,
+                advice="" if self._playbook is None else self._advise(self._playbook, task),
+                cancellation=cancellation,
+                run_id=run_id,
+                stream=stream,
+                events=events,
+                budget=budget,
+                parent=parent,
+                effects=effects,
+                clock=clock,
+            )
+
+        given = self._instructions
+        if conversation is None and not callable(given):
+            return begin(given, history)
+        return self._prepared(begin, task, history, conversation)
+
+    async def _prepared(
+        self,
+        begin: Callable[[str | None, Sequence[Message]], Coroutine[Any, Any, Outcome[OutT]]],
+        task: str,
+        history: Sequence[Message],
+        conversation: Conversation | None,
+    ) -> Outcome[OutT]:
+        """A run whose instructions have to be asked for, or that is part of a conversation."""
+        given = self._instructions
+        if callable(given):
+            text = given(task) if inspect.signature(given).parameters else given()
+            given = await text if inspect.isawaitable(text) else text
+        if conversation is None:
+            return await begin(given, history)
+        outcome = await begin(given, (*conversation.window(), *history))
+        if isinstance(outcome, Completed):
             conversation.add(Message(Role.USER, task), Message(Role.ASSISTANT, outcome.text))
         return outcome
 
@@ -262,25 +307,16 @@ class Agent(Generic[OutT]):
             timeout=_DAY,  # the caller's budget and cancellation are what bounds it
         )
 
-    async def _instruct(self, task: str) -> str | None:
-        given = self._instructions
-        if not callable(given):
-            return given
-        text = given(task) if inspect.signature(given).parameters else given()
-        return await text if inspect.isawaitable(text) else text
-
-    def _advise(self, task: str) -> str:
+    def _advise(self, playbook: StrategySource, task: str) -> str:
         """What earlier runs have taught, as sentences, where its tools are here."""
-        if self._playbook is None:
-            return ""
         known = set(self.runtime.registry.names)
-        found = self._playbook.retrieve(task, domain=self._domain, k=3)
+        found = playbook.retrieve(task, domain=self._domain, k=3)
         return "\n".join(item.text for item in found if known.issuperset(item.tool_sequence))
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         match outcome:
             case Completed():
-                return RunResult(outcome)
+                return _run_result(outcome)
             case Failed(error=error):
                 raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
             case Interrupted(reason=reason):

@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import JsonValue, PendingCall, ToolCall, dump_json
+from wesichain.core import JsonValue, PendingCall, ToolCall, dump_json, maker
 from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError
 from wesichain.policy import Reprompt
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .phases import Acting, Observed
+from .phases import Acting
 from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Rejected, approval_token, wording
 from .running import Running, put_down
+from .trail import Observed
 
 OutT = TypeVar("OutT")
 Slot: TypeAlias = PreparedCall | Observed | None
+
+_observed = maker(Observed)
 
 
 class Batch(Generic[OutT]):
@@ -105,12 +108,14 @@ class Batch(Generic[OutT]):
 
     def observed(self) -> list[Observed]:
         """What came of the calls, in their order, then the notes; a call that never ended says so."""
-        calls = self._phase.reply.tool_calls
-        ended = [
-            slot if isinstance(slot, Observed) else _failed(call, _NEVER_RUN)
-            for slot, call in zip(self.slots, calls, strict=True)
-        ]
-        return ended + self.notes
+        ended: list[Observed] = []
+        for index, slot in enumerate(self.slots):
+            if isinstance(slot, Observed):
+                ended.append(slot)
+            else:
+                ended.append(_failed(self._phase.reply.tool_calls[index], _NEVER_RUN))
+        ended += self.notes
+        return ended
 
     def guard(self, guard: LoopGuard) -> None:
         """Tell the model, or end the run, where it asks for the same again and again."""
@@ -161,15 +166,18 @@ class Batch(Generic[OutT]):
         run.account.spend_tool_call()
         self._open[call.id] = call.name
         run.narrator.tool_dispatched(run.step, call)
-        ctx = ToolContext(
-            correlation_id=self._phase.run_id,
+        return run.wait(run.effects.call(prepared, self))
+
+    def context(self, call: ToolCall) -> ToolContext:
+        run, run_id = self._run, self._phase.info.run_id
+        return ToolContext(
+            correlation_id=run_id,
             step_id=run.step,
             cancellation=run.token,
-            idempotency_key=f"{self._phase.run_id}:{run.step}:{call.id}",
+            idempotency_key=f"{run_id}:{run.step}:{call.id}",
             budget=run.account,
             emit=lambda event: run.narrator.relay(event, call.id),
         )
-        return run.wait(run.effects.call(prepared, ctx))
 
     async def _settle(self, index: int, prepared: PreparedCall) -> Observed:
         """One call to its end: its result, or what the model is told of its failure."""
@@ -183,7 +191,7 @@ class Batch(Generic[OutT]):
             if result.error is None:
                 value = result.value
                 run.narrator.tool_completed(run.step, call, value, result.duration_ms)
-                return Observed(value, _as_text(value), call.id, call.name)
+                return _observed(value, _as_text(value), call.id, call.name)
             told = await self._fail(index, prepared, result, attempts)
             if started is not None and self._gate is not None:
                 self._gate.release()

@@ -8,11 +8,11 @@ it here, with its event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
-from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, PendingCall, Role, dump_json
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, PendingCall, Role, dump_json, maker
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -26,6 +26,7 @@ from wesichain.errors import (
 from wesichain.policy import Retry
 
 from .batch import Batch, Slot
+from .effects import OnText
 from .phases import (
     Acting,
     Active,
@@ -34,18 +35,19 @@ from .phases import (
     Idle,
     Interrupted,
     LimitName,
-    Observed,
     Observing,
     Outcome,
     Phase,
     Thinking,
     Unfinished,
 )
-from .rules import Answer, Decision, Malformed, Plan, Rejected, is_response, wording
+from .rules import Answer, Decision, FlawedPlan, Malformed, Plan, Rejected, is_response, wording
 from .running import Running, Stopped
+from .trail import Observed
 
 OutT = TypeVar("OutT")
 
+_request = maker(LlmRequest)
 _ENDED = (Completed, Failed, Interrupted)
 _TASK_CANCELLED = "the task that ran it was cancelled"
 
@@ -65,30 +67,42 @@ class Drive(Generic[OutT]):
         "_slots",
     )
 
-    def __init__(
-        self,
-        run: Running[OutT],
-        *,
-        stream: bool = False,
-        decisions: Mapping[str, Decision] | None = None,
-        done: tuple[Observed, ...] = (),
-    ) -> None:
+    def __init__(self, run: Running[OutT]) -> None:
         self._run = run
-        self._decisions: Mapping[str, Decision] = decisions or {}
-        self._done = {item.call_id: item for item in done}  # of the batch in hand, before an interruption
+        self._decisions: Mapping[str, Decision] = {}
+        self._done: Mapping[str, Observed] = {}  # of the batch in hand, from before an interruption
         self._slots: list[Slot] | None = None  # the calls of the reply just judged
         self._batch: Batch[OutT] | None = None  # the calls that are being run
         self._seen = 0  # messages that the model has been shown, so that an event holds each once
         self._last_content = ""
         self._limit: BudgetExceededError | None = None
-        self._on_text = self._tell_text if stream else None
+        self._on_text: OnText | None = None
 
-    async def carry(self, phase: Active[OutT], *, resumed: bool = False) -> Outcome[OutT]:
+    async def go_on(
+        self,
+        phase: Thinking[OutT] | Acting[OutT],
+        decisions: Mapping[str, Decision],
+        done: Sequence[Observed],
+        *,
+        stream: bool = False,
+    ) -> Outcome[OutT]:
+        """Carry the phase of an interrupted run to its end, with what people decided and what was done."""
+        self._decisions = decisions
+        self._done = {item.call_id: item for item in done if item.call_id is not None}
+        self._seen = phase.trail.length
+        for message in phase.messages:
+            self._run.used_ids.update((call.id, None) for call in message.tool_calls)
+            if message.role is Role.ASSISTANT:
+                self._last_content = message.content
+        return await self.carry(phase, stream=stream, resumed=True)
+
+    async def carry(
+        self, phase: Active[OutT], *, stream: bool = False, resumed: bool = False
+    ) -> Outcome[OutT]:
         """Carry a phase to its end."""
         run = self._run
-        run.narrator.run_started(phase.user_input, run.settings.model, run.specs(), resumed=resumed)
-        if resumed:
-            self._recall(phase)
+        self._on_text = self._tell_text if stream else None
+        run.narrator.run_started(phase.info.task, run.settings.model, run.specs(), resumed=resumed)
         while True:
             try:
                 match phase:
@@ -124,10 +138,19 @@ class Drive(Generic[OutT]):
         run = self._run
         while True:
             run.check_stop()
-            refusal = self._limit or run.refusal()
-            if refusal is not None and not run.free:
-                return await self._out_of_budget(phase, refusal)
-            reply = await self._ask(phase)
+            request = self._request(phase)
+            if request is None:
+                return self._last_word(phase, None)
+            started = run.now()
+            try:
+                answer = await run.wait(run.effects.ask(request, step_id=run.step, on_text=self._on_text))
+                reply = self._heard(answer, started)
+            except (Stopped, AgentError, ConfigError, ReplayMismatchError):
+                raise
+            except Exception as cause:  # noqa: BLE001  # a model may be anybody's code
+                reply = _unreachable(cause, run.step)
+            if self._limit is not None:
+                return self._last_word(phase, reply)
             if isinstance(reply, ModelTransportError):
                 decision = run.decide(phase, reply)
                 await run.sleep(decision.delay)
@@ -136,11 +159,14 @@ class Drive(Generic[OutT]):
                 reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
             )
             match verdict:
+                case Plan(reply=sound, calls=calls):
+                    self._slots = [*calls]
+                    return self._begin(phase, sound)
                 case Answer(output=output, text=text):
                     run.check_stop()  # a cancel during the last model call wins over its answer
                     return phase.complete(output, text=text, spent=run.account.spent())
-                case Plan():
-                    following: Phase[OutT] | None = await self._take(phase, verdict)
+                case FlawedPlan():
+                    following: Phase[OutT] | None = await self._settle(phase, verdict)
                 case Malformed():
                     following = await self._correct(phase, verdict)
                 case _:
@@ -148,9 +174,13 @@ class Drive(Generic[OutT]):
             if following is not None:
                 return following
 
-    def _ask(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, LlmResponse | ModelTransportError]:
-        """One model call, with its events; what the model raises is a value."""
+    def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
+        """The next request, with its event and price; out of budget, the last one, if there may be one."""
         run = self._run
+        if not run.free:
+            self._limit = self._limit or run.refusal()
+        if self._limit is not None:
+            return self._last_request(phase, self._limit)
         if not run.free:
             run.account.spend_step()
         run.free = False
@@ -158,30 +188,28 @@ class Drive(Generic[OutT]):
         trail = phase.trail
         run.narrator.step_started(run.step, trail.messages_since(self._seen))
         self._seen = trail.length
-        schema = run.settings.judge.output.schema
-        return self._exchange(LlmRequest(run.settings.model, trail.messages, run.specs(), schema))
+        return _request(run.settings.model, trail.messages, run.specs(), run.settings.judge.output.schema)
 
-    async def _exchange(self, request: LlmRequest) -> LlmResponse | ModelTransportError:
+    def _heard(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
+        """A reply that came, with its event and its price. One that ends in an error is no reply."""
         run = self._run
-        started = run.now()
-        try:
-            reply = await run.wait(run.effects.ask(request, step_id=run.step, on_text=self._on_text))
-        except (Stopped, AgentError, ConfigError, ReplayMismatchError):
-            raise
-        except Exception as cause:  # noqa: BLE001  # a model may be anybody's code
-            return _unreachable(cause, run.step)
         if not is_response(reply):
             return reply  # the judge says what it is instead
         if reply.finish_reason == "error":
             text = reply.content[:200]
             return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
         run.account.spend_usage(reply.usage)
-        run.narrator.model_responded(run.step, reply, round((run.now() - started) * 1000, 3))
+        run.narrator.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000)
         self._last_content = reply.content
         return reply
 
-    async def _take(self, phase: Thinking[OutT], plan: Plan) -> Acting[OutT] | None:
-        """Go on with the calls. Those that cannot be run are settled first: None asks the model again."""
+    def _begin(self, phase: Thinking[OutT], reply: LlmResponse) -> Acting[OutT]:
+        for call in reply.tool_calls:
+            self._run.used_ids[call.id] = None
+        return phase.act(reply)
+
+    async def _settle(self, phase: Thinking[OutT], plan: FlawedPlan) -> Acting[OutT] | None:
+        """Go on with the calls when those that cannot be run are settled; None asks the model again."""
         run = self._run
         slots: list[Slot] = []
         for item in plan.calls:
@@ -194,10 +222,8 @@ class Drive(Generic[OutT]):
                 return None
             text = run.told(wording.invalid_call(str(item.error)), decision)
             slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
-        for call in plan.reply.tool_calls:
-            run.used_ids.add(call.id)
         self._slots = slots
-        return phase.act(plan.reply)
+        return self._begin(phase, plan.reply)
 
     async def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
         """Tell the model what was wrong with its reply; None asks the same again."""
@@ -275,43 +301,44 @@ class Drive(Generic[OutT]):
         error.step_id = error.step_id or self._run.step
         return phase.fail(error, spent=self._run.account.spent())
 
-    async def _out_of_budget(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> Phase[OutT]:
-        """What `on_limit` says: fail, take the last content, or ask once more without tools."""
+    def _last_request(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> LlmRequest | None:
+        """What `on_limit` says: fail, ask once more without tools, or (None) take the last content."""
         run = self._run
         match run.settings.on_limit:
             case "fail":
                 raise refusal
             case "answer" if refusal.resource in ("steps", "tool_calls"):
-                phase_messages = (*phase.messages, Message(Role.USER, wording.OUT_OF_STEPS))
+                messages = (*phase.messages, Message(Role.USER, wording.OUT_OF_STEPS))
                 run.step += 1
-                run.narrator.step_started(run.step, phase_messages[self._seen :])
+                run.narrator.step_started(run.step, messages[self._seen :])
                 output = run.settings.judge.output
                 tools = () if output.final_tool is None else (output.final_tool,)
-                reply = await self._exchange(
-                    LlmRequest(run.settings.model, phase_messages, tools, output.schema)
-                )
-                if isinstance(reply, ModelTransportError):
-                    raise reply
-                calls = [call.args for call in reply.tool_calls]
-                answer: JsonValue = calls[0] if calls and output.final_tool is not None else reply.content
+                return LlmRequest(run.settings.model, messages, tools, output.schema)
             case "answer" | "partial":
-                answer = self._last_content
+                return None
             case _:
                 assert_never(run.settings.on_limit)
-        return self._last_word(phase, answer, refusal)
 
     def _last_word(
-        self, phase: Thinking[OutT], answer: JsonValue, refusal: BudgetExceededError
+        self, phase: Thinking[OutT], reply: LlmResponse | ModelTransportError | None
     ) -> Completed[OutT]:
-        run = self._run
+        """End with what the model said last, as far as it is an answer."""
+        refusal = self._limit
+        assert refusal is not None
+        output = self._run.settings.judge.output
+        answer: JsonValue = self._last_content
+        if isinstance(reply, ModelTransportError):
+            raise reply
+        if reply is not None and is_response(reply) and reply.tool_calls and output.final_tool is not None:
+            answer = reply.tool_calls[0].args
         try:
-            output = run.settings.judge.output.read(answer)
+            found = output.read(answer)
         except CodecError as error:
             raise refusal from error
         text = answer if isinstance(answer, str) else dump_json(answer)
         resource: Any = refusal.resource
         stopped_by: LimitName = resource
-        return phase.complete(output, text=text, spent=run.account.spent(), stopped_by=stopped_by)
+        return phase.complete(found, text=text, spent=self._run.account.spent(), stopped_by=stopped_by)
 
     def _tell_end(self, outcome: Outcome[OutT]) -> None:
         run = self._run
@@ -324,14 +351,6 @@ class Drive(Generic[OutT]):
                 run.narrator.run_interrupted(run.step, reason, outcome.usage, pending)
             case _:
                 assert_never(outcome)
-
-    def _recall(self, phase: Active[OutT]) -> None:
-        """Take up what a resumed run has said so far."""
-        self._seen = len(phase.messages)
-        for message in phase.messages:
-            self._run.used_ids.update(call.id for call in message.tool_calls)
-            if message.role is Role.ASSISTANT:
-                self._last_content = message.content
 
 
 def _unreachable(cause: Exception, step: int) -> ModelTransportError:

@@ -7,11 +7,19 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from wesichain.core import LlmRequest, LlmResponse, StreamingLlm, TextChunk, ToolCallingLlm
+from wesichain.core import LlmRequest, LlmResponse, StreamingLlm, TextChunk, ToolCall, ToolCallingLlm
 from wesichain.errors import LlmResponseError
 from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
 
 OnText = Callable[[str], None]
+
+
+class Caller(Protocol):
+    """The step that a call belongs to."""
+
+    def context(self, call: ToolCall) -> ToolContext:
+        """What the tool of this call may know; made for those who look."""
+        ...
 
 
 class Effects(Protocol):
@@ -23,7 +31,7 @@ class Effects(Protocol):
         """The model's reply; raises whatever the model raises. `on_text` takes text while it streams."""
         ...
 
-    def call(self, prepared: PreparedCall, ctx: ToolContext) -> Coroutine[Any, Any, ToolResult]:
+    def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
         """What became of one call. A failure is a value; it raises for cancellation alone."""
         ...
 
@@ -44,8 +52,9 @@ class LiveEffects(Effects):
         return self._llm.complete(request) if on_text is None else self._ask_aloud(request, on_text)
 
     @override
-    def call(self, prepared: PreparedCall, ctx: ToolContext) -> Coroutine[Any, Any, ToolResult]:
-        return self._registry.run(prepared, ctx)
+    def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
+        context = caller.context(prepared.call) if prepared.tool.takes_context else None
+        return self._registry.run(prepared, context)
 
     async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wesichain.core import (
-    Clock,
     Event,
     EventSink,
     JsonValue,
@@ -28,63 +27,81 @@ from wesichain.core import (
     ToolDispatched,
     ToolSpec,
     Usage,
+    maker,
 )
 from wesichain.errors import WesichainError
 from wesichain.trace import Redactor
 
 _log = logging.getLogger("wesichain")
+_step_started, _model_responded = maker(StepStarted), maker(ModelResponded)
+_run_started, _run_completed = maker(RunStarted), maker(RunCompleted)
+_tool_dispatched, _tool_completed = maker(ToolDispatched), maker(ToolCompleted)
+
+
+class Audience:
+    """Those who are told of a run. What goes to a sink is redacted; the run above hears it as it is."""
+
+    __slots__ = ("_redactor", "_relay", "_sinks", "_told_off")
+
+    def __init__(
+        self,
+        sinks: Sequence[EventSink],
+        redactor: Redactor | None = None,
+        *,
+        relay: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._relay = relay
+        self._redactor = redactor or Redactor()
+        self._told_off: list[EventSink] = []
+        # A recorder redacts what it writes, in batches, by the default rules: no need to do it twice.
+        self._sinks = [(sink, redactor is None and bool(getattr(sink, "redacts", False))) for sink in sinks]
+
+    def hear(self, event: Event) -> None:
+        if self._relay is not None:
+            self._relay(event)
+        redacted: Event | None = None
+        for sink, takes_raw in self._sinks:
+            try:
+                if takes_raw:
+                    sink.emit(event)
+                    continue
+                redacted = redacted or self._redactor.event(event)
+                sink.emit(redacted)
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
+                if sink not in self._told_off:
+                    self._told_off.append(sink)
+                    _log.exception("the event sink %r failed; the run goes on without its report", sink)
 
 
 class Narrator:
-    """Tells one run. Events are kept for the outcome as they are; what goes to a sink is redacted."""
+    """Tells one run: its events are kept for the outcome, and the audience, if there is one, hears them."""
 
-    __slots__ = (
-        "_is_heard",
-        "_raw",
-        "_redactor",
-        "_relay",
-        "_seq",
-        "_sinks",
-        "_time",
-        "_told_off",
-        "events",
-        "run_id",
-    )
+    __slots__ = ("_events", "_hear", "_seq", "_time", "run_id")
 
     def __init__(
         self,
         run_id: str,
         events: list[Event],
-        *,
-        clock: Clock,
-        last_seq: int = 0,
-        sinks: Sequence[EventSink] = (),
-        redactor: Redactor | None = None,
-        own_rules: bool = False,
-        relay: Callable[[Event], None] | None = None,
+        time: Callable[[], float],
+        last_seq: int,
+        audience: Audience | None,
     ) -> None:
         self.run_id = run_id
-        self.events = events
-        self._time = clock.time
-        self._sinks = tuple(sinks)
-        self._redactor = redactor
-        self._relay = relay
+        self._events = events
+        self._time = time
         self._seq = last_seq
-        self._is_heard = bool(self._sinks) or relay is not None
-        self._told_off: set[int] = set()
-        # A recorder redacts what it writes, in batches, by the default rules: no need to do it twice.
-        self._raw = tuple(not own_rules and bool(getattr(sink, "redacts", False)) for sink in self._sinks)
+        self._hear = None if audience is None else audience.hear
 
     def run_started(self, task: str, model: str, tools: tuple[ToolSpec, ...], *, resumed: bool) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(RunStarted(self.run_id, 0, seq, self._time(), task, model, tools, resumed))
+        self._tell(_run_started(self.run_id, 0, seq, self._time(), task, model, tools, resumed))
 
     def step_started(self, step: int, messages: tuple[Message, ...]) -> None:
         self._seq = seq = self._seq + 1
-        event = StepStarted(self.run_id, step, seq, self._time(), messages)
-        self.events.append(event)
-        if self._is_heard:
-            self._emit(event)
+        event = _step_started(self.run_id, step, seq, self._time(), messages)
+        self._events.append(event)
+        if self._hear is not None:
+            self._hear(event)
 
     def text_delta(self, step: int, text: str) -> None:
         self._seq = seq = self._seq + 1
@@ -92,22 +109,22 @@ class Narrator:
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
         self._seq = seq = self._seq + 1
-        event = ModelResponded(self.run_id, step, seq, self._time(), reply, duration_ms)
-        self.events.append(event)
-        if self._is_heard:
-            self._emit(event)
+        event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms)
+        self._events.append(event)
+        if self._hear is not None:
+            self._hear(event)
 
     def tool_dispatched(self, step: int, call: ToolCall) -> None:
         self._seq = seq = self._seq + 1
-        event = ToolDispatched(self.run_id, step, seq, self._time(), call)
-        self.events.append(event)
-        if self._is_heard:
-            self._emit(event)
+        event = _tool_dispatched(self.run_id, step, seq, self._time(), call)
+        self._events.append(event)
+        if self._hear is not None:
+            self._hear(event)
 
     def tool_completed(self, step: int, call: ToolCall, value: JsonValue, duration_ms: float) -> None:
         self._seq = seq = self._seq + 1
         self._tell(
-            ToolCompleted(self.run_id, step, seq, self._time(), call.id, call.name, value, duration_ms)
+            _tool_completed(self.run_id, step, seq, self._time(), call.id, call.name, value, duration_ms)
         )
 
     def step_failed(
@@ -127,7 +144,7 @@ class Narrator:
 
     def run_completed(self, step: int, output: JsonValue, usage: Usage) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(RunCompleted(self.run_id, step, seq, self._time(), output, usage))
+        self._tell(_run_completed(self.run_id, step, seq, self._time(), output, usage))
 
     def run_failed(self, step: int, error: WesichainError, usage: Usage) -> None:
         self._seq = seq = self._seq + 1
@@ -146,23 +163,6 @@ class Narrator:
         self._tell(replace(event, run_id=self.run_id, seq=seq, scope=nested))
 
     def _tell(self, event: Event) -> None:
-        self.events.append(event)
-        if self._is_heard:
-            self._emit(event)
-
-    def _emit(self, event: Event) -> None:
-        if self._relay is not None:
-            self._relay(event)
-        redacted: Event | None = None
-        for index, sink in enumerate(self._sinks):
-            try:
-                if self._redactor is None or self._raw[index]:
-                    sink.emit(event)
-                    continue
-                if redacted is None:
-                    redacted = self._redactor.event(event)
-                sink.emit(redacted)
-            except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
-                if index not in self._told_off:
-                    self._told_off.add(index)
-                    _log.exception("the event sink %r failed; the run goes on without its report", sink)
+        self._events.append(event)
+        if self._hear is not None:
+            self._hear(event)

@@ -19,31 +19,28 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 from typing_extensions import override
 
 from wesichain.core import (
-    Action,
     ErrorStep,
     Event,
     FinalAnswer,
-    JsonValue,
     LlmResponse,
     LogView,
     Message,
-    Observation,
     PendingCall,
     ReActState,
     ReActStep,
     Role,
-    Thought,
     Usage,
     dataclass,
     from_plain,
     is_object,
+    maker,
     write_state,
 )
 from wesichain.errors import AgentError
 from wesichain.policy import Spent
 
 from .rules import Tally
-from .trail import Trail
+from .trail import Observed, Trail
 
 OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
@@ -67,23 +64,12 @@ class RunInfo:
 
     run_id: str
     task: str
-    state: object
+    state: object  # as it was given; of a run that was given a text alone, that text
     first_new: int = 0  # messages before this index were there before the run
     earlier: int = 0  # model calls of finished runs that the state has counted already
     last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
     before: Spent = Spent()  # what the run had spent already, where it goes on from a state or an outcome
     events: list[Event] = field(default_factory=list[Event], repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What one call came to. `text` is what the model reads; without a call id it is a note to it."""
-
-    value: JsonValue
-    text: str
-    call_id: str | None = None
-    tool_name: str = ""
-    ok: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +114,7 @@ class _Active(_Phase, Generic[OutT]):
     """A phase of a run that goes on: it can always fail or be interrupted."""
 
     def fail(self, error: AgentError, *, spent: Spent) -> Failed[OutT]:
-        return Failed(_SEAL, self.info, self.trail.grown((), [ErrorStep(str(error))]), spent, error)
+        return Failed(_SEAL, self.info, self.trail.grown((), (ErrorStep(str(error)),)), spent, error)
 
     def interrupt(
         self,
@@ -148,7 +134,7 @@ class Idle(_Active[OutT]):
     """A run that has not begun."""
 
     def think(self) -> Thinking[OutT]:
-        return Thinking(_SEAL, self.info, self.trail)
+        return _thinking(_SEAL, self.info, self.trail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +144,15 @@ class Thinking(_Active[OutT]):
     def act(self, reply: LlmResponse) -> Acting[OutT]:
         """Take the reply's calls. A reply without any goes on too: there is something to tell the model."""
         text, calls = reply.content, reply.tool_calls
-        said = (Message(Role.ASSISTANT, text, None, calls, reply.reasoning, reply.opaque),)
-        steps: list[ReActStep] = [Thought(thought)] if (thought := text or reply.reasoning) else []
-        steps += [Action(call) for call in calls]
-        return Acting(_SEAL, self.info, self.trail.grown(said if text or calls else (), steps), reply)
+        said = (_message(Role.ASSISTANT, text, None, calls, reply.reasoning, reply.opaque),)
+        return _acting(_SEAL, self.info, self.trail.grown(said if text or calls else (), (reply,)), reply)
 
     def complete(
         self, output: OutT, *, text: str, spent: Spent, stopped_by: LimitName | None = None
     ) -> Completed[OutT]:
         """End with an answer; `stopped_by` names the limit that made it the last word."""
-        trail = self.trail.grown([Message(Role.ASSISTANT, text)], [FinalAnswer(text)])
-        return Completed(_SEAL, self.info, trail, spent, output, text, stopped_by)
+        trail = self.trail.grown((_message(Role.ASSISTANT, text),), (_final_answer(text),))
+        return _completed(_SEAL, self.info, trail, spent, output, text, stopped_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +163,11 @@ class Acting(_Active[OutT]):
 
     def observe(self, observed: Sequence[Observed]) -> Observing[OutT]:
         """Take what came of the calls, one for each call and in their order, then any notes."""
-        messages = [
-            Message(Role.USER if item.call_id is None else Role.TOOL, item.text, item.call_id)
-            for item in observed
-        ]
-        steps = [Observation(item.value, item.call_id) for item in observed]
-        return Observing(_SEAL, self.info, self.trail.grown(messages, steps))
+        messages: list[Message] = []
+        for item in observed:
+            role = Role.USER if item.call_id is None else Role.TOOL
+            messages.append(_message(role, item.text, item.call_id))
+        return _observing(_SEAL, self.info, self.trail.grown(messages, observed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +175,7 @@ class Observing(_Active[OutT]):
     """The results are in; the model has not seen them yet."""
 
     def think(self) -> Thinking[OutT]:
-        return Thinking(_SEAL, self.info, self.trail)
+        return _thinking(_SEAL, self.info, self.trail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +195,9 @@ class _Ended(_Phase, Generic[OutT]):
     @property
     def state(self) -> Any:
         """The user's state, of the type that was given, with the run in it."""
+        given = self.info.state
         return write_state(
-            self.info.state,
+            ReActState(given) if isinstance(given, str) else given,
             ReActState(
                 user_input=self.info.task,
                 scratchpad=list(self.trail.steps),
@@ -298,7 +282,7 @@ class Interrupted(_Ended[OutT]):
         rest = saved.state
         state: object = ReActState(saved.task) if rest is None else {**rest, "input": saved.task}
         info = RunInfo(saved.run_id, saved.task, state, saved.first_new, saved.earlier, saved.last_seq)
-        trail = Trail(list(saved.messages), list(saved.steps))
+        trail = Trail.of([*saved.messages], saved.steps)
         held = (saved.reason, saved.pending, saved.unfinished, saved.tally)
         return cls(_SEAL, info, trail, saved.spent, *held)
 
@@ -323,6 +307,10 @@ class _Saved:
     tally: Tally
 
 
+_message, _final_answer = maker(Message), maker(FinalAnswer)
+_idle, _thinking = maker(Idle[Any]), maker(Thinking[Any])
+_acting, _observing, _completed = maker(Acting[Any]), maker(Observing[Any]), maker(Completed[Any])
+
 Active: TypeAlias = Idle[OutT] | Thinking[OutT] | Acting[OutT] | Observing[OutT]
 Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
 Phase: TypeAlias = (
@@ -338,7 +326,7 @@ Phase: TypeAlias = (
 
 def begin(info: RunInfo, trail: Trail) -> Idle[Any]:
     """The first phase of a run."""
-    return Idle(_SEAL, info, trail)
+    return _idle(_SEAL, info, trail)
 
 
 def go_on(outcome: Interrupted[OutT]) -> Thinking[OutT] | Acting[OutT]:

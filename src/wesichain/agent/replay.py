@@ -34,7 +34,7 @@ from wesichain.tools import PreparedCall, ToolContext, ToolResult
 from wesichain.trace import Recording, Redactor
 
 from .agent import Agent
-from .effects import Effects, OnText
+from .effects import Caller, Effects, OnText
 from .phases import Outcome
 from .running import Stopped
 
@@ -247,9 +247,10 @@ class ReplayEffects(Effects):
         return self._script.reply(step_id, on_text)
 
     @override
-    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
+    async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
+        ctx = caller.context(prepared.call)
         if self._script.is_live(ctx.step_id):
-            return await self._live.call(prepared, ctx)
+            return await self._live.call(prepared, caller)
         return self._script.result(prepared, ctx)
 
 

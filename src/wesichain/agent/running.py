@@ -59,7 +59,7 @@ class Running(Generic[OutT]):
     __slots__ = (
         "_excluded",
         "_specs",
-        "_watched",
+        "_token",
         "account",
         "effects",
         "free",
@@ -70,32 +70,28 @@ class Running(Generic[OutT]):
         "settings",
         "step",
         "tally",
-        "token",
         "used_ids",
     )
 
     def __init__(
         self,
         settings: Settings[OutT],
-        *,
         effects: Effects,
         narrator: Narrator,
         account: Account,
-        tally: Tally,
         token: CancellationToken | None,
     ) -> None:
         self.settings = settings
         self.effects = effects
         self.narrator = narrator
         self.account = account
-        self.tally = tally
-        self.token = token or CancellationToken()
+        self.tally = Tally()
+        self._token = token
         self.step = account.steps
-        self.used_ids: set[str] = set()
+        self.used_ids: dict[str, None] = {}  # a set, but one that the garbage collector need not look at
         self.free = False  # the next model call spends no step: the policy said so, and there was one left
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
-        self._watched = token is not None
         self.now = settings.clock.monotonic
         self.is_timed = account.deadline != inf
         self.is_bare = token is None and not self.is_timed  # nothing but its end can end a wait
@@ -113,9 +109,15 @@ class Running(Generic[OutT]):
         """Why another model call may not be made, or None."""
         return self.account.refusal(self.now() if self.is_timed else 0.0)
 
+    @property
+    def token(self) -> CancellationToken:
+        if self._token is None:
+            self._token = CancellationToken()  # nobody holds it yet who could cancel the run
+        return self._token
+
     def check_stop(self) -> None:
-        if self._watched and self.token.cancelled:
-            raise Stopped(self.token.reason or "cancelled")
+        if self._token is not None and self._token.cancelled:
+            raise Stopped(self._token.reason or "cancelled")
 
     # --- waiting -----------------------------------------------------------------------------------
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast, overload
 
 from wesichain.core import (
     Clock,
-    Event,
     EventSink,
     Message,
-    ReActState,
     ReActStep,
     Role,
     SystemClock,
     ToolCallingLlm,
     ToolSpec,
+    maker,
     read_state,
     traits_of,
 )
@@ -30,8 +29,8 @@ from wesichain.trace import Redactor
 from .drive import Drive
 from .effects import Effects, LiveEffects
 from .history import clean_history, is_over, messages_of
-from .narrate import Narrator
-from .phases import Idle, Interrupted, Observed, Outcome, RunInfo, begin, go_on
+from .narrate import Audience, Narrator
+from .phases import Idle, Interrupted, Outcome, RunInfo, begin, go_on
 from .rules import GUARD, Decision, Judge, LoopGuard, Tally, output_form
 from .running import OnLimit, Running, Settings
 from .trail import Trail
@@ -42,6 +41,7 @@ Sinks = EventSink | Iterable[EventSink] | None
 _REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
 _NOTHING = Spent()
+_message, _info = maker(Message), maker(RunInfo)
 
 
 class AgentRuntime(Generic[OutT]):
@@ -132,7 +132,7 @@ class AgentRuntime(Generic[OutT]):
         self._live = LiveEffects(llm, registry)
         self._budget = budget
         self._instructions = instructions
-        self._sinks = _sinks(events)
+        self._sinks = as_sinks(events)
         self._redactor = redactor
         self._new_id = new_id or _random_id
         self._used_tokens: OrderedDict[str, None] = OrderedDict()
@@ -179,30 +179,29 @@ class AgentRuntime(Generic[OutT]):
 
         `advice` is shown to the model right after the task, and is no part of it.
         """
-        read = ReActState(task) if isinstance(task, str) else read_state(task)
-        over = is_over(read.scratchpad)
+        question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else _read(task)
+        over = bool(scratchpad) and is_over(scratchpad)
         messages: list[Message] = []
         text = self._instructions if instructions is None else instructions
         if text:
-            messages.append(Message(Role.SYSTEM, text))
+            messages.append(_message(Role.SYSTEM, text))
         if history:
             messages += clean_history(history)
         first_new = len(messages)
-        messages.append(Message(Role.USER, f"{read.user_input}\n\n{advice}" if advice else read.user_input))
-        if read.scratchpad and not over:
-            messages += messages_of(read.scratchpad)
-        steps: list[ReActStep] = list(read.scratchpad)
-        info = RunInfo(
+        messages.append(_message(Role.USER, f"{question}\n\n{advice}" if advice else question))
+        if scratchpad and not over:
+            messages += messages_of(scratchpad)
+        info = _info(
             run_id or self._new_id(),
-            read.user_input,
-            read if isinstance(task, str) else task,
+            question,
+            task,
             first_new=first_new,
-            earlier=read.iteration_count if over else 0,
-            before=Spent(steps=read.iteration_count) if read.iteration_count and not over else _NOTHING,
+            earlier=counted if over else 0,
+            before=Spent(steps=counted) if counted and not over else _NOTHING,
         )
-        return begin(info, Trail(messages, steps))
+        return begin(info, Trail.of(messages, scratchpad))
 
-    async def run(
+    def run(
         self,
         task: object,
         *,
@@ -217,7 +216,7 @@ class AgentRuntime(Generic[OutT]):
         parent: ToolContext | None = None,
         effects: Callable[[Effects], Effects] | None = None,
         clock: Clock | None = None,
-    ) -> Outcome[OutT]:
+    ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """Carry a task, a state or an `Idle` phase to its end. Never raises for what the run meets.
 
         `parent` makes it a nested run, which draws on the caller's budget, stops with it and reports
@@ -229,16 +228,14 @@ class AgentRuntime(Generic[OutT]):
             idle = self.start(task, history=history, run_id=run_id, instructions=instructions, advice=advice)
         drive = self._drive(
             idle.info,
-            Tally(),
             cancellation=cancellation,
-            stream=stream,
             events=events,
             budget=budget,
             parent=parent,
             effects=effects,
             clock=clock,
         )
-        return await drive.carry(idle)
+        return drive.carry(idle, stream=stream)
 
     async def resume(
         self,
@@ -256,20 +253,17 @@ class AgentRuntime(Generic[OutT]):
         decisions = dict(decisions or {})
         self._check_decisions(interrupted, decisions)
         phase = go_on(interrupted)
-        unfinished = interrupted.unfinished
         drive = self._drive(
             phase.info,
-            interrupted.tally,
+            tally=interrupted.tally,
             cancellation=cancellation,
-            stream=stream,
             events=events,
             budget=budget,
             parent=parent,
             effects=effects,
-            decisions=decisions,
-            done=unfinished.done if unfinished else (),
         )
-        return await drive.carry(phase, resumed=True)
+        done = interrupted.unfinished.done if interrupted.unfinished else ()
+        return await drive.go_on(phase, decisions, done, stream=stream)
 
     def _check_decisions(self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision]) -> None:
         """Every waiting call has its decision, none is stale, none is used twice."""
@@ -294,56 +288,55 @@ class AgentRuntime(Generic[OutT]):
     def _drive(
         self,
         info: RunInfo,
-        tally: Tally,
         *,
         cancellation: CancellationToken | None,
-        stream: bool,
         events: Sinks,
         budget: Budget | None,
         parent: ToolContext | None,
         effects: Callable[[Effects], Effects] | None,
         clock: Clock | None = None,
-        decisions: Mapping[str, Decision] | None = None,
-        done: tuple[Observed, ...] = (),
+        tally: Tally | None = None,
     ) -> Drive[OutT]:
         settings = self._settings if clock is None else replace(self._settings, clock=clock)
-        sinks = self._sinks + _sinks(events)
-        above = parent.budget if parent is not None else None
-        relay: Callable[[Event], None] | None = parent.emit if parent is not None else None
-        if cancellation is None and parent is not None:
-            cancellation = parent.cancellation
-        live = self._live
-        running = Running(
-            settings,
-            effects=live if effects is None else effects(live),
-            narrator=Narrator(
-                info.run_id,
-                info.events,
-                clock=settings.clock,
-                last_seq=info.last_seq,
-                sinks=sinks,
-                redactor=(self._redactor or Redactor()) if sinks else None,
-                own_rules=self._redactor is not None,
-                relay=relay,
-            ),
-            account=Account(
-                budget or self._budget,
-                model=settings.model,
-                now=settings.clock.monotonic(),
-                parent=above if isinstance(above, Account) else None,
-                spent=info.before,
-            ),
-            tally=tally,
-            token=cancellation,
+        sinks = self._sinks if events is None else self._sinks + as_sinks(events)
+        above, audience = None, Audience(sinks, self._redactor) if sinks else None
+        if parent is not None:
+            above = parent.budget
+            cancellation = cancellation or parent.cancellation
+            audience = Audience(sinks, self._redactor, relay=parent.emit)
+        narrator = Narrator(info.run_id, info.events, settings.clock.time, info.last_seq, audience)
+        account = Account(
+            budget or self._budget,
+            settings.model,
+            settings.clock.monotonic(),
+            above if isinstance(above, Account) else None,
+            info.before,
         )
-        return Drive(running, stream=stream, decisions=decisions, done=done)
+        live = self._live if effects is None else effects(self._live)
+        running = Running(settings, live, narrator, account, cancellation)
+        running.tally = tally or running.tally
+        return Drive(running)
+
+
+def _read(state: object) -> tuple[str, Sequence[ReActStep], int]:
+    read = read_state(state)
+    return read.user_input, read.scratchpad, read.iteration_count
+
+
+_ids: list[str] = []  # random ids that wait for their run: to ask the system for each alone takes longer
+os.register_at_fork(after_in_child=_ids.clear)
 
 
 def _random_id() -> str:
-    return os.urandom(16).hex()
+    try:
+        return _ids.pop()
+    except IndexError:
+        drawn = os.urandom(16 * 64).hex()
+        _ids.extend(drawn[start : start + 32] for start in range(32, len(drawn), 32))
+        return drawn[:32]
 
 
-def _sinks(events: Sinks) -> tuple[EventSink, ...]:
+def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
     if events is None:
         return ()
     if isinstance(events, EventSink):

@@ -1,48 +1,109 @@
-"""The trail: the messages and steps of a run, shared by its phases and never copied."""
+"""The trail: what was said and what happened in a run, shared by its phases and never copied."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from wesichain.core import LogView, Message, ReActStep
+from wesichain.core import (
+    Action,
+    JsonValue,
+    LlmResponse,
+    LogView,
+    Message,
+    Observation,
+    ReActStep,
+    Thought,
+    dataclass,
+    maker,
+)
 
 
-class Trail:
-    """How far a phase has come: a prefix of two lists that only ever grow.
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one call came to. `text` is what the model reads; without a call id it is a note to it."""
 
-    `grown` returns the longer trail over the same lists. Where another phase has already gone on
-    from here (two futures of one moment), the prefix is copied once and the histories part.
+    value: JsonValue
+    text: str
+    call_id: str | None = None
+    tool_name: str = ""
+    ok: bool = True
+
+
+Happening: TypeAlias = LlmResponse | Observed | ReActStep
+
+
+class _Log:
+    """What the trails of one run share: lists that only ever grow.
+
+    The steps of the scratchpad follow from what happened. They are made when somebody asks, each once.
     """
 
-    __slots__ = ("_message_count", "_messages", "_step_count", "_steps")
+    __slots__ = ("_made", "happenings", "messages")
 
-    def __init__(self, messages: list[Message], steps: list[ReActStep]) -> None:
-        self._messages = messages
-        self._steps = steps
-        self._message_count = len(messages)
-        self._step_count = len(steps)
+    def __init__(self, messages: list[Message], happenings: list[Happening]) -> None:
+        self.messages = messages
+        self.happenings = happenings
+        self._made: tuple[list[ReActStep], list[int]] | None = None
 
-    def grown(self, messages: Sequence[Message], steps: Sequence[ReActStep]) -> Trail:
-        mine, taken = self._messages, self._steps
-        if len(mine) != self._message_count or len(taken) != self._step_count:
-            mine, taken = mine[: self._message_count], taken[: self._step_count]
-        mine.extend(messages)
-        taken.extend(steps)
-        return Trail(mine, taken)
+    def steps(self, count: int) -> LogView[ReActStep]:
+        """The steps of the first `count` happenings."""
+        if self._made is None:
+            self._made = [], [0]
+        steps, ends = self._made  # how many steps the first n happenings make is ends[n]
+        for happening in self.happenings[len(ends) - 1 : count]:
+            steps += _steps_of(happening)
+            ends.append(len(steps))
+        return LogView(steps, ends[count])
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """How far a phase has come: a prefix of the run's log.
+
+    `grown` returns the longer trail over the same log. Where another phase has already gone on from
+    here (two futures of one moment), the prefix is copied once and the histories part.
+    """
+
+    log: _Log
+    length: int  # messages
+    happened: int
+
+    @staticmethod
+    def of(messages: list[Message], steps: Sequence[ReActStep] = ()) -> Trail:
+        """The trail of a run that begins here; the list of messages is its own from now on."""
+        return _trail(_Log(messages, [*steps]), len(messages), len(steps))
+
+    def grown(self, messages: Sequence[Message], happenings: Sequence[Happening]) -> Trail:
+        log = self.log
+        if len(log.messages) != self.length or len(log.happenings) != self.happened:
+            log = _Log(log.messages[: self.length], log.happenings[: self.happened])
+        log.messages += messages
+        log.happenings += happenings
+        return _trail(log, self.length + len(messages), self.happened + len(happenings))
 
     @property
     def messages(self) -> LogView[Message]:
-        return LogView(self._messages, self._message_count)
+        return LogView(self.log.messages, self.length)
 
     @property
     def steps(self) -> LogView[ReActStep]:
-        return LogView(self._steps, self._step_count)
-
-    @property
-    def length(self) -> int:
-        """How many messages there are."""
-        return self._message_count
+        return self.log.steps(self.happened)
 
     def messages_since(self, start: int) -> tuple[Message, ...]:
         """The messages from `start` on: the cost is that of the answer, not of the trail."""
-        return tuple(self._messages[start : self._message_count])
+        return tuple(self.log.messages[start : self.length])
+
+
+_trail = maker(Trail)
+
+
+def _steps_of(happening: Happening) -> Sequence[ReActStep]:
+    match happening:
+        case LlmResponse(content=text, tool_calls=calls, reasoning=reasoning):
+            thought = text or reasoning
+            return [*([Thought(thought)] if thought else []), *map(Action, calls)]
+        case Observed(value=value, call_id=call_id):
+            return [Observation(value, call_id)]
+        case _:
+            return [happening]

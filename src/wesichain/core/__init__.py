@@ -2,7 +2,7 @@
 
 from .clock import Clock, SystemClock
 from .codec import Portable, from_json, from_plain, to_json, to_plain
-from .dataclass import dataclass
+from .dataclass import dataclass, maker
 from .events import (
     AgentEvent,
     CheckpointSaved,
@@ -124,6 +124,7 @@ __all__ = [
     "home_folder",
     "is_array",
     "is_object",
+    "maker",
     "parse_json",
     "read_state",
     "state_update",

@@ -4,7 +4,10 @@ Importing the project makes more than a hundred such classes, and the standard d
 functions for each: 0.8 ms a class, most of the time that the import may take. This one lets the
 standard library read the fields and compiles `__init__` alone, when the first instance is made; what
 else a frozen class has is shared.
-The values are faster to make, too (0.7 us against 1.2 us for four fields). To a type checker, and to
+
+The values are faster to make, too (0.6 us against 1.2 us for six fields, 0.4 us by `maker`). To store into
+a slot takes a tenth of calling its setter, which is all that a frozen class leaves: so an instance is, while
+its fields are filled, one of a twin class that is not frozen. To a type checker, and to
 `dataclasses.fields`, `replace` and `asdict`, they are dataclasses.
 """
 
@@ -12,10 +15,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "maker"]
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from dataclasses import dataclass
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+    def maker(cls: Callable[P, T], /) -> Callable[P, T]: ...
 else:
     import dataclasses
     import types
@@ -42,6 +52,25 @@ else:
                 setattr(cls, name, method)
         return cls
 
+    def maker(cls: type, /) -> Any:
+        """A function that makes instances quicker than the class does, for code that makes thousands.
+
+        It takes what the class takes, but leaves out `__post_init__`: what it is given must be right.
+        """
+        cls = getattr(cls, "__origin__", cls)  # of a generic class with its types filled in
+        scope: dict[str, Any] = {"own": cls, "write": _write_maker}
+        scope["make"] = make = types.FunctionType(_UNWRITTEN, scope, cls.__name__)
+        return make
+
+    def _write_maker(make: types.FunctionType, cls: type) -> None:
+        """Give a maker its code, at its first use: `make` is the same function as before."""
+        fields = dataclasses.fields(cls)
+        stores = [f"self.{name} = {value}" for name, value in _values(fields).items()]
+        written = _function("", ["self = new(draft)", *stores, "self.__class__ = own", "return self"], cls)
+        make.__globals__.update(written.__globals__)
+        make.__code__ = written.__code__
+        make.__defaults__, make.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+
     class _FirstUse:
         """Stands for `__init__` until somebody looks at it: most classes of an import are never made."""
 
@@ -51,39 +80,75 @@ else:
             self._cls = cls
 
         def __get__(self, instance: object, owner: type | None = None) -> Any:
-            init = _init(self._cls, dataclasses.fields(self._cls))
+            init = _init(self._cls)
             self._cls.__init__ = init
             return init if instance is None else init.__get__(instance)
 
-    def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...]) -> types.FunctionType:
-        """An `__init__` that puts each argument into its slot."""
-        given = [field for field in fields if not field.kw_only]
-        named = [field for field in fields if field.kw_only]
-        scope: dict[str, Any] = {f"set_{field.name}": getattr(cls, field.name).__set__ for field in fields}
-        lines: list[str] = []
-        for field in fields:
-            value = field.name
-            if field.default_factory is not MISSING:
-                scope[f"make_{field.name}"] = field.default_factory
-                value = f"make_{field.name}() if {field.name} is MISSING else {field.name}"
-            lines.append(f" set_{field.name}(self, {value})")
-        if hasattr(cls, "__post_init__"):
-            lines.append(" self.__post_init__()")
-        names = [field.name for field in given] + (["*"] if named else []) + [field.name for field in named]
-        source = f"def __init__({', '.join(['self', *names])}):\n" + ("\n".join(lines) or " pass")
-        code = compile(source, f"<fields of {cls.__name__}>", "exec").co_consts[0]
-        init = types.FunctionType(code, {**scope, "MISSING": MISSING}, "__init__")
-        init.__defaults__ = tuple(_default(field) for field in given if _has_default(field))
-        init.__kwdefaults__ = {field.name: _default(field) for field in named if _has_default(field)}
-        init.__annotations__ = {**{field.name: field.type for field in fields}, "return": None}
+    def _init(cls: type) -> types.FunctionType:
+        values = _values(dataclasses.fields(cls))
+        body = [
+            "if self.__class__ is own:",
+            " become(self, draft)",
+            *(f" self.{name} = {value}" for name, value in values.items()),
+            " self.__class__ = own",
+            "else:",  # a subclass without fields of its own
+            *(f" put(self, {name!r}, {value})" for name, value in values.items()),
+            *([" pass"] if not values else []),
+            *(["self.__post_init__()"] if hasattr(cls, "__post_init__") else []),
+        ]
+        init = _function("self", body, cls)
+        init.__annotations__ = {
+            **{field.name: field.type for field in dataclasses.fields(cls)},
+            "return": None,
+        }
         init.__qualname__ = f"{cls.__qualname__}.__init__"
         return init
 
-    def _has_default(field: dataclasses.Field[Any]) -> bool:
-        return field.default is not MISSING or field.default_factory is not MISSING
+    def _values(fields: tuple[dataclasses.Field[Any], ...]) -> dict[str, str]:
+        """For each field the expression of its value, as the arguments give it."""
+        made = "make_{0}() if {0} is MISSING else {0}"
+        return {field.name: (made if _has_factory(field) else "{0}").format(field.name) for field in fields}
 
-    def _default(field: dataclasses.Field[Any]) -> Any:
-        return field.default  # MISSING where a factory makes it, which __init__ then calls
+    def _function(first: str, body: list[str], cls: type) -> types.FunctionType:
+        """A function that takes `first` and the fields of `cls`, in the scope of what its body names."""
+        fields = dataclasses.fields(cls)
+        given = [field for field in fields if not field.kw_only]
+        named = [field for field in fields if field.kw_only]
+        names = [field.name for field in given] + (["*"] if named else []) + [field.name for field in named]
+        signature = ", ".join([first, *names] if first else names)
+        source = f"def __init__({signature}):\n " + "\n ".join(body)
+        scope: dict[str, Any] = {
+            f"make_{field.name}": getattr(field.default_factory, "__origin__", field.default_factory)
+            for field in fields
+            if _has_factory(field)
+        }
+        scope |= {"own": cls, "draft": _draft(cls), "MISSING": MISSING}
+        scope |= {"new": object.__new__, "put": object.__setattr__, "become": _become}
+        code = compile(source, f"<fields of {cls.__name__}>", "exec").co_consts[0]
+        function = types.FunctionType(code, scope, "__init__")
+        function.__defaults__ = tuple(field.default for field in given if _has_default(field))
+        function.__kwdefaults__ = {field.name: field.default for field in named if _has_default(field)}
+        return function
+
+    def _draft(cls: type) -> type:
+        """The twin of a class whose fields can be assigned."""
+        if "__draft__" not in cls.__dict__:
+            thawed = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__, "__draft__": None}
+            cls.__draft__ = type(
+                cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__, **thawed}
+            )
+        return cls.__draft__
+
+    _become = object.__dict__["__class__"].__set__
+    _UNWRITTEN = compile(
+        "def make(*args, **named):\n write(make, own)\n return make(*args, **named)", "<maker>", "exec"
+    ).co_consts[0]
+
+    def _has_factory(field: dataclasses.Field[Any]) -> bool:
+        return field.default_factory is not MISSING
+
+    def _has_default(field: dataclasses.Field[Any]) -> bool:
+        return field.default is not MISSING or _has_factory(field)  # MISSING then stands for the factory's
 
     def _setattr(self, name: str, value: object) -> None:  # noqa: ARG001  # the signature of __setattr__
         raise FrozenInstanceError(f"cannot assign to field {name!r}")

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from wesichain.agent import (
     AgentRuntime,
+    Caller,
     Completed,
     Effects,
     Failed,
@@ -43,7 +44,7 @@ from wesichain.errors import (
     ToolDefinitionError,
 )
 from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, Retry, Rule
-from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult, ToolSet
+from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet
 
 from .entities import PlaybookBullet, TaskInput, TaskOutput
 from .playbook import Playbook
@@ -241,8 +242,8 @@ class _Explaining(Effects):
         return await self._world.ask(request, step_id=step_id, on_text=on_text)
 
     @override
-    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
-        result = await self._world.call(prepared, ctx)
+    async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
+        result = await self._world.call(prepared, caller)
         if result.error is not None:
             name = prepared.tool.name
             others = ", ".join([other for other in self._registry.names if other != name][:_OTHERS]) or "none"

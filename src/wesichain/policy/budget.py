@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from math import inf
 
-from wesichain.core import NO_USAGE, Usage, dataclass
+from wesichain.core import NO_USAGE, Usage, dataclass, maker
 from wesichain.errors import BudgetExceededError, PolicyConfigError
 
 Prices = Mapping[str, tuple[float, float]]
@@ -53,6 +53,10 @@ class Spent:
     free_retries: int = 0
 
 
+_FREE = (0.0, 0.0)
+_usage, _spent = maker(Usage), maker(Spent)
+
+
 class Account:
     """One run's spending. What a nested run spends is charged to the runs above it as well."""
 
@@ -72,30 +76,29 @@ class Account:
     def __init__(
         self,
         budget: Budget,
-        *,
         model: str = "",
         now: float = 0.0,
         parent: Account | None = None,
-        spent: Spent | None = None,
+        spent: Spent = Spent(),
     ) -> None:
         self.budget = budget
         self._parent = parent
-        self._price = budget.prices.get(model, (0.0, 0.0))
+        self._price = budget.prices.get(model, _FREE) if budget.prices else _FREE
         self._deadline = inf if budget.seconds is None else now + budget.seconds
-        spent = spent or Spent()
         self.steps = spent.steps
         self._input = spent.usage.input_tokens
         self._output = spent.usage.output_tokens
         self.tool_calls = spent.tool_calls
         self.free_retries = spent.free_retries
-        self.cost = self._cost_of(spent.usage)
+        self.cost = self._cost_of(spent.usage) if budget.prices else 0.0
 
     @property
     def usage(self) -> Usage:
-        return Usage(self._input, self._output)
+        return _usage(self._input, self._output)
 
     def spent(self) -> Spent:
-        return Spent(self.steps, self.usage, self.tool_calls, self.free_retries)
+        usage = _usage(self._input, self._output)
+        return _spent(self.steps, usage, self.tool_calls, self.free_retries)
 
     @property
     def deadline(self) -> float:

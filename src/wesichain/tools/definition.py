@@ -92,6 +92,7 @@ class Tool(ABC):
 
     name: str = ""
     description: str = ""
+    takes_context: bool = True  # `call` looks at it
     is_async: bool = True  # `call` gives a coroutine; otherwise it blocks, and is run off the loop
 
     @property

@@ -122,7 +122,7 @@ class FunctionTool(PythonTool, Generic[P, R]):
     def _read(self) -> Plan:
         from .schema.plan import plan_function  # it loads pydantic
 
-        return plan_function(
+        plan = plan_function(
             self.function,
             name=self.name,
             description=self.description,
@@ -131,6 +131,8 @@ class FunctionTool(PythonTool, Generic[P, R]):
             skip_first=self.is_unbound,
             max_output=self.max_output,
         )
+        self.takes_context = plan.signature.context is not None
+        return plan
 
 
 async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:

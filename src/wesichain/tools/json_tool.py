@@ -48,7 +48,7 @@ class JsonTool(Tool):
         self._usage = signature_line(name, self._parameters)
         self._output = Output(limit=self.max_output)
         self._invoke = invoke
-        self._takes_context = _takes_context(invoke)
+        self.takes_context = _takes_context(invoke)
         self.is_async = is_or_calls(inspect.iscoroutinefunction, invoke)
 
     @property
@@ -83,7 +83,7 @@ class JsonTool(Tool):
 
     @override
     def call(self, args: Any, ctx: ToolContext | None) -> Any:
-        return self._invoke(args, ctx or ToolContext()) if self._takes_context else self._invoke(args)
+        return self._invoke(args, ctx or ToolContext()) if self.takes_context else self._invoke(args)
 
     @override
     def render(self, value: Any) -> JsonValue:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wesichain.core import ToolCall, ToolSpec
+from wesichain.core import ToolCall, ToolSpec, maker
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .calls import Perform
 
 ToolLike: TypeAlias = Tool | type[TypedTool[Any, Any]] | Callable[..., Any]
+
+
+_prepared = maker(PreparedCall)
 
 
 class ToolSet:
@@ -84,6 +87,7 @@ class ToolRegistry:
         self._performs: dict[str, Perform] = {
             name: compile_call(tool, self._counters[name], self._check) for name, tool in self._tools.items()
         }
+        self._quick = {name: (tool, tool.parts().check) for name, tool in self._tools.items()}
         self._deprecated: set[str] = set()
         self._offers: dict[tuple[bool, frozenset[str]], tuple[ToolSpec, ...]] = {}
         self._is_strict = False  # the strict form has been offered: a null may stand for "left out"
@@ -108,8 +112,8 @@ class ToolRegistry:
 
     def specs(self, *, strict: bool = False, exclude: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
         """What a model is offered; the same tuple for the same question. `strict`: OpenAI's strict form."""
-        question = (strict, frozenset(exclude))
         self._is_strict = self._is_strict or strict
+        question = (strict, exclude)
         offered = self._offers.get(question)
         if offered is None:
             if len(self._offers) >= 64:
@@ -155,11 +159,17 @@ class ToolRegistry:
 
     def prepare(self, call: ToolCall) -> PreparedCall | UnknownToolError | InvalidArgsError:
         """Find the tool and check the arguments. Has no effects and never raises."""
-        tool = self._tools.get(call.name)
-        if tool is None:
+        found = self._quick.get(call.name)
+        if found is None:
             return self._unknown(call)
-        args = self._check(call)
-        return args if isinstance(args, InvalidArgsError) else PreparedCall(call, tool, args)
+        tool, check = found
+        try:
+            args = check(call.args)
+        except Exception:  # noqa: BLE001  # what is not plainly right gets a second look
+            args = self._check(call)
+            if isinstance(args, InvalidArgsError):
+                return args
+        return _prepared(call, tool, args)
 
     def run(self, prepared: PreparedCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
         """Run a prepared call. A failure is a value; only the caller's own cancellation is raised."""

@@ -3,7 +3,7 @@
 from .approval import Approve, ApproveWith, Decision, Refuse, approval_token
 from .guard import GUARD, LoopGuard
 from .output import FINAL_TOOL, OutputForm, TextOutput, TypedOutput, output_form
-from .reply import Answer, Judge, Malformed, Plan, Rejected, Verdict, is_response
+from .reply import Answer, FlawedPlan, Judge, Malformed, Plan, Rejected, Verdict, is_response
 from .tally import Tally
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Approve",
     "ApproveWith",
     "Decision",
+    "FlawedPlan",
     "Judge",
     "LoopGuard",
     "Malformed",

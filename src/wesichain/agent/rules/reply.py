@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json, is_object
-from wesichain.errors import CodecError, InvalidModelActionError, ToolDispatchError
+from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json, is_object, maker
+from wesichain.errors import CodecError, InvalidModelActionError
 from wesichain.tools import PreparedCall, ToolRegistry
 
 from .output import OutputForm
@@ -36,6 +36,14 @@ class Plan:
     """Calls to run, in order; `reply` has them with ids that are unique in the run."""
 
     reply: LlmResponse
+    calls: list[PreparedCall]
+
+
+@dataclass(frozen=True, slots=True)
+class FlawedPlan:
+    """Calls of which some cannot be run."""
+
+    reply: LlmResponse
     calls: Sequence[PreparedCall | Rejected]
 
 
@@ -48,7 +56,9 @@ class Malformed:
     final: bool = False  # nothing that is told to the model can mend it
 
 
-Verdict: TypeAlias = Answer[OutT] | Plan | Malformed
+Verdict: TypeAlias = Answer[OutT] | Plan | FlawedPlan | Malformed
+
+_plan, _answer = maker(Plan), maker(Answer[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class Judge(Generic[OutT]):
     output: OutputForm[OutT]
 
     def judge(
-        self, reply: LlmResponse, *, step_id: int, used_ids: Set[str], excluded: Collection[str]
+        self, reply: LlmResponse, *, step_id: int, used_ids: Collection[str], excluded: Collection[str]
     ) -> Verdict[OutT]:
         if not is_response(reply):
             return Malformed(LlmResponse(), _invalid(_shape_flaw(reply), reply, step_id))
@@ -67,19 +77,30 @@ class Judge(Generic[OutT]):
         if not calls:
             return self._without_calls(reply, step_id)
         ids: set[str] = set()
+        has_new_ids = True
         for call in calls:
             if not is_call(call):
                 return Malformed(LlmResponse(), _invalid(_call_flaw(call), reply, step_id))
             if not call.name:  # text models say so when they cannot read their own reply
                 message = reply.reasoning or "a tool call has no name"
                 return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
+            if not call.id or call.id in used_ids or call.id in ids:
+                has_new_ids = False
             ids.add(call.id)
         final = self.output.final_tool
         if final is not None and any(call.name == final.name for call in calls):
             return self._final_call(reply, final.name, step_id)
-        if "" in ids or len(ids) != len(calls) or not used_ids.isdisjoint(ids):
+        if not has_new_ids:
             reply = _with_unique_ids(reply, step_id, used_ids)
-        return Plan(reply, [self._prepare(call, reply, step_id, excluded) for call in reply.tool_calls])
+        ready: list[PreparedCall] = []
+        for call in reply.tool_calls:
+            prepared = self._prepare(call, reply, step_id, excluded)
+            if not isinstance(prepared, PreparedCall):
+                rest = reply.tool_calls[len(ready) + 1 :]
+                others = [self._prepare(later, reply, step_id, excluded) for later in rest]
+                return FlawedPlan(reply, [*ready, prepared, *others])
+            ready.append(prepared)
+        return _plan(reply, ready)
 
     def prepare(self, call: ToolCall, step_id: int) -> PreparedCall | Rejected:
         """One call, checked anew: after an approval, or when a run goes on in another process."""
@@ -121,17 +142,17 @@ class Judge(Generic[OutT]):
             invalid = _invalid(str(error), reply, step_id)
             invalid.__cause__ = error
             return Malformed(reply, invalid, final=refusal)
-        return Answer(output, text or _as_text(answer))
+        return _answer(output, text or _as_text(answer))
 
     def _prepare(
         self, call: ToolCall, reply: LlmResponse, step_id: int, excluded: Collection[str]
     ) -> PreparedCall | Rejected:
-        if call.name in excluded:
+        if excluded and call.name in excluded:
             others = ", ".join(name for name in self.registry.names if name not in excluded) or "none"
             message = f"tool {call.name!r} is not available any more in this run; other tools: {others}"
             return Rejected(call, _invalid(message, reply, step_id, call))
         prepared = self.registry.prepare(call)
-        if not isinstance(prepared, ToolDispatchError):
+        if isinstance(prepared, PreparedCall):
             return prepared
         message = str(prepared)
         if reply.finish_reason == "length" and isinstance(call.args, str):
@@ -181,7 +202,7 @@ def _call_flaw(call: Any) -> str:
     return f"the name and the id of a tool call are text, not {call.name!r} and {call.id!r}"
 
 
-def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Set[str]) -> LlmResponse:
+def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Collection[str]) -> LlmResponse:
     """The reply with an id for every call that has none, or one that was used before in the run."""
     taken = set(used_ids)
     calls: list[ToolCall] = []

@@ -12,10 +12,10 @@ from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy
 class Tally:
     """Counts of one run. Plain data, so that an interrupted run takes it along."""
 
-    faults: dict[str, int] = field(default_factory=dict[str, int])
-    reprompts: dict[str, int] = field(default_factory=dict[str, int])
-    tool_failures: dict[str, int] = field(default_factory=dict[str, int])
-    excluded: list[str] = field(default_factory=list[str])
+    faults: dict[str, int] = field(default_factory=dict)
+    reprompts: dict[str, int] = field(default_factory=dict)
+    tool_failures: dict[str, int] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
     last_call: ToolCall | None = None
     repeats: int = 0
 
@@ -48,7 +48,7 @@ class Tally:
         self.tool_failures[tool_name] = failures
         if limit is None or failures < limit or tool_name in self.excluded:
             return False
-        self.excluded.append(tool_name)
+        self.excluded += (tool_name,)
         return True
 
     def count_call(self, call: ToolCall) -> int:

@@ -18,6 +18,7 @@ from typing_extensions import override
 from wesichain.agent import (
     AgentRuntime,
     Approve,
+    Caller,
     Completed,
     Decision,
     Effects,
@@ -56,7 +57,6 @@ from wesichain.tools import (
     CancellationToken,
     PreparedCall,
     Tool,
-    ToolContext,
     ToolRegistry,
     ToolResult,
     ToolSet,
@@ -274,8 +274,8 @@ class _UntilDone(Effects):
         return await self._live.ask(request, step_id=step_id, on_text=on_text)
 
     @override
-    async def call(self, prepared: PreparedCall, ctx: ToolContext) -> ToolResult:
-        result = await self._live.call(prepared, ctx)
+    async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
+        result = await self._live.call(prepared, caller)
         self._left -= 1
         if self._left == 0:
             self._token.cancel(_NEXT)
