@@ -1,12 +1,18 @@
 """Tool-calling ReAct agents that are correct by construction, fast, and learn from their runs."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ._version import __version__
 from .agent import Agent, AgentRuntime, Approve, ApproveWith, Conversation, Refuse
 from .core import LlmRequest, LlmResponse, Message, Role, ToolCall
 from .errors import RunFailedError, RunInterruptedError, WesichainError
-from .graph import END, START, GraphBuilder, ReActAgentNode
 from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN
 from .tools import CancellationToken, JsonTool, ToolContext, ToolError, ToolSet, TypedTool, tool
+
+if TYPE_CHECKING:
+    from .graph import END, START, GraphBuilder, ReActAgentNode
 
 __all__ = [
     "END",
@@ -41,3 +47,14 @@ __all__ = [
     "__version__",
     "tool",
 ]
+
+_OF_THE_GRAPH = frozenset({"END", "START", "GraphBuilder", "ReActAgentNode"})
+
+
+def __getattr__(name: str) -> object:
+    """The graph engine is loaded when it is first named: an agent alone does not need it."""
+    if name not in _OF_THE_GRAPH:
+        raise AttributeError(f"module 'wesichain' has no attribute {name!r}")
+    from . import graph
+
+    return getattr(graph, name)

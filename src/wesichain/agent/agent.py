@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar, overload
 
 from typing_extensions import Unpack
 
@@ -30,7 +30,6 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import CancellationToken, JsonTool, ToolContext, ToolRegistry
-from wesichain.trace import Redactor
 
 from .conversation import Conversation
 from .effects import Effects
@@ -40,6 +39,9 @@ from .rules import Decision, LoopGuard
 from .running import OnLimit
 from .runtime import AgentRuntime, Sinks, as_sinks
 from .stream import RunStream
+
+if TYPE_CHECKING:
+    from wesichain.trace import Redactor
 
 OutT = TypeVar("OutT")
 _DAY = 86_400.0

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from wesichain.core import (
     Event,
@@ -30,7 +31,9 @@ from wesichain.core import (
     maker,
 )
 from wesichain.errors import WesichainError
-from wesichain.trace import Redactor
+
+if TYPE_CHECKING:
+    from wesichain.trace import Redactor
 
 _log = logging.getLogger("wesichain")
 _step_started, _model_responded = maker(StepStarted), maker(ModelResponded)
@@ -51,7 +54,7 @@ class Audience:
         relay: Callable[[Event], None] | None = None,
     ) -> None:
         self._relay = relay
-        self._redactor = redactor or Redactor()
+        self._redactor = redactor
         self._told_off: list[EventSink] = []
         # A recorder redacts what it writes, in batches, by the default rules: no need to do it twice.
         self._sinks = [(sink, redactor is None and bool(getattr(sink, "redacts", False))) for sink in sinks]
@@ -65,12 +68,19 @@ class Audience:
                 if takes_raw:
                     sink.emit(event)
                     continue
-                redacted = redacted or self._redactor.event(event)
+                redacted = redacted or self._redact(event)
                 sink.emit(redacted)
             except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
                 if sink not in self._told_off:
                     self._told_off.append(sink)
                     _log.exception("the event sink %r failed; the run goes on without its report", sink)
+
+    def _redact(self, event: Event) -> Event:
+        if self._redactor is None:
+            from wesichain.trace import Redactor  # a room that a run without such a sink does not need
+
+            self._redactor = Redactor()
+        return self._redactor.event(event)
 
 
 class Narrator:

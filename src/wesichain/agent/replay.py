@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from typing_extensions import override
 
@@ -31,12 +31,14 @@ from wesichain.core import (
 from wesichain.errors import ReplayMismatchError, ToolDispatchError, ToolExecutionError
 from wesichain.policy import Account
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
-from wesichain.trace import Recording, Redactor
 
 from .agent import Agent
 from .effects import Caller, Effects, OnText
 from .phases import Outcome
 from .running import Stopped
+
+if TYPE_CHECKING:
+    from wesichain.trace import Recording
 
 OutT = TypeVar("OutT")
 
@@ -77,6 +79,8 @@ class _Script:
         self.times = [event.at for event in events]
         self.elapsed = 0.0
         self.from_step = from_step
+        from wesichain.trace import Redactor  # loaded with the first replay
+
         self.redactor = Redactor()
         self._next_time = 0
         self._steps = {event.step_id: event for event in self.events if isinstance(event, StepStarted)}

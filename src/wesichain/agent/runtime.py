@@ -6,7 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from wesichain.core import (
     Clock,
@@ -24,7 +24,6 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.policy import Account, Budget, FailFast, ObserveErrors, PolicyEngine, Spent
 from wesichain.tools import CancellationToken, ToolContext, ToolRegistry, ToolSet
-from wesichain.trace import Redactor
 
 from .drive import Drive
 from .effects import Effects, LiveEffects
@@ -34,6 +33,9 @@ from .phases import Idle, Interrupted, Outcome, RunInfo, begin, go_on
 from .rules import GUARD, Decision, Judge, LoopGuard, Tally, output_form
 from .running import OnLimit, Running, Settings
 from .trail import Trail
+
+if TYPE_CHECKING:
+    from wesichain.trace import Redactor
 
 OutT = TypeVar("OutT")
 Sinks = EventSink | Iterable[EventSink] | None

@@ -12,7 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Final, Self, cast
 
-from wesichain.core import Clock, Event, RunStarted, TextDelta, to_json
+from wesichain.core import (
+    Clock,
+    Event,
+    ModelResponded,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+    ToolCompleted,
+    ToolDispatched,
+    to_json,
+)
 from wesichain.errors import CodecError, ConfigError
 from wesichain.trace.redaction import Redactor
 
@@ -21,6 +32,7 @@ from .format import STATUS_OF, VERSION, End, Ended, Header, excerpt, whole_lette
 from .run_file import RunFile
 
 _PRUNE_EVERY: Final = 64  # runs
+_ORDINARY: Final = frozenset({StepStarted, ModelResponded, ToolDispatched, ToolCompleted, StepFailed})
 
 
 class Recorder:
@@ -78,9 +90,12 @@ class Recorder:
 
     def emit(self, event: Event) -> None:
         kind = type(event)
+        run = self._runs.get(event.run_id)
+        if run is not None and kind in _ORDINARY:
+            run.add(event)
+            return
         if kind is TextDelta and not self._deltas:
             return
-        run = self._runs.get(event.run_id)
         if run is None or (kind is RunStarted and not event.scope):
             run = self._open(event)
         if kind not in STATUS_OF or event.scope:
