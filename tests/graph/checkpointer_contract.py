@@ -1,175 +1,20 @@
-"""What every checkpointer must do. A new one is tested by a subclass that says how to make it."""
+"""The contract of checkpointers, with the behaviours that its tests hold."""
 
 from __future__ import annotations
 
-import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-
-import pytest
-
 from tests.graph.behaviours import behaviour
-from wesichain.errors import CheckpointError
-from wesichain.graph import Checkpointer, Entry
+from wesichain.testing import CheckpointerContract
+from wesichain.testing.checkpoints import entry, numbers
 
+__all__ = ["CheckpointerContract", "entry", "numbers"]
 
-def entry(seq: int, owner: str = "", *, base: int = 1, body: str = "{}", at: float | None = None) -> Entry:
-    return Entry(seq, owner, base, float(seq) if at is None else at, body)
-
-
-def numbers(entries: Sequence[Entry]) -> list[int]:
-    return [one.seq for one in entries]
-
-
-class CheckpointerContract(ABC):
-    """Subclass it, and implement `make`."""
-
-    @abstractmethod
-    async def make(self) -> Checkpointer:
-        """An empty checkpointer."""
-
-    async def done(self, store: Checkpointer) -> None:  # noqa: B027  # most have nothing to release
-        """Release it."""
-
-    @behaviour("K01")
-    async def test_what_was_appended_is_read_back_as_it_was(self) -> None:
-        store = await self.make()
-        written = [entry(1, at=1.25), entry(2, "1", body='{"text":"\\u0000 ü 😀 \' \\" % ?"}')]
-        await store.append("t", written, after=0)
-        assert list(await store.read("t", since=1)) == written
-        await self.done(store)
-
-    @behaviour("K02")
-    async def test_an_unknown_thread_has_nothing_and_a_known_one_has_its_newest(self) -> None:
-        store = await self.make()
-        assert list(await store.read("nobody")) == []
-        for seq in (1, 2, 3):
-            await store.append("t", [entry(seq)], after=seq - 1)
-        assert numbers(await store.read("t"))[-1] == 3
-        assert numbers(await store.read("t", since=3)) == [3]
-        assert numbers(await store.read("t", since=4)) == []
-        await self.done(store)
-
-    @behaviour("K04")
-    async def test_threads_and_owners_do_not_mix(self) -> None:
-        store = await self.make()
-        await store.append("a", [entry(1), entry(2, "1"), entry(3, "1/child/1", base=3)], after=0)
-        await store.append("b", [entry(1, body='{"b":1}')], after=0)
-        assert [one.owner for one in await store.read("a")] == ["", "1", "1/child/1"]
-        assert [one.body for one in await store.read("b")] == ['{"b":1}']
-        await self.done(store)
-
-    @behaviour("K05")
-    async def test_reading_begins_at_the_base_of_the_newest_checkpoint(self) -> None:
-        store = await self.make()
-        await store.append(
-            "t", [entry(1), entry(2), entry(3, base=3), entry(4, base=3), entry(5, "4")], after=0
-        )
-        assert numbers(await store.read("t")) == [3, 4, 5]
-        assert numbers(await store.read("t", since=1)) == [1, 2, 3, 4, 5]
-        await self.done(store)
-
-    @behaviour("K06", "K09")
-    async def test_a_checkpoint_settles_what_was_pending_on_its_parent_and_nothing_else(self) -> None:
-        store = await self.make()
-        pending = ["1", "1/a/1", "1/a/1/3", "10", "10/a/1", "12", "1.5"]
-        await store.append("t", [entry(1), *[entry(i, o) for i, o in enumerate(pending, start=2)]], after=0)
-        assert [one.owner for one in await store.read("t")] == ["", *pending]
-        await store.append("t", [entry(9)], after=8, settles="1")
-        assert [one.owner for one in await store.read("t")] == ["", "10", "10/a/1", "12", "1.5", ""]
-        await self.done(store)
-
-    @behaviour("K07")
-    async def test_the_same_place_in_a_thread_is_written_once(self) -> None:
-        store = await self.make()
-        await store.append("t", [entry(1)], after=0)
-        for after in (0, 2, 7):
-            with pytest.raises(CheckpointError, match="somebody else"):
-                await store.append("t", [entry(after + 1, body='{"late":1}')], after=after)
-        assert list(await store.read("t")) == [entry(1)]
-        await self.done(store)
-
-    async def test_a_number_that_was_settled_cannot_be_written_again(self) -> None:
-        store = await self.make()
-        await store.append("t", [entry(1)], after=0)
-        await store.append("t", [entry(2, "1")], after=1)
-        await store.append("t", [entry(3)], after=2, settles="1")
-        with pytest.raises(CheckpointError):
-            await store.append("t", [entry(2, "1")], after=1)
-        assert numbers(await store.read("t")) == [1, 3]
-        await self.done(store)
-
-    async def test_an_append_that_is_refused_settles_nothing(self) -> None:
-        store = await self.make()
-        await store.append("t", [entry(1), entry(2, "1")], after=0)
-        with pytest.raises(CheckpointError):
-            await store.append("t", [entry(2), entry(3)], after=1, settles="1")
-        assert [one.owner for one in await store.read("t")] == ["", "1"]
-        await self.done(store)
-
-    async def test_of_many_writers_at_once_one_wins_and_nothing_is_lost(self) -> None:
-        store = await self.make()
-        await store.append("t", [entry(1)], after=0)
-
-        async def write(name: str) -> bool:
-            try:
-                await store.append("t", [entry(2, body=f'{{"by":"{name}"}}')], after=1)
-            except CheckpointError:
-                return False
-            return True
-
-        won = await asyncio.gather(*[write(str(index)) for index in range(8)])
-        assert sum(won) == 1
-        assert [one.body for one in await store.read("t")] == ["{}", f'{{"by":"{won.index(True)}"}}']
-        await self.done(store)
-
-    @behaviour("K10")
-    async def test_threads_are_listed_the_newest_first(self) -> None:
-        store = await self.make()
-        for name, at in (("old", 1.0), ("new", 3.0), ("middle", 2.0)):
-            await store.append(name, [entry(1, at=at)], after=0)
-        assert [thread.thread_id for thread in await store.threads()] == ["new", "middle", "old"]
-        await store.append("old", [entry(2, at=9.0)], after=1)
-        first = (await store.threads())[0]
-        assert (first.thread_id, first.seq, first.at) == ("old", 2, 9.0)
-        await self.done(store)
-
-    @behaviour("K11")
-    async def test_deleting_forgets_one_thread_wholly(self) -> None:
-        store = await self.make()
-        await store.append("t", [entry(1), entry(2, "1"), entry(3, "1/c/1")], after=0)
-        await store.append("other", [entry(1)], after=0)
-        await store.delete("t")
-        await store.delete("never there")
-        assert list(await store.read("t")) == []
-        assert numbers(await store.read("other")) == [1]
-        assert [thread.thread_id for thread in await store.threads()] == ["other"]
-        await store.append("t", [entry(1)], after=0)
-        await self.done(store)
-
-    async def test_deleting_the_beginning_keeps_the_rest_and_its_numbers(self) -> None:
-        store = await self.make()
-        await store.append("t", [entry(1), entry(2), entry(3, base=3), entry(4, "3")], after=0)
-        await store.delete("t", before=3)
-        await store.delete("nobody", before=3)
-        assert numbers(await store.read("t", since=1)) == [3, 4]
-        await store.append("t", [entry(5, base=3)], after=4, settles="3")
-        assert numbers(await store.read("t")) == [3, 5]
-        await self.done(store)
-
-    @pytest.mark.parametrize(
-        "name", ["a'; DROP TABLE entries; --", "%s", "../../etc", "ü😀", " ", "x" * 5000]
-    )
-    async def test_a_thread_may_be_named_anything(self, name: str) -> None:
-        store = await self.make()
-        await store.append(name, [entry(1)], after=0)
-        assert numbers(await store.read(name)) == [1]
-        assert [thread.thread_id for thread in await store.threads()] == [name]
-        await self.done(store)
-
-    async def test_a_large_body_is_kept_whole(self) -> None:
-        store = await self.make()
-        body = '{"text":"' + "ä" * 2_000_000 + '"}'
-        await store.append("t", [entry(1, body=body)], after=0)
-        assert (await store.read("t"))[0].body == body
-        await self.done(store)
+behaviour("K01")(CheckpointerContract.test_what_was_appended_is_read_back_as_it_was)
+behaviour("K02")(CheckpointerContract.test_an_unknown_thread_has_nothing_and_a_known_one_has_its_newest)
+behaviour("K04")(CheckpointerContract.test_threads_and_owners_do_not_mix)
+behaviour("K05")(CheckpointerContract.test_reading_begins_at_the_base_of_the_newest_checkpoint)
+behaviour("K06", "K09")(
+    CheckpointerContract.test_a_checkpoint_settles_what_was_pending_on_its_parent_and_nothing_else
+)
+behaviour("K07")(CheckpointerContract.test_the_same_place_in_a_thread_is_written_once)
+behaviour("K10")(CheckpointerContract.test_threads_are_listed_the_newest_first)
+behaviour("K11")(CheckpointerContract.test_deleting_forgets_one_thread_wholly)

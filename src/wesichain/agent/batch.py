@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.core import JsonValue, PendingCall, ToolCall, dump_json, maker
@@ -31,11 +31,13 @@ class Batch(Generic[OutT]):
 
     __slots__ = ("_gate", "_open", "_phase", "_run", "_started", "notes", "slots")
 
-    def __init__(self, run: Running[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
+    def __init__(
+        self, run: Running[OutT], phase: Acting[OutT], slots: list[Slot], notes: Iterable[Observed] = ()
+    ) -> None:
         self._run = run
         self._phase = phase
         self.slots = slots
-        self.notes: list[Observed] = []
+        self.notes = [*notes]
         self._open: dict[str, str] = {}  # calls that were dispatched and have not ended
         self._started: dict[int, asyncio.Task[ToolResult]] = {}  # those that run side by side, by slot
         self._gate: asyncio.Semaphore | None = None  # made with the first of these
@@ -103,8 +105,8 @@ class Batch(Generic[OutT]):
                 run.narrator.step_failed(run.step, error, "cancelled", call_id=call_id, tool_name=name)
 
     def done(self) -> tuple[Observed, ...]:
-        """What came of the calls that have ended."""
-        return tuple([slot for slot in self.slots if isinstance(slot, Observed)])
+        """What came of the calls that have ended, and the notes."""
+        return (*[slot for slot in self.slots if isinstance(slot, Observed)], *self.notes)
 
     def observed(self) -> list[Observed]:
         """What came of the calls, in their order, then the notes; a call that never ended says so."""

@@ -61,6 +61,7 @@ class Drive(Generic[OutT]):
         "_done",
         "_last_content",
         "_limit",
+        "_notes",
         "_on_text",
         "_run",
         "_seen",
@@ -71,6 +72,7 @@ class Drive(Generic[OutT]):
         self._run = run
         self._decisions: Mapping[str, Decision] = {}
         self._done: Mapping[str, Observed] = {}  # of the batch in hand, from before an interruption
+        self._notes: Sequence[Observed] = ()  # to the model, likewise
         self._slots: list[Slot] | None = None  # the calls of the reply just judged
         self._batch: Batch[OutT] | None = None  # the calls that are being run
         self._seen = 0  # messages that the model has been shown, so that an event holds each once
@@ -89,6 +91,7 @@ class Drive(Generic[OutT]):
         """Carry the phase of an interrupted run to its end, with what people decided and what was done."""
         self._decisions = decisions
         self._done = {item.call_id: item for item in done if item.call_id is not None}
+        self._notes = [item for item in done if item.call_id is None]
         self._seen = phase.trail.length
         for message in phase.messages:
             self._run.used_ids.update((call.id, None) for call in message.tool_calls)
@@ -243,15 +246,15 @@ class Drive(Generic[OutT]):
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
         run = self._run
         is_new = self._slots is not None
-        batch = self._batch = Batch(run, phase, self._slots or self._recalled(phase.reply))
-        self._slots = None
-        pending = batch.prepare(self._decisions)
-        if pending:
-            return self._interrupt(phase, "approval", tuple(pending))
+        batch = self._batch = Batch(run, phase, self._slots or self._recalled(phase.reply), self._notes)
+        self._slots, self._notes = None, ()
         limit: BudgetExceededError | None = None
         try:
             if is_new and run.settings.loop_guard is not None:
                 batch.guard(run.settings.loop_guard)
+            pending = batch.prepare(self._decisions)
+            if pending:
+                return self._interrupt(phase, "approval", tuple(pending))
             await batch.perform()
         except BudgetExceededError as error:
             limit = error

@@ -74,7 +74,7 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What an interrupted run has in hand: a reply to act on, and the calls of it that are done."""
+    """What an interrupted run has in hand: a reply to act on, the calls of it that are done, and notes."""
 
     reply: LlmResponse
     done: tuple[Observed, ...] = ()
