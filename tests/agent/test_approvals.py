@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, call, check_events, kinds, say
-from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Failed, Interrupted, Refuse
+from wesichain.agent import (
+    AgentRuntime,
+    Approve,
+    ApproveWith,
+    Completed,
+    Failed,
+    Interrupted,
+    Outcome,
+    Refuse,
+)
 from wesichain.core import Observation, Role, from_json, to_json
 from wesichain.errors import ConfigError, LoopDetectedError
 from wesichain.testing import FakeClock, ScriptedLlm
@@ -173,14 +182,15 @@ def test_a_rule_decides_which_calls_wait() -> None:
 def test_calls_that_wait_for_a_person_count_as_repeated() -> None:
     effects = Deletions()
     same = [say(call("delete", {"path": "a"})) for _ in range(9)]
-    runtime, outcome = waiting(effects, *same)
+    runtime, first = waiting(effects, *same)
+    outcome: Outcome[str] = first
     told: list[str] = []
     approvals = 0
     while isinstance(outcome, Interrupted):
         approvals += 1
         (pending,) = outcome.pending
-        outcome = from_json(Interrupted, to_json(outcome))  # the note to the model travels along
-        outcome = asyncio.run(runtime.resume(outcome, {pending.token: Approve()}))
+        stored: Interrupted[str] = from_json(Interrupted, to_json(outcome))  # the note travels along
+        outcome = asyncio.run(runtime.resume(stored, {pending.token: Approve()}))
         told = [message.content for message in outcome.messages if message.role is Role.USER]
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, LoopDetectedError)

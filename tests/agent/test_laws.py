@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from tests.agent.kit import check_events
 from wesichain.agent import AgentRuntime, Caller, Completed, Effects, Failed, Interrupted, Outcome
-from wesichain.core import Action, LlmRequest, LlmResponse, Observation, Role, ToolCall, Usage
+from wesichain.core import (
+    Action,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    Observation,
+    Role,
+    StepStarted,
+    ToolCall,
+    Transcript,
+    Usage,
+)
 from wesichain.errors import LlmRejectedError, LlmTransportError, ToolError
 from wesichain.policy import (
     Budget,
@@ -309,3 +320,19 @@ def test_the_laws_can_fail() -> None:
         except AssertionError:
             continue
         raise AssertionError("a broken log passed")
+
+
+@settings(max_examples=150, deadline=None)
+@given(scripts, engines, options)
+def test_the_events_tell_every_message_that_the_model_saw(
+    script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any]
+) -> None:
+    """Each is told once, by a step or by the reply and the results that it follows."""
+    outcome, llm = carry_out(script, make_policy, chosen, None)
+    transcript = Transcript()
+    shown: list[list[Message]] = []
+    for event in outcome.events:
+        transcript.take(event)
+        if isinstance(event, StepStarted):
+            shown.append([*transcript.messages])
+    assert shown == [list(request.messages) for request in llm.requests]

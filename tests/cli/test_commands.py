@@ -1,4 +1,4 @@
-"""The commands, as a user types them: in a process of their own, with their output and their status."""
+"""The commands, as a user types them, with their output and their status."""
 
 from __future__ import annotations
 
@@ -10,23 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
+from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from wesichain import __version__
-
-TOOLS = '''
-from wesichain import tool
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-@tool(approval=True)
-def delete(path: str) -> str:
-    """Delete a file."""
-    return "deleted " + path
-'''
+from wesichain.web import create_app
 
 AGENT = """
 from wesichain import Agent
@@ -41,39 +30,20 @@ not_an_agent = 5
 """
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> str:
-    path = tmp_path / "tools.py"
-    path.write_text(TOOLS, encoding="utf-8")
-    return str(path)
-
-
-def wesichain(
-    *args: str, url: str = "http://127.0.0.1:9/v1", stdin: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "OPENAI_BASE_URL": url,
-        "NO_COLOR": "1",
-        "COLUMNS": "200",
-        "PYTHONWARNINGS": "default",
-    }
-    return subprocess.run(
-        [sys.executable, "-c", "from wesichain.cli import main; main()", *args],
-        capture_output=True,
-        text=True,
-        env=environment,
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        check=False,
-        timeout=60,
-    )
-
-
 def test_ask_shows_the_way_to_the_answer_and_records_it(tools: str, home: Path) -> None:
+    """In a process of its own, as it is installed; the other tests spare themselves its start."""
     with serving(call("add", {"a": 1, "b": 2}), text("it is 3")) as url:
-        done = wesichain("ask", "1 + 2?", "--model", "openai:stub", "--tools", tools, url=url)
-    assert done.returncode == 0, done.stderr
+        command = [sys.executable, "-W", "error", "-c", "from wesichain.cli import main; main()"]
+        done = subprocess.run(
+            [*command, "ask", "1 + 2?", "--model", "openai:stub", "--tools", tools],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OPENAI_BASE_URL": url},
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
     assert 'add {"a":1,"b":2}' in done.stdout
     assert "it is 3" in done.stdout
     (recording,) = (home / "runs").glob("*.jsonl")
@@ -81,53 +51,52 @@ def test_ask_shows_the_way_to_the_answer_and_records_it(tools: str, home: Path) 
 
 
 def test_a_recording_is_listed_shown_replayed_compared_and_exported(
-    tools: str, home: Path, tmp_path: Path
+    wesichain: Command, tools: str, home: Path, tmp_path: Path
 ) -> None:
     ids = []
     for answer in ("it is 3", "three"):
         with serving(call("add", {"a": 1, "b": 2}), text(answer)) as url:
-            assert (
-                wesichain("ask", "1 + 2?", "--model", "openai:stub", "--tools", tools, url=url).returncode
-                == 0
-            )
-    listed = json.loads(wesichain("trace", "list", "--json").stdout)
+            assert wesichain("ask", "1 + 2?", "--model", "openai:stub", "--tools", tools, url=url).status == 0
+    listed = json.loads(wesichain("trace", "list", "--json").out)
     ids = [item["run_id"] for item in listed]
     assert [item["status"] for item in listed] == ["completed", "completed"]
-    assert "1 + 2?" in wesichain("trace", "list").stdout
+    assert "1 + 2?" in wesichain("trace", "list").out
     shown = wesichain("trace", "show", ids[0][:10])
-    assert shown.returncode == 0
-    assert "three" in shown.stdout
+    assert shown.status == 0
+    assert "three" in shown.out
     replayed = wesichain("trace", "replay", ids[0], "--tools", tools)
-    assert replayed.returncode == 0, replayed.stderr + replayed.stdout
-    assert "all the same" in replayed.stdout
-    assert wesichain("trace", "replay", ids[0]).returncode == 1
+    assert replayed.status == 0, replayed.err + replayed.out
+    assert "all the same" in replayed.out
+    assert wesichain("trace", "replay", ids[0]).status == 1
     parted = wesichain("trace", "diff", ids[0], ids[1])
-    assert parted.returncode == 1
-    assert "three" in parted.stdout
+    assert parted.status == 1
+    assert "three" in parted.out
     page = tmp_path / "run.html"
-    assert wesichain("trace", "export", ids[0], "-o", str(page)).returncode == 0
+    assert wesichain("trace", "export", ids[0], "-o", str(page)).status == 0
     assert "1 + 2?" in page.read_text(encoding="utf-8")
 
 
-def test_json_is_for_machines(tools: str, home: Path) -> None:
+def test_json_is_for_machines(wesichain: Command, tools: str, home: Path) -> None:
     with serving(text("hi")) as url:
         done = wesichain(
             "ask", "-", "--model", "openai:stub", "--json", "--no-record", url=url, stdin="hello\n"
         )
-    kinds = [json.loads(line)["kind"] for line in done.stdout.splitlines()]
+    kinds = [json.loads(line)["kind"] for line in done.out.splitlines()]
     assert (kinds[0], kinds[-1]) == ("run_started", "run_completed")
     assert not (home / "runs").exists()
 
 
-def test_a_call_that_needs_a_person_interrupts_where_there_is_none(tools: str, home: Path) -> None:
+def test_a_call_that_needs_a_person_interrupts_where_there_is_none(
+    wesichain: Command, tools: str, home: Path
+) -> None:
     with serving(call("delete", {"path": "x"}), text("gone")) as url:
         done = wesichain("ask", "clean up", "--model", "openai:stub", "--tools", tools, url=url)
-        assert done.returncode == 3
-        found = re.search(r"--resume (\w+)", done.stderr)
+        assert done.status == 3
+        found = re.search(r"--resume (\w+)", done.err)
         assert found
         again = wesichain("ask", "--resume", found[1], "--model", "openai:stub", "--tools", tools, url=url)
-    assert again.returncode == 3
-    assert "no decision yet" in again.stderr
+    assert again.status == 3
+    assert "no decision yet" in again.err
 
 
 @pytest.mark.parametrize(
@@ -153,41 +122,131 @@ def test_a_call_that_needs_a_person_interrupts_where_there_is_none(tools: str, h
         pytest.param(["ask", "x", "--model", "openai:stub"], 1, "failed", id="a-server-that-is-not-there"),
     ],
 )
-def test_a_mistake_is_one_line_and_a_status(args: list[str], status: int, words: str) -> None:
+def test_a_mistake_is_one_line_and_a_status(
+    wesichain: Command, args: list[str], status: int, words: str
+) -> None:
     done = wesichain(*args)
-    assert done.returncode == status, done.stderr
-    assert words in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
+    assert done.status == status, done.err
+    assert words in done.err + done.out
+    assert "Traceback" not in done.err
 
 
-def test_run_takes_an_agent_from_a_file(tmp_path: Path) -> None:
+def test_run_takes_an_agent_from_a_file(wesichain: Command, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(AGENT, encoding="utf-8")
-    assert "hello from the file" in wesichain("run", f"{path}:agent", "hi").stdout
-    assert "hello from the file" in wesichain("run", f"{path}:make", "hi").stdout
-    assert wesichain("run", f"{path}:not_an_agent", "hi").returncode == 2
+    assert "hello from the file" in wesichain("run", f"{path}:agent", "hi").out
+    assert "hello from the file" in wesichain("run", f"{path}:make", "hi").out
+    assert wesichain("run", f"{path}:not_an_agent", "hi").status == 2
 
 
-def test_what_a_model_says_cannot_steer_the_terminal(tools: str) -> None:
+def test_what_a_model_says_cannot_steer_the_terminal(wesichain: Command, tools: str) -> None:
     with serving(text("\x1b[2J\x1b]0;pwned\x07 done \u202e")) as url:
         done = wesichain("ask", "x", "--model", "openai:stub", url=url)
-    assert "\x1b" not in done.stdout
-    assert "\u202e" not in done.stdout
-    assert "done" in done.stdout
+    assert "\x1b" not in done.out
+    assert "\u202e" not in done.out
+    assert "done" in done.out
 
 
-def test_secrets_stay_out_of_every_output(tools: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret = "canary-9f8e7d6c5b4a3210"
-    monkeypatch.setenv("ACME_API_KEY", secret)
-    with serving(call("add", {"a": 1, "b": secret}), text(f"the key is {secret}")) as url:
-        done = wesichain("ask", f"use {secret}", "--model", "openai:stub", "--tools", tools, url=url)
-    assert done.returncode == 1
-    assert secret not in "".join(path.read_text(encoding="utf-8") for path in (home / "runs").glob("*.jsonl"))
+SECRET = "canary-9f8e7d6c5b4a3210"
+LEAKY = f'''
+from wesichain import tool
+
+@tool
+def look(url: str, password: str) -> str:
+    """Look something up."""
+    return f"{{url}} says that token={{password}}"
+
+@tool
+def fail(why: str) -> str:
+    """Fail, and say too much."""
+    raise ConnectionError(f"401 for {{why}} (Authorization: Bearer {SECRET})")
+'''
 
 
-def test_the_rest_answers() -> None:
-    assert __version__ in wesichain("--version").stdout
-    assert "ask" in wesichain("--help").stdout
-    assert "qwen2.5-coder-0.5b" in wesichain("models").stdout
-    assert "python" in wesichain("doctor").stdout
-    assert wesichain("playbook", "list").returncode == 0
+@pytest.mark.parametrize("json_lines", [False, True], ids=["shown", "as-json"])
+def test_secrets_stay_out_of_every_output(
+    wesichain: Command, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, json_lines: bool
+) -> None:
+    """From the environment, a header, an argument, a result, an exception and the model's own words."""
+    monkeypatch.setenv("ACME_API_KEY", SECRET)
+    tools = tmp_path / "leaky.py"
+    tools.write_text(LEAKY, encoding="utf-8")
+    leaks = {"url": f"https://bob:{SECRET}@host/", "password": SECRET}
+    options = ["--model", "openai:stub", "--tools", str(tools), *(["--json"] if json_lines else [])]
+    with serving(call("look", leaks), call("fail", {"why": SECRET})) as url:
+        ended = wesichain("ask", f"use {SECRET}", *options, url=url)
+    with serving(call("look", {"url": SECRET, "pass": SECRET})) as url:
+        refused = wesichain("ask", f"use {SECRET}", *options, url=url)
+    with serving(text(f"the key is {SECRET}")) as url:
+        answered = wesichain("ask", "which key?", *options, url=url)
+    assert [ended.status, refused.status, answered.status] == [1, 1, 0]
+    runs = [item["run_id"] for item in json.loads(wesichain("trace", "list", "--json").out)]
+    assert len(runs) == 3
+    page = tmp_path / "run.html"
+    seen = [
+        ended,
+        refused,
+        answered,
+        wesichain("trace", "list"),
+        *(wesichain("trace", "show", run) for run in runs),
+        *(wesichain("trace", "show", run, "--json") for run in runs),
+        wesichain("trace", "diff", *runs[:2]),
+        wesichain("trace", "replay", runs[2]),
+    ]
+    told = "".join(done.out + done.err for done in seen)
+    for run in runs:
+        assert wesichain("trace", "export", run, "-o", str(page)).status == 0
+        told += page.read_text(encoding="utf-8")
+    told += "".join(path.read_text(encoding="utf-8") for path in (home / "runs").glob("*.jsonl"))
+    app = create_app(home / "runs", token="t", hosts=["testserver"])
+    with TestClient(app, headers={"authorization": "Bearer t"}) as client:
+        places = ["/api/runs", "/api/stats", f"/api/diff?a={runs[0]}&b={runs[1]}"]
+        places += [f"/api/runs/{run}{tail}" for run in runs for tail in ("", "/events")]
+        for place in places:
+            answer = client.get(place)
+            assert answer.status_code == 200
+            told += answer.text
+    assert SECRET not in told
+    assert "[redacted" in told
+
+
+def test_a_reader_may_leave_the_pipe(tools: str) -> None:
+    """`wesichain ask ... | head -1`: no word of it, and the run goes on to its end."""
+    program = f"{sys.executable} -c 'from wesichain.cli import main; main()'"
+    with serving(call("add", {"a": 1, "b": 2}), text("it is 3")) as url:
+        done = subprocess.run(
+            f"{program} ask 1+2 --model openai:stub --tools {tools} | head -1",
+            shell=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OPENAI_BASE_URL": url},
+            check=False,
+            timeout=60,
+        )
+    assert done.stderr == ""
+    assert done.stdout == "» stub starts: 1+2\n"
+
+
+def test_an_export_is_named_by_its_run(
+    wesichain: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving(text("hi")) as url:
+        wesichain("ask", "hello", "--model", "openai:stub", url=url)
+    (run,) = json.loads(wesichain("trace", "list", "--json").out)
+    assert wesichain("trace", "export", run["run_id"]).status == 0
+    assert "hello" in (tmp_path / f"{run['run_id']}.html").read_text(encoding="utf-8")
+
+
+def test_the_doctor_says_what_can_be_reached(wesichain: Command) -> None:
+    with serving() as url:
+        assert "reachable" in wesichain("doctor", url=url).out
+    assert "no answer" in wesichain("doctor").out
+
+
+def test_the_rest_answers(wesichain: Command) -> None:
+    assert __version__ in wesichain("--version").out
+    assert "ask" in wesichain("--help").out
+    assert "qwen2.5-coder-0.5b" in wesichain("models").out
+    assert "python" in wesichain("doctor").out
+    assert wesichain("playbook", "list").status == 0

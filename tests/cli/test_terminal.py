@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
-from tests.cli.test_commands import TOOLS
 
 
 class Terminal:
@@ -29,7 +29,7 @@ class Terminal:
             **os.environ,
             "OPENAI_BASE_URL": url,
             "NO_COLOR": "1",
-            "TERM": "dumb",
+            "TERM": "xterm",
             "COLUMNS": "160",
         }
         self.process = subprocess.Popen(
@@ -41,7 +41,11 @@ class Terminal:
             start_new_session=True,
         )
         os.close(slave)
-        self.shown = ""
+        self._seen = b""
+
+    @property
+    def shown(self) -> str:
+        return self._seen.decode(errors="replace")
 
     def expect(self, words: str, seconds: float = 40) -> None:
         deadline = time.monotonic() + seconds
@@ -65,14 +69,7 @@ class Terminal:
         ready, _, _ = select.select([self._master], [], [], 0.2)
         if ready:
             with contextlib.suppress(OSError):  # the other end has gone
-                self.shown += os.read(self._master, 65536).decode(errors="replace")
-
-
-@pytest.fixture
-def tools(tmp_path: Path) -> str:
-    path = tmp_path / "tools.py"
-    path.write_text(TOOLS, encoding="utf-8")
-    return str(path)
+                self._seen += os.read(self._master, 65536)
 
 
 def ask(url: str, tools: str, *more: Any) -> Terminal:
@@ -97,10 +94,20 @@ def test_an_approval_is_asked_at_the_terminal(answer: str, words: str, tools: st
     assert "all done" in terminal.shown
 
 
+def test_a_person_who_waits_sees_for_what(tools: str) -> None:
+    with serving(hang=True) as url:
+        terminal = Terminal("ask", "hi", "--model", "openai:stub", url=url)
+        terminal.expect("waiting for the model")
+        terminal.expect("0:00:01")
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.shown
+
+
 def test_ctrl_c_cancels_cleanly_and_keeps_the_recording(tools: str, home: Path) -> None:
     with serving(call("add", {"a": 1, "b": 2}), hang=True) as url:
         terminal = ask(url, tools)
-        terminal.expect("3")
+        terminal.expect("← 3")
         time.sleep(0.3)
         os.killpg(terminal.process.pid, signal.SIGINT)
         assert terminal.end() == 130
@@ -109,31 +116,16 @@ def test_ctrl_c_cancels_cleanly_and_keeps_the_recording(tools: str, home: Path) 
     assert "run_interrupted" in recording.read_text(encoding="utf-8")
 
 
-def test_an_interrupted_run_is_resumed_at_the_terminal(tools: str) -> None:
+def test_an_interrupted_run_is_resumed_at_the_terminal(wesichain: Command, tools: str) -> None:
+    options = ("--model", "openai:stub", "--tools", tools)
     with serving(call("delete", {"path": "x"}), text("all done")) as url:
-        piped = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "from wesichain.cli import main; main()",
-                "ask",
-                "clean up",
-                "--model",
-                "openai:stub",
-                "--tools",
-                tools,
-            ],
-            env={**os.environ, "OPENAI_BASE_URL": url, "NO_COLOR": "1", "COLUMNS": "160"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert piped.returncode == 3
-        found = re.search(r"--resume (\w+)", piped.stderr)
+        piped = wesichain("ask", "clean up", *options, url=url)
+        assert piped.status == 3
+        found = re.search(r"--resume (\w+)", piped.err)
         assert found
-        terminal = Terminal("ask", "--resume", found[1], "--model", "openai:stub", "--tools", tools, url=url)
+        terminal = Terminal("ask", "--resume", found[1], *options, url=url)
         terminal.expect("approve?")
         terminal.type("y")
         assert terminal.end() == 0
     assert "deleted x" in terminal.shown
+    assert "all done" in terminal.shown

@@ -44,9 +44,16 @@ def client(stored: Path, tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    example_store(folder)
+    return folder
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    example_store(tmp_path / "runs")
+def site(examples: Path, tmp_path: Path) -> Iterator[Site]:
+    copytree(examples, tmp_path / "runs")
     book = playbook(tmp_path / "playbook")
     options: dict[str, Any] = {"playbook": book, "approvals": tmp_path / "approvals", "prices": PRICES}
     with serving(tmp_path / "runs", **options) as url:

@@ -47,6 +47,23 @@ def test_runs_are_searched(client: TestClient, query: str, found: list[str]) -> 
     assert [one["id"] for one in client.get(f"/api/runs?{query}").json()["runs"]] == found
 
 
+def test_what_happens_to_the_files_is_seen_at_once(client: TestClient, tmp_path: Path) -> None:
+    """Summaries are kept from list to list: a new run, one that goes on and one that is gone show up."""
+
+    def found(search: str) -> list[tuple[str, str]]:
+        return [(one["id"], one["status"]) for one in client.get(f"/api/runs?search={search}").json()["runs"]]
+
+    assert found("rome") == []
+    events = run("rome", 1, city="Rome")
+    record(tmp_path / "runs", events[:-1])
+    assert found("rome") == [("rome", "unfinished")]
+    record(tmp_path / "runs", events[-1:])
+    assert found("rome") == [("rome", "completed")]
+    next((tmp_path / "runs").glob("*rome*")).unlink()
+    assert found("rome") == []
+    assert client.get("/api/runs/rome").status_code == 404
+
+
 def test_pages_of_the_list_follow_each_other(client: TestClient) -> None:
     seen: list[str] = []
     before: str | None = ""

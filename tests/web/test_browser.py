@@ -150,41 +150,47 @@ def test_without_a_token_the_page_asks_for_one(page: Page, site: Site) -> None:
 OPENED = """(async () => {{
   const start = performance.now();
   location.hash = {place!r};
-  const seen = {seen};
-  while (!seen()) await new Promise(requestAnimationFrame);
-  const first = performance.now() - start;
-  const whole = {whole};
-  while (!whole()) await new Promise(requestAnimationFrame);
-  return [first, performance.now() - start];
+  const times = [];
+  for (const look of [{looks}]) {{
+    while (!look()) await new Promise(requestAnimationFrame);
+    times.push(performance.now() - start);
+  }}
+  return times;
 }})()"""
 
 
 def a_second() -> float:
-    """In milliseconds, and longer where others keep the machine's processors busy."""
-    return 1000 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """Of a calm machine, in milliseconds: here two, and more where others keep the processors busy."""
+    return 1000 * max(2.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
-def opened(page: Page, place: str, *, seen: str, whole: str = "() => true") -> tuple[float, float]:
-    """Milliseconds until something is seen, and until all is there: the best of three, as others run too."""
-    times: list[tuple[float, float]] = []
+def opened(page: Page, place: str, *looks: str) -> list[float]:
+    """Milliseconds until each thing is seen, one after the other: the best of three, as others run too."""
+    best: list[float] = []
     for _ in range(3):
         page.evaluate("location.hash = '#/approvals'")
         page.wait("document.querySelector('main').dataset.page === 'approvals'")
-        times.append(tuple(page.evaluate(OPENED.format(place=place, seen=seen, whole=whole))))
-        if times[-1][0] < a_second():
+        times: list[float] = page.evaluate(OPENED.format(place=place, looks=", ".join(looks)))
+        best = min(best or times, times, key=lambda each: each[-1])
+        if best[-1] < a_second():
             break
-    return min(times)
+    return best
 
 
 def test_a_run_of_ten_thousand_events_opens_in_under_a_second(page: Page, tmp_path: Path) -> None:
     record(tmp_path, run("long", 2500))
     with serving(tmp_path) as url:
         Site(url, tmp_path).open(page)
-        seen = "() => document.querySelectorAll('.item.step').length > 100"
+        first = "() => document.querySelectorAll('.item.step .said').length > 20"
         whole = "() => document.querySelector('[data-loaded=\"10004\"]')"
-        first, everything = opened(page, "#/runs/long", seen=seen, whole=whole)
-    print(f"a run of 10,004 events: first page after {first:.0f} ms, all of it after {everything:.0f} ms")
-    assert first < a_second()
+        seen, loaded = opened(page, "#/runs/long", first, whole)
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        page.wait("document.querySelector('.item:last-child .card.end')")  # what is looked at is drawn
+        page.wait("document.querySelectorAll('.item:empty').length === 0")  # and in time the rest
+        assert page.evaluate("document.querySelectorAll('.item.step .card').length") == 2501
+        assert "2,501" in page.text(".facts")
+    print(f"a run of 10,004 events: its beginning after {seen:.0f} ms, all of it after {loaded:.0f} ms")
+    assert loaded < a_second()
 
 
 def test_a_store_of_ten_thousand_runs_opens_in_under_a_second(page: Page, tmp_path: Path) -> None:
@@ -193,12 +199,13 @@ def test_a_store_of_ten_thousand_runs_opens_in_under_a_second(page: Page, tmp_pa
     for number in range(10_000):
         (tmp_path / template.name.replace("Z-x", f"Z-x{number}")).hardlink_to(template)
     with serving(tmp_path) as url:
-        Site(url, tmp_path).open(page)
-        listed, _ = opened(page, "#/", seen="() => document.querySelectorAll('a.run').length === 50")
+        page.open(f"{url}/#token={TOKEN}")
+        page.wait("document.querySelectorAll('a.run').length === 50")
+        (listed,) = opened(page, "#/", "() => document.querySelectorAll('a.run').length === 50")
         nothing = "() => document.querySelector('main').innerText.includes('Nothing matches.')"
-        searched, _ = opened(page, "#/?search=nowhere", seen=nothing)
+        (searched,) = opened(page, "#/?search=nowhere", nothing)
     print(f"a store of 10,001 runs: listed after {listed:.0f} ms, all searched after {searched:.0f} ms")
-    assert listed < a_second()
+    assert max(listed, searched) < a_second()
 
 
 def test_many_readers_follow_at_once(site: Site) -> None:

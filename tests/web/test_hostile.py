@@ -36,7 +36,7 @@ from wesichain.trace import find_run, load
 from wesichain.web import ApprovalFolder, export_html
 
 from .browser import Page
-from .kit import PRICES, example_store, interrupted, playbook, record, serving
+from .kit import PRICES, interrupted, playbook, record, serving
 from .site import SHOTS, Site, is_clean, wait_for_count
 
 XSS = [
@@ -174,10 +174,9 @@ def test_no_file_of_the_pages_parses_markup_or_reaches_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["graph-run", "failed-run"])
-def test_an_exported_run_opens_from_a_file(page: Page, tmp_path: Path, name: str) -> None:
-    example_store(tmp_path / "runs")
+def test_an_exported_run_opens_from_a_file(page: Page, examples: Path, tmp_path: Path, name: str) -> None:
     file = tmp_path / "run.html"
-    file.write_text(export_html(load(find_run(tmp_path / "runs", name)), prices=PRICES), encoding="utf-8")
+    file.write_text(export_html(load(find_run(examples, name)), prices=PRICES), encoding="utf-8")
     page.open(file.as_uri())
     page.wait("document.querySelector('.item.step')")
     assert "Tool calls" in page.text()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import JsonValue, PendingCall, ToolCall, dump_json, maker
+from wesichain.core import PendingCall, ToolCall, maker, text_of
 from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError
 from wesichain.policy import Reprompt
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
@@ -108,6 +108,14 @@ class Batch(Generic[OutT]):
         """What came of the calls that have ended, and the notes."""
         return (*[slot for slot in self.slots if isinstance(slot, Observed)], *self.notes)
 
+    @property
+    def went_well(self) -> bool:
+        """Whether every call gave its result."""
+        for slot in self.slots:  # noqa: SIM110  # for every step of every run: no generator
+            if not (isinstance(slot, Observed) and slot.ok):
+                return False
+        return True
+
     def observed(self) -> list[Observed]:
         """What came of the calls, in their order, then the notes; a call that never ended says so."""
         ended: list[Observed] = []
@@ -193,7 +201,7 @@ class Batch(Generic[OutT]):
             if result.error is None:
                 value = result.value
                 run.narrator.tool_completed(run.step, call, value, result.duration_ms)
-                return _observed(value, _as_text(value), call.id, call.name)
+                return _observed(value, text_of(value), call.id, call.name)
             told = await self._fail(index, prepared, result, attempts)
             if started is not None and self._gate is not None:
                 self._gate.release()
@@ -234,12 +242,6 @@ _NEVER_RUN = wording.not_run("the run ended before this call did")
 
 def _failed(call: ToolCall, text: str) -> Observed:
     return Observed(text, text, call.id, call.name, ok=False)
-
-
-def _as_text(value: JsonValue) -> str:
-    if isinstance(value, str):
-        return value
-    return str(value) if type(value) is int else dump_json(value)
 
 
 def _needs_approval(prepared: PreparedCall) -> bool:

@@ -59,6 +59,7 @@ class Drive(Generic[OutT]):
         "_batch",
         "_decisions",
         "_done",
+        "_follows",
         "_last_content",
         "_limit",
         "_notes",
@@ -76,6 +77,7 @@ class Drive(Generic[OutT]):
         self._slots: list[Slot] | None = None  # the calls of the reply just judged
         self._batch: Batch[OutT] | None = None  # the calls that are being run
         self._seen = 0  # messages that the model has been shown, so that an event holds each once
+        self._follows = False  # what is new in the next request is the reply, its results, and nothing else
         self._last_content = ""
         self._limit: BudgetExceededError | None = None
         self._on_text: OnText | None = None
@@ -164,6 +166,7 @@ class Drive(Generic[OutT]):
             match verdict:
                 case Plan(reply=sound, calls=calls):
                     self._slots = [*calls]
+                    self._follows = sound is reply
                     return self._begin(phase, sound)
                 case Answer(output=output, text=text):
                     run.check_stop()  # a cancel during the last model call wins over its answer
@@ -189,8 +192,8 @@ class Drive(Generic[OutT]):
         run.free = False
         run.step += 1
         trail = phase.trail
-        run.narrator.step_started(run.step, trail.messages_since(self._seen))
-        self._seen = trail.length
+        run.narrator.step_started(run.step, trail.messages_since(self._seen), follows=self._follows)
+        self._seen, self._follows = trail.length, False
         return _request(run.settings.model, trail.messages, run.specs(), run.settings.judge.output.schema)
 
     def _heard(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
@@ -261,6 +264,9 @@ class Drive(Generic[OutT]):
         except AgentError as error:
             return self._fail(phase.observe(batch.observed()), error)
         following = phase.observe(batch.observed())
+        self._follows = self._follows and batch.went_well
+        if self._follows:  # the events of the calls have told everything but the notes
+            self._seen = following.trail.length - len(batch.notes)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
         self._batch, self._limit = None, limit
@@ -313,7 +319,7 @@ class Drive(Generic[OutT]):
             case "answer" if refusal.resource in ("steps", "tool_calls"):
                 messages = (*phase.messages, Message(Role.USER, wording.OUT_OF_STEPS))
                 run.step += 1
-                run.narrator.step_started(run.step, messages[self._seen :])
+                run.narrator.step_started(run.step, messages[self._seen :], follows=self._follows)
                 output = run.settings.judge.output
                 tools = () if output.final_tool is None else (output.final_tool,)
                 return LlmRequest(run.settings.model, messages, tools, output.schema)

@@ -106,9 +106,9 @@ class Narrator:
         self._seq = seq = self._seq + 1
         self._tell(_run_started(self.run_id, 0, seq, self._time(), task, model, tools, resumed))
 
-    def step_started(self, step: int, messages: tuple[Message, ...]) -> None:
+    def step_started(self, step: int, messages: tuple[Message, ...], *, follows: bool) -> None:
         self._seq = seq = self._seq + 1
-        event = _step_started(self.run_id, step, seq, self._time(), messages)
+        event = _step_started(self.run_id, step, seq, self._time(), messages, follows)
         self._events.append(event)
         if self._hear is not None:
             self._hear(event)

@@ -34,6 +34,7 @@ from wesichain.core import (
     from_plain,
     is_object,
     maker,
+    turn_of,
     write_state,
 )
 from wesichain.errors import AgentError
@@ -144,8 +145,8 @@ class Thinking(_Active[OutT]):
     def act(self, reply: LlmResponse) -> Acting[OutT]:
         """Take the reply's calls. A reply without any goes on too: there is something to tell the model."""
         text, calls = reply.content, reply.tool_calls
-        said = (_message(Role.ASSISTANT, text, None, calls, reply.reasoning, reply.opaque),)
-        return _acting(_SEAL, self.info, self.trail.grown(said if text or calls else (), (reply,)), reply)
+        said = (turn_of(reply),) if text or calls else ()
+        return _acting(_SEAL, self.info, self.trail.grown(said, (reply,)), reply)
 
     def complete(
         self, output: OutT, *, text: str, spent: Spent, stopped_by: LimitName | None = None

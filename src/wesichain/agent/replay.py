@@ -19,6 +19,7 @@ from wesichain.core import (
     Message,
     ModelResponded,
     Role,
+    RunFailed,
     RunInterrupted,
     RunStarted,
     StepFailed,
@@ -28,9 +29,9 @@ from wesichain.core import (
     ToolDispatched,
     to_plain,
 )
-from wesichain.errors import ReplayMismatchError, ToolDispatchError, ToolExecutionError
+from wesichain.errors import LlmError, ReplayMismatchError, ToolDispatchError, ToolExecutionError
 from wesichain.policy import Account
-from wesichain.tools import PreparedCall, ToolContext, ToolResult
+from wesichain.tools import CancellationToken, PreparedCall, ToolContext, ToolResult
 
 from .agent import Agent
 from .effects import Caller, Effects, OnText
@@ -67,6 +68,7 @@ async def replay(recording: Recording, agent: Agent[OutT], from_step: int | None
         stream=any(isinstance(event, TextDelta) for event in own),
         effects=partial(ReplayEffects, script),
         clock=_ReplayClock(script),
+        cancellation=script.cancellation,
     )
 
 
@@ -82,10 +84,12 @@ class _Script:
         from wesichain.trace import Redactor  # loaded with the first replay
 
         self.redactor = Redactor()
+        self.cancellation: CancellationToken | None = None  # of a run that was stopped from outside
         self._next_time = 0
         self._steps = {event.step_id: event for event in self.events if isinstance(event, StepStarted)}
         self._by_step: dict[int, list[Event]] = {}
         self._reason = "the recording breaks off"
+        self._reply = LlmResponse()  # the last one
         self._calls: dict[str, list[tuple[ToolDispatched, ToolCompleted | StepFailed | None]]] = {}
         for position, event in enumerate(self.events):
             self._by_step.setdefault(event.step_id, []).append(event)
@@ -93,6 +97,8 @@ class _Script:
                 self._reason = event.reason
             if isinstance(event, ToolDispatched):
                 self._calls.setdefault(event.call_id, []).append((event, self._end_of(event, position)))
+        if from_step is None and _is_stopped_from_outside(self.events):
+            self.cancellation = CancellationToken()
 
     def is_live(self, step_id: int) -> bool:
         return self.from_step is not None and step_id >= self.from_step
@@ -102,6 +108,8 @@ class _Script:
         if self._next_time >= len(self.times):
             return None
         self._next_time += 1
+        if self.cancellation is not None and self._next_time == len(self.times) - 1:
+            self.cancellation.cancel(self._reason)  # behind the event before the last
         return self.times[self._next_time - 1]
 
     def plain(self, value: object) -> Any:
@@ -137,6 +145,8 @@ class _Script:
                 f"step {step_id}: the recording ends before this step; the program now takes more steps",
                 step_id=step_id,
             )
+        if event.follows:  # the last reply and its results are the recording's own
+            seen += 1 + len(self._reply.tool_calls)
         new = [self.plain(message) for message in messages[seen:]]
         old = [self.plain(message) for message in event.messages]
         for index, (expected, actual) in enumerate(zip(old, new, strict=False)):
@@ -164,9 +174,13 @@ class _Script:
                     on_text(text)
                 case ModelResponded(response=response, duration_ms=duration):
                     self.elapsed += duration / 1000
+                    self._reply = response
                     return response
                 case StepFailed(call_id=None):
-                    raise _revived(event.error, event.message.removeprefix(_UNASKED))
+                    message = event.message.removeprefix(_UNASKED)
+                    raise _revived(event.error, message, retryable=event.decision != "fail")
+                case RunFailed(error=kind, message=message):  # a call that was cut off, or one past the limit
+                    raise _revived(kind, message)
                 case RunInterrupted(reason=reason):
                     raise Stopped(reason)
                 case _:
@@ -280,11 +294,22 @@ class _ReplayClock(Clock):
         return None
 
 
-def _revived(kind: str, message: str) -> Exception:
+def _is_stopped_from_outside(events: Sequence[Event]) -> bool:
+    """Whether the run ended with a cancel, rather than by an approval or its policy."""
+    end = events[-1]
+    if not isinstance(end, RunInterrupted) or end.pending:
+        return False
+    return not any(isinstance(event, StepFailed) and event.decision == "interrupt" for event in events[-2:])
+
+
+def _revived(kind: str, message: str, *, retryable: bool = False) -> Exception:
     """An exception of the class that was recorded, as far as it is known here, with the same text."""
     known = getattr(errors, kind, None) or getattr(builtins, kind, None)
     base = known if isinstance(known, type) and issubclass(known, Exception) else Exception
-    return cast("Exception", type(kind, (base,), {"__str__": _text_of})(message))
+    error = cast("Exception", type(kind, (base,), {"__str__": _text_of})(message))
+    if isinstance(error, LlmError):
+        error.retryable = retryable  # policies go by it
+    return error
 
 
 def _text_of(error: Exception) -> str:

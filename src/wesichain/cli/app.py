@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -61,6 +62,7 @@ def serve(
     from wesichain.web import run_server
 
     home = home_folder()
+    note(f"the runs of {home / 'runs'}, as long as this goes on; Ctrl-C ends it")
     try:
         run_server(
             host,
@@ -73,14 +75,29 @@ def serve(
         fail(error)
 
 
+class Bench(StrEnum):
+    """What can be measured."""
+
+    SPEED = "speed"
+    LEARNING = "learning"
+
+
 @app.command()
 def bench(
-    *, strict: Annotated[bool, typer.Option("--strict", help="End with 1 where a limit is exceeded.")] = False
+    what: Annotated[Bench, typer.Argument(help="speed, or what a playbook saves.")] = Bench.SPEED,
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="speed: end with 1 past a limit.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="learning: minutes, not an hour.")] = False,
+    out: Annotated[Path, typer.Option(help="learning: where the transcripts go.")] = Path("learning-bench"),
 ) -> None:
-    """Measure this machine: the cost of a run as a ratio to a loop written by hand. Needs a checkout."""
+    """Measure: a run against a loop written by hand, or a model that learns. Needs a checkout."""
     if find_spec("bench.speed") is None:
         fail("the benchmarks are in the project's repository: run 'wesichain bench' in a checkout of it")
-    note("measuring, interleaved, in CPU time: about a minute")
-    command = [sys.executable, "-m", "bench.speed", *(["--strict"] if strict else [])]
-    done = subprocess.run(command, check=False)  # noqa: S603  # our own module, run by our own interpreter
+    if what is Bench.LEARNING:
+        note("a local model learns its way around a help desk; what is stopped goes on where it was")
+        command = ["bench.helpdesk", "--out", str(out), *(["--short"] if short else [])]
+    else:
+        note("measuring, interleaved, in CPU time: about a minute")
+        command = ["bench.speed", *(["--strict"] if strict else [])]
+    done = subprocess.run([sys.executable, "-m", *command], check=False)  # noqa: S603  # our own module
     raise typer.Exit(done.returncode)

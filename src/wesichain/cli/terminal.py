@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from wesichain.core import dump_json
-from wesichain.trace import neutralise
+from wesichain.trace import neutralise, redact
 
 OK, FAILED, WRONG_USE, INTERRUPTED, CTRL_C = 0, 1, 2, 3, 130
 
@@ -22,8 +24,13 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def fail(message: object, status: int = WRONG_USE) -> NoReturn:
     """Say in one line what is wrong, and end. No traceback: the mistake is the user's, or the run's."""
-    err.print(f"[red]error:[/red] {escape(neutralise(str(message)))}")
+    tell("[red]error:[/red] {}", str(message))
     raise typer.Exit(status)
+
+
+def tell(form: str, text: str) -> None:
+    """A line on standard error: the text, in place of `{}`, without its secrets and what could steer."""
+    err.print(form.replace("{}", escape(neutralise(redact(text)))))
 
 
 def say(text: str = "") -> None:
@@ -38,7 +45,47 @@ def print_json(value: object) -> None:
 
 def note(text: str) -> None:
     """A line for the person, not for the pipe."""
-    err.print(f"[dim]{escape(neutralise(text))}[/dim]")
+    tell("[dim]{}[/dim]", text)
+
+
+class Waiting:
+    """A moving line that says what is waited for, and how long: on a terminal's standard error alone."""
+
+    def __init__(self) -> None:
+        self._line: Progress | None = None
+
+    def begin(self, text: str) -> None:
+        self.end()
+        if not err.is_terminal or err.is_dumb_terminal:
+            return
+        said = TextColumn(f"[dim]{escape(neutralise(text, newlines=False))}[/dim]")
+        self._line = Progress(
+            BarColumn(bar_width=12),
+            said,
+            TimeElapsedColumn(),
+            console=err,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._line.add_task("", total=None)
+        self._line.start()
+
+    def end(self) -> None:
+        if self._line is not None:
+            self._line.stop()
+            self._line = None
+
+
+@contextmanager
+def waiting(text: str) -> Generator[None]:
+    """Say what a person waits for, until it is there."""
+    line = Waiting()
+    line.begin(text)
+    try:
+        yield
+    finally:
+        line.end()
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from wesichain.errors import ReplayMismatchError, WesichainError
 from wesichain.trace import ConsoleSink, Metrics, Recording, diff, find_run, list_runs, load
 
 from .loading import chosen_model, load_agent, load_tools
-from .terminal import FAILED, OK, fail, note, print_json, say, table
+from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
 
 app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
@@ -48,17 +49,18 @@ def list_(
         print_json([_summary(item) for item in found])
         return
     if not found:
-        note(f"no runs in {folder()}; 'wesichain ask' records one")
+        note(f"no run has {search!r}" if search else f"no runs in {folder()}; 'wesichain ask' records one")
+        return
     table(
         ("run", "started", "status", "steps", "tokens", "task"),
         (
             (
                 item.run_id[:12],
-                datetime.fromtimestamp(item.started_at, tz=UTC).strftime("%Y-%m-%d %H:%M:%S"),
+                datetime.fromtimestamp(item.started_at, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
                 item.status,
                 "" if item.steps is None else item.steps,
                 "" if item.usage is None else item.usage.total_tokens,
-                item.user_input[:60],
+                " ".join(item.user_input[:60].split()),
             )
             for item in found
         ),
@@ -108,9 +110,12 @@ def replay_(
     found = recording(run)
     try:
         program = _program(agent, tools, instructions, found, model, live=from_step is not None)
-        outcome = asyncio.run(replay(found, program, from_step))
+        with waiting(f"replaying {len(found.events):,} events"):
+            outcome = asyncio.run(replay(found, program, from_step))
+            differences = [] if from_step is not None else diff(found, outcome.events)
     except ReplayMismatchError as error:
-        fail(error, FAILED)
+        hint = "; --tools or --agent says what it ran with" if found.tools and not (agent or tools) else ""
+        fail(f"{error}{hint}", FAILED)
     except WesichainError as error:
         fail(error)
     if from_step is not None:
@@ -119,7 +124,6 @@ def replay_(
             if event.step_id >= from_step:
                 sink.emit(event)
         raise typer.Exit(OK if isinstance(outcome, Completed) else FAILED)
-    differences = diff(found, outcome.events)
     for difference in differences:
         say(str(difference))
     say(
@@ -158,7 +162,9 @@ def _program(
 @app.command("diff")
 def diff_(a: Run, b: Run) -> None:
     """Where two runs part."""
-    differences = diff(recording(a), recording(b))
+    ours, theirs = recording(a), recording(b)
+    with waiting("comparing the runs"):
+        differences = diff(ours, theirs)
     for difference in differences:
         say(str(difference))
     if not differences:
@@ -168,12 +174,19 @@ def diff_(a: Run, b: Run) -> None:
 
 @app.command()
 def export(
-    run: Run, output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")]
+    run: Run,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The HTML file to write; else the run's id names it."),
+    ] = None,
 ) -> None:
     """One self-contained HTML file of a run."""
     from wesichain.web import export_html
 
-    html = export_html(recording(run))
+    found = recording(run)
+    html = export_html(found)
+    output = output or Path(f"{re.sub('[^A-Za-z0-9_-]', '_', found.run_id)[:64]}.html")
     try:
         output.write_text(html, encoding="utf-8")
     except OSError as error:

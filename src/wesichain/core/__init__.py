@@ -58,6 +58,7 @@ from .state import (
 )
 from .steps import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
 from .template import PromptTemplate
+from .transcript import Transcript, text_of, turn_of
 
 __all__ = [
     "NO_USAGE",
@@ -115,6 +116,7 @@ __all__ = [
     "ToolCompleted",
     "ToolDispatched",
     "ToolSpec",
+    "Transcript",
     "Usage",
     "check_depth",
     "dataclass",
@@ -128,8 +130,10 @@ __all__ = [
     "parse_json",
     "read_state",
     "state_update",
+    "text_of",
     "to_json",
     "to_plain",
     "traits_of",
+    "turn_of",
     "write_state",
 ]

@@ -51,10 +51,15 @@ class RunStarted(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepStarted(RunEvent):
-    """The model is asked. `messages`: those it sees for the first time, so that a log holds each once."""
+    """The model is asked. `messages`: those that it sees for the first time, and that no event tells yet.
+
+    Where it `follows`, the model sees, before these, its last reply and the results of that reply's calls,
+    as their own events tell them: a log holds everything once. `Transcript` puts it together.
+    """
 
     kind: ClassVar[str] = "step_started"
     messages: tuple[Message, ...] = field(default=(), metadata=OMIT)
+    follows: bool = field(default=False, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 from wesichain.core import (
@@ -80,8 +81,9 @@ class ConsoleSink:
     def _write(self, text: str) -> None:
         out = self._out()
         encoding = getattr(out, "encoding", None) or "utf-8"
-        out.write(text.encode(encoding, "replace").decode(encoding))
-        out.flush()
+        with suppress(BrokenPipeError):  # the reader of a pipe may go when it has enough
+            out.write(text.encode(encoding, "replace").decode(encoding))
+            out.flush()
 
 
 def _told(event: Event, width: int) -> list[tuple[str, str, str]]:

@@ -162,7 +162,8 @@ class Metrics:
             for row in rows
         ]
         lines.append(f"runs: {runs}")
-        lines.append(f"tokens: {tokens.input_tokens} in, {tokens.output_tokens} out, cost {self.cost():.6f}")
+        cost = f", cost {self.cost():.6f}" if self.prices else ""
+        lines.append(f"tokens: {tokens.input_tokens} in, {tokens.output_tokens} out{cost}")
         lines += [f"fault {_plain(error)}: {count}" for error, count in self.faults.most_common()]
         return "\n".join(lines)
 

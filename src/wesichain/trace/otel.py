@@ -34,6 +34,7 @@ from wesichain.core import (
     StepStarted,
     ToolCompleted,
     ToolDispatched,
+    Transcript,
     Usage,
     dump_json,
     to_json,
@@ -58,6 +59,7 @@ class _Run:
     chat: Span | None = None
     tools: dict[str, Span] = field(default_factory=dict)  # by id of the call
     nodes: dict[str, list[Span]] = field(default_factory=dict)  # one node may run several times at once
+    seen: Transcript = field(default_factory=Transcript)
     latest: int = 0
 
     def time_of(self, event: Event) -> int:
@@ -109,7 +111,8 @@ class OtelSink:
                 return
             run = self._runs.get((event.run_id, event.scope))
             if run is not None:  # else its start was not seen
-                self._follow(run, event)
+                shown = run.seen.take(event) if self._content else ()
+                self._follow(run, event, shown)
 
     def close(self) -> None:
         """End the spans of runs that have not ended."""
@@ -169,10 +172,10 @@ class OtelSink:
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _follow(self, run: _Run, event: Event) -> None:
+    def _follow(self, run: _Run, event: Event, shown: tuple[Message, ...]) -> None:
         match event:
             case StepStarted():
-                self._start_chat(run, event)
+                self._start_chat(run, event, shown)
             case ModelResponded():
                 self._end_chat(run, event)
             case ToolDispatched():
@@ -197,7 +200,7 @@ class OtelSink:
             name, trace.set_span_in_context(run.span), kind=kind, start_time=run.time_of(event)
         )
 
-    def _start_chat(self, run: _Run, event: StepStarted) -> None:
+    def _start_chat(self, run: _Run, event: StepStarted, shown: tuple[Message, ...]) -> None:
         if run.chat is not None:  # the reply never came
             run.chat.end(run.time_of(event))
         attributes = self._model_attributes(run.model)
@@ -207,7 +210,7 @@ class OtelSink:
             {"gen_ai.operation.name": "chat", "wesichain.step": event.step_id, **attributes}
         )
         if self._content:
-            run.chat.set_attribute("gen_ai.input.messages", _messages(event.messages))
+            run.chat.set_attribute("gen_ai.input.messages", _messages(shown))
 
     def _end_chat(self, run: _Run, event: ModelResponded) -> None:
         span, run.chat = run.chat, None

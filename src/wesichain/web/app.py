@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -45,12 +46,13 @@ def build(
     prices: Prices | None,
 ) -> Starlette:
     """The viewer as an ASGI application."""
+    store = RunStore(runs, prices=prices)
     viewer = _Viewer(
-        RunStore(runs, prices=prices),
+        store,
         PlaybookShelf(playbook) if playbook is not None else None,
         ApprovalFolder(approvals) if approvals is not None else None,
     )
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", _page),
             Route("/static/{name}", _page),
@@ -68,6 +70,8 @@ def build(
         middleware=[Middleware(Guard, token=token, hosts=hosts)],
         exception_handlers={HTTPException: _refused, Exception: _broken},
     )
+    app.state.read_ahead = store.read_ahead  # for a server that has nothing else to do yet
+    return app
 
 
 class _Viewer:
@@ -94,7 +98,7 @@ class _Viewer:
             limit=_number(request, "limit", 50, least=1, most=1_000),
             before=query.get("before") or None,
         )
-        return JSONResponse(found)
+        return JSONResponse(found, background=BackgroundTask(self._runs.read_ahead))
 
     async def show_run(self, request: Request) -> Response:
         run = await self._find(request.path_params["id"])

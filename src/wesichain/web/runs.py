@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, get_args
 
 from starlette.concurrency import run_in_threadpool
@@ -42,11 +43,31 @@ class Page:
 
 
 class RunStore:
-    """A folder of recordings. An id in a request is checked by pattern before any path is made of it."""
+    """A folder of recordings. An id in a request is checked by pattern before any path is made of it.
+
+    What a list shows of a file is read once and kept, until the file grows or goes.
+    """
 
     def __init__(self, folder: Path, *, prices: Prices | None = None) -> None:
         self.folder = folder
         self.prices = prices or {}
+        self._known: dict[str, RunSummary] = {}  # by name of file
+        self._is_ahead = False
+        self._reading = Lock()  # nobody reads all the files while another does
+
+    def runs(
+        self, limit: int | None = None, *, search: str = "", before: str | None = None
+    ) -> tuple[RunSummary, ...]:
+        return list_runs(self.folder, limit=limit, search=search, before=before, known=self._known)
+
+    def read_ahead(self) -> None:
+        """Read, once, what a search through all runs will need; forget the runs that are gone."""
+        with self._reading:
+            if not self._is_ahead:
+                self.runs()
+                self._is_ahead = True
+            for name in set(self._known) - set(self._names()):
+                self._known.pop(name, None)
 
     def find(self, id: str) -> RunSummary | None:
         """A run, by its id, the beginning of that, or the name of its file."""
@@ -60,18 +81,20 @@ class RunStore:
         else:
             return None
         # The list that begins with this file: `before` is the first name behind it.
-        found = list_runs(self.folder, limit=1, before=f"{name}\0")
+        found = self.runs(1, before=f"{name}\0")
         return found[0] if found and found[0].path.name == name else None
 
     def list(
         self, *, search: str = "", status: str = "", limit: int = 50, before: str | None = None
     ) -> dict[str, Any]:
         """A page of summaries, newest first; `next` is the `before` of the page that follows."""
+        if search or status:
+            self.read_ahead()
         found: list[RunSummary] = []
         place = f"{before}{_SUFFIX}" if before else None
         size = _CHUNK if status else limit + 1
         while len(found) <= limit:
-            some = list_runs(self.folder, limit=size, search=search, before=place)
+            some = self.runs(size, search=search, before=place)
             found += [run for run in some if not status or run.status == status]
             if len(some) < size:
                 break

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from wesichain.errors import ConfigError, MissingDependencyError
@@ -90,6 +91,7 @@ def run_server(
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
         )
+        Thread(target=app.state.read_ahead, daemon=True).start()
         announce(f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}")
         with suppress(KeyboardInterrupt):  # the usual way to stop it
             uvicorn.Server(config).run(sockets=[listener])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wesichain.errors import CodecError
-from wesichain.trace import Figures, Metrics, list_runs, load
+from wesichain.trace import Figures, Metrics, load
 
 from .runs import RunStore
 
@@ -17,7 +17,7 @@ _READ = 64 * 1024 * 1024  # bytes of recordings that are read for the figures
 
 def statistics(store: RunStore, *, limit: int = 200) -> dict[str, Any]:
     """What the newest runs took: the curve from their summaries, the figures from at most `limit` files."""
-    runs = list_runs(store.folder, limit=CURVE)
+    runs = store.runs(CURVE)
     metrics = Metrics(store.prices)
     counted: Counter[str] = Counter()
     left = _READ

@@ -78,6 +78,17 @@ class TestTheList:
             ["run-4", "run-3", "run-2", "run-1"],
         )  # root reads it all
 
+    def test_reads_a_file_again_only_when_it_has_grown(self, folder: Path) -> None:
+        known: dict[str, RunSummary] = {}
+        before = list_runs(folder, known=known)
+        assert {each.path.name: each for each in before} == known
+        record(folder, [RunCompleted("run-4", 3, 10, NOON + 9, "Rain.", Usage(1, 1))])  # it goes on
+        last, *others = list_runs(folder, known=known)
+        assert (last.status, last.result) == ("completed", "Rain.")
+        assert all(now is then for now, then in zip(others, before[1:], strict=True))
+        last.path.unlink()
+        assert list_runs(folder, known=known) == before[1:]
+
     def test_of_no_folder_is_empty(self, tmp_path: Path) -> None:
         assert list_runs(tmp_path / "nowhere") == ()
 

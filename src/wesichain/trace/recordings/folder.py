@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from os import PathLike
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def latest_file(folder: str | PathLike[str], run_id: str) -> Path | None:
     """The newest recording of exactly this run that can be read."""
     tail = _tail(run_id)
     files = (Path(folder, name) for name in _names(folder) if name[len(_STAMP) :] == tail)
-    return next((path for path in files if _summary(path) is not None), None)
+    return next((path for path in files if _summary(str(path)) is not None), None)
 
 
 def new_file(folder: Path, run_id: str, at: float) -> Path:
@@ -106,35 +106,50 @@ class RunSummary:
 
 
 def list_runs(
-    folder: str | PathLike[str], *, limit: int | None = None, search: str = "", before: str | None = None
+    folder: str | PathLike[str],
+    *,
+    limit: int | None = None,
+    search: str = "",
+    before: str | None = None,
+    known: MutableMapping[str, RunSummary] | None = None,
 ) -> tuple[RunSummary, ...]:
     """The runs of a folder, newest first: only the two ends of each file are read.
 
     `search`: every word must be in the id, the model, the status, or the beginning of the question or
     of the answer. `before`: the name of a file, for the next page. A file that cannot be read is left out.
+    `known`: summaries by name of file, for those who list again and again: what it holds is used as long
+    as the file has its size, and what is read is put into it.
     """
     words = search.casefold().split()
+    place = os.fspath(folder)
     found: list[RunSummary] = []
     for name in _names(folder):
         if limit is not None and len(found) >= limit:
             break
         if before is not None and name >= before:
             continue
-        summary = _summary(Path(folder, name))
-        if summary is not None and summary.matches(words):
+        summary = _summary(f"{place}/{name}", None if known is None else known.get(name))
+        if summary is None:
+            continue
+        if known is not None:
+            known[name] = summary
+        if summary.matches(words):
             found.append(summary)
     return tuple(found)
 
 
-def _summary(path: Path) -> RunSummary | None:
+def _summary(path: str, known: RunSummary | None = None) -> RunSummary | None:
+    """What a list shows of a file, read only if it is not as large as it was; None if it cannot be read."""
     try:
+        if known is not None and os.stat(path).st_size == known.size:  # noqa: PTH116  # ten thousand of them
+            return known
         head, tail, size = _ends(path)
-        header = read_header(head.partition(b"\n")[0], str(path))
+        header = read_header(head.partition(b"\n")[0], path)
     except (OSError, CodecError):
         return None
     ended = _ended(tail)
     return RunSummary(
-        path,
+        Path(path),
         header.run_id,
         header.started_at,
         header.model,
@@ -148,7 +163,7 @@ def _summary(path: Path) -> RunSummary | None:
     )
 
 
-def _ends(path: Path) -> tuple[bytes, bytes, int]:
+def _ends(path: str) -> tuple[bytes, bytes, int]:
     """The beginning and the end of a file, and its size."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import field, replace
 from os import PathLike
@@ -23,6 +23,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolSpec,
+    Transcript,
     Usage,
     dataclass,
 )
@@ -130,37 +131,41 @@ class Recording:
 
     def requests(self, scope: str = "") -> tuple[LlmRequest, ...]:
         """What the model was asked, call by call, with the tools that the run started with."""
-        messages: list[Message] = []
+        transcript = Transcript()
         model = ""
         tools: tuple[ToolSpec, ...] = ()
         requests: list[LlmRequest] = []
         for event in self.events:
             if event.scope != scope:
                 continue
+            transcript.take(event)
             if isinstance(event, RunStarted):
                 model, tools = event.model, event.tools
             elif isinstance(event, StepStarted):
-                messages.extend(event.messages)
-                requests.append(LlmRequest(model, tuple(messages), tools))
+                requests.append(LlmRequest(model, tuple(transcript.messages), tools))
         return tuple(requests)
 
     @property
     def steps(self) -> tuple[RecordedStep, ...]:
         """The steps of the run and of its nested runs, in the order in which they began."""
         steps: dict[tuple[str, int], RecordedStep] = {}
+        transcripts: defaultdict[str, Transcript] = defaultdict(Transcript)
         for event in self.events:
             if isinstance(event, StepStarted | ModelResponded | ToolDispatched | ToolCompleted | StepFailed):
                 key = event.scope, event.step_id
-                steps[key] = _extended(steps.get(key) or RecordedStep(*key, event.at), event)
+                shown = transcripts[event.scope].take(event)
+                steps[key] = _extended(steps.get(key) or RecordedStep(*key, event.at), event, shown)
         return tuple(steps.values())
 
 
 def _extended(
-    step: RecordedStep, event: StepStarted | ModelResponded | ToolDispatched | ToolCompleted | StepFailed
+    step: RecordedStep,
+    event: StepStarted | ModelResponded | ToolDispatched | ToolCompleted | StepFailed,
+    shown: tuple[Message, ...],
 ) -> RecordedStep:
     match event:
         case StepStarted():
-            return replace(step, messages=event.messages)
+            return replace(step, messages=shown)
         case ModelResponded():
             return replace(step, response=event.response, duration_ms=event.duration_ms)
         case ToolDispatched():

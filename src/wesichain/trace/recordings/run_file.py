@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from wesichain.core import Event, ModelResponded, Usage, to_json
-from wesichain.errors import CodecError
 
 from .format import Dropped, Ended
 
@@ -118,7 +117,7 @@ class RunFile:
     def _as_line(self, event: Event) -> bytes:
         try:
             return self._line(event)
-        except CodecError as error:
+        except Exception as error:  # noqa: BLE001  # an event may hold anything that a model's code returned
             self._drop(1, f"a {event.kind} has no JSON: {error}")
             return b""
 

@@ -1,11 +1,11 @@
 // Calls that wait for a person: approve, refuse, or approve with other arguments.
 
 import { get, post } from "./api.js";
-import { chip, h, jsonText, textBlock, when } from "./dom.js";
+import { chip, h, jsonText, nothing, textBlock, when } from "./dom.js";
 
-export async function approvalsPage(main, { signal, announce }) {
+export async function approvalsPage(main, { signal, announce, setWaiting }) {
   const list = h("ol", { class: "approvals" });
-  const empty = h("p", { class: "quiet" });
+  const empty = h("div");
   const known = new Set();
   main.append(h("h1", null, "Approvals"), empty, list);
   async function look() {
@@ -14,7 +14,8 @@ export async function approvalsPage(main, { signal, announce }) {
       if (!known.has(item.token)) list.append(card(item, announce));
       known.add(item.token);
     }
-    empty.textContent = list.children.length ? "" : "No call waits for a decision.";
+    setWaiting(approvals.length);
+    empty.replaceChildren(list.children.length ? "" : nothing("No call waits for a decision.", "A tool with approval=True asks here before it runs."));
   }
   await look();
   const timer = setInterval(() => look().catch(() => {}), 2000);

@@ -1,11 +1,13 @@
 // Charts as SVG: a line over time, and bars in a table.
 
-import { count, h, svg } from "./dom.js";
+import { h, svg } from "./dom.js";
+
+const TICKS = new Intl.NumberFormat("en", { notation: "compact" });
 
 // Values over runs, oldest first: a dot each, and the moving average as a line.
 export function curve(points, { label, window = 10 }) {
-  const [width, height, left, bottom, top] = [720, 220, 40, 24, 12];
-  const most = Math.max(1, ...points.map((point) => point.value));
+  const [width, height, left, bottom, top] = [460, 200, 44, 24, 12];
+  const most = round(Math.max(2, ...points.map((point) => point.value)));
   const x = (index) => left + (points.length < 2 ? 0.5 : index / (points.length - 1)) * (width - left - 12);
   const y = (value) => top + (1 - value / most) * (height - top - bottom);
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: "curve" });
@@ -13,7 +15,7 @@ export function curve(points, { label, window = 10 }) {
     const value = most * share;
     drawing.append(
       svg("line", { x1: left, x2: width - 8, y1: y(value), y2: y(value), class: "grid" }),
-      svg("text", { x: left - 8, y: y(value) + 4, class: "tick" }, Number.isInteger(value) ? count(value) : value.toFixed(1)));
+      svg("text", { x: left - 8, y: y(value) + 4, class: "tick" }, TICKS.format(value)));
   }
   const averages = points.map((_, index) => {
     const some = points.slice(Math.max(0, index - window + 1), index + 1);
@@ -25,6 +27,12 @@ export function curve(points, { label, window = 10 }) {
   if (points.length > 1) drawing.append(svg("path", { d: line, class: "average" }));
   drawing.append(svg("text", { x: left, y: height - 4, class: "tick start" }, "older"), svg("text", { x: width - 8, y: height - 4, class: "tick" }, "newer"));
   return h("figure", { class: "chart" }, h("figcaption", null, label), drawing);
+}
+
+// The next round number: one, two or five, with noughts.
+function round(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * [1, 2, 5, 10].find((step) => step * power >= value);
 }
 
 // A bar that shows a share of the widest one, and how much of it failed.

@@ -22,23 +22,24 @@ export async function diffPage(main, { query, signal }) {
       asked.set(side, select.value);
       location.hash = `#/diff?${asked}`;
     });
-    return h("label", null, side === "a" ? "First" : "Second", select);
+    return h("div", { class: "pick" }, h("label", null, side === "a" ? "First" : "Second", select));
   };
-  main.append(h("h1", null, "Compare two runs"), h("div", { class: "picks" }, pick("a"), pick("b")));
+  const picks = [pick("a"), pick("b")];
+  main.append(h("h1", null, "Compare two runs"), h("div", { class: "picks" }, picks));
   const [a, b] = [query.get("a"), query.get("b")];
   if (!a || !b) return;
   const found = await get(`/api/diff?${new URLSearchParams({ a, b })}`, { signal });
   main.append(h("p", { class: "verdict" }, found.total === 0
     ? "The two runs are the same, but for times and ids."
     : `They part in step ${found.differences[0].step_id}; ${count(found.total)} difference${found.total === 1 ? "" : "s"} in all.`));
-  main.append(h("div", { class: "sides" }, side("First", found.a), side("Second", found.b)));
+  picks[0].append(about(found.a));
+  picks[1].append(about(found.b));
   main.append(h("ol", { class: "differences" }, found.differences.map(difference)));
   if (found.total > found.differences.length) main.append(h("p", { class: "quiet" }, `The first ${found.differences.length} are shown.`));
 }
 
-function side(name, run) {
-  return h("div", { class: "side" }, h("h2", null, name), h("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, run.user_input || run.run_id),
-    h("p", { class: "meta" }, badge(run.status), h("span", null, run.model), h("span", null, when(run.started_at))));
+function about(run) {
+  return h("p", { class: "meta" }, badge(run.status), h("span", null, run.model), h("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, "Open the run"));
 }
 
 function difference({ step_id: step, left, right, changes }, index) {

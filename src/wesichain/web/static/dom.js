@@ -72,19 +72,31 @@ export function duration(ms) {
   return `${(ms / 3_600_000).toFixed(1)} h`;
 }
 
+const DAYS = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+const TIMES = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+// A moment as its day and its time; null where it is none.
+export function dayAndTime(seconds) {
+  const date = new Date(typeof seconds === "number" ? seconds * 1000 : NaN);
+  if (Number.isNaN(date.getTime())) return null;
+  const isToday = date.toDateString() === new Date().toDateString();
+  return { day: isToday ? "today" : DAYS.format(date), time: TIMES.format(date) };
+}
+
 export function when(seconds) {
-  if (typeof seconds !== "number") return "–";
-  const date = new Date(seconds * 1000);
-  if (Number.isNaN(date.getTime())) return "–";
-  const sameDay = date.toDateString() === new Date().toDateString();
-  const day = sameDay ? "today" : date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
-  return `${day}, ${date.toLocaleTimeString("en-GB")}`;
+  const moment = dayAndTime(seconds);
+  return moment === null ? "–" : `${moment.day}, ${moment.time}`;
 }
 
 export function money(usage, price) {
   if (!usage || !price) return null;
   const cost = (usage.input_tokens * price[0] + usage.output_tokens * price[1]) / 1e6;
   return cost === 0 ? "0" : cost < 0.01 ? cost.toPrecision(2) : cost.toFixed(2);
+}
+
+// What a page says that has nothing to show, and how to get something.
+export function nothing(text, hint = "", command = "") {
+  return h("div", { class: "empty" }, h("p", null, text), hint ? h("p", { class: "quiet" }, hint) : null, command ? h("code", null, command) : null);
 }
 
 export function fact(name, value, kind = "") {

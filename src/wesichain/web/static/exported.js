@@ -5,7 +5,7 @@ import { PathTaken } from "./graph.js";
 import { Timeline } from "./timeline.js";
 
 const exported = JSON.parse(document.getElementById("data").textContent);
-const exportedLine = new Timeline({ prices: exported.prices });
+const exportedLine = new Timeline({ prices: exported.prices, title: exported.run.user_input });
 const exportedPath = new PathTaken();
 for (const event of exported.events) {
   exportedLine.add(event);
@@ -14,8 +14,10 @@ for (const event of exported.events) {
 document.getElementById("main").append(
   h("div", { class: "run-head" },
     h("h1", { class: "task" }, exported.run.user_input || "(no task)"),
-    h("p", { class: "meta" }, badge(exported.run.status), h("span", null, when(exported.run.started_at)), h("code", { class: "id" }, exported.run.run_id))),
-  exportedLine.facts(exported.run),
+    h("p", { class: "meta" }, badge(exported.run.status), h("span", null, when(exported.run.started_at)), h("span", null, exported.run.model), h("code", { class: "id" }, exported.run.run_id))),
+  exportedLine.facts(),
   ...exported.problems.map((problem) => h("p", { class: "notice" }, problem)),
   ...exportedPath.draw(),
   exportedLine.root);
+exportedLine.drawWhenIdle();
+window.addEventListener("beforeprint", () => exportedLine.drawAll());

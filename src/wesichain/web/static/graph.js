@@ -2,7 +2,7 @@
 
 import { count, duration, h, svg, visible } from "./dom.js";
 
-const BOX = { width: 148, height: 46, gapX: 64, gapY: 22, pad: 34 };
+const BOX = { width: 148, height: 46, gapX: 64, gapY: 22, side: 2, pad: 34 };
 
 // Collects node events; a scope that has any is a graph of its own.
 export class PathTaken {
@@ -56,14 +56,14 @@ function drawGraph(graph) {
       }
     }
   }
-  const width = 2 * BOX.pad + columns.length * (BOX.width + BOX.gapX) - BOX.gapX;
+  const width = 2 * BOX.side + columns.length * (BOX.width + BOX.gapX) - BOX.gapX;
   const height = 2 * BOX.pad + rows * (BOX.height + BOX.gapY) - BOX.gapY;
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "The nodes of the graph and the path taken" },
     svg("defs", null, svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
       svg("path", { d: "M0 0.8 L7 4 L0 7.2 z", class: "arrowhead" }))));
   const corner = (name) => {
     const { column, row } = place.get(name);
-    return { x: BOX.pad + column * (BOX.width + BOX.gapX), y: BOX.pad + row * (BOX.height + BOX.gapY) };
+    return { x: BOX.side + column * (BOX.width + BOX.gapX), y: BOX.pad + row * (BOX.height + BOX.gapY) };
   };
   for (const [key, times] of edges) drawing.append(drawEdge(...JSON.parse(key).map(corner), times));
   for (const [name, node] of graph.nodes) if (place.has(name)) drawing.append(drawNode(name, node, corner(name)));

@@ -46,7 +46,7 @@ async function show() {
   main.append(view);
   window.scrollTo(0, 0);
   try {
-    await page(view, { args: rest.map(decoded), query: new URLSearchParams(query), signal, announce, reload: show });
+    await page(view, { args: rest.map(decoded), query: new URLSearchParams(query), signal, announce, setWaiting, reload: show });
     if (!signal.aborted) main.dataset.ready = name || "list";
   } catch (error) {
     if (!signal.aborted) view.replaceChildren(...trouble(error));
@@ -62,7 +62,7 @@ function decoded(part) {
 }
 
 function trouble(error) {
-  if (!(error instanceof ApiError) || error.status !== 401) return [h("h1", null, "That did not work"), h("p", { class: "notice" }, error.message)];
+  if (!(error instanceof ApiError) || error.status !== 401) return [h("h1", null, "That did not work"), h("p", { class: "notice" }, error.message), h("p", null, h("a", { href: "#/" }, "Back to the runs"))];
   const field = h("input", { type: "password", id: "token", autocomplete: "off", "aria-label": "Token" });
   return [h("h1", null, "Who is there?"),
     h("p", null, "Open the address that the server printed: it ends in a token. Or paste the token, or that address, here."),
@@ -102,13 +102,16 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+function setWaiting(number) {
+  waiting.textContent = number;
+  waiting.hidden = !number;
+}
+
 async function countWaiting() {
   try {
-    const { approvals } = await get("/api/approvals");
-    waiting.textContent = approvals.length;
-    waiting.hidden = !approvals.length;
+    setWaiting((await get("/api/approvals")).approvals.length);
   } catch {
-    waiting.hidden = true;
+    setWaiting(0);
   }
 }
 

@@ -1,13 +1,13 @@
 // The playbook: bullets with their evidence, the journal, and the way back to an earlier state.
 
 import { get, post } from "./api.js";
-import { badge, chip, count, fact, h, when } from "./dom.js";
+import { badge, chip, count, fact, h, nothing, when } from "./dom.js";
 
 export async function playbookPage(main, { args: [chosen], signal, reload }) {
   const { domains } = await get("/api/playbook", { signal });
   main.append(h("h1", null, "Playbook"));
   if (!domains.length) {
-    main.append(h("p", { class: "quiet" }, "Nothing has been learned yet, or the server was started without a playbook."));
+    main.append(nothing("Nothing has been learned yet.", "A Learner writes here what worked; or the server was started without a playbook."));
     return;
   }
   const domain = chosen ?? domains[0];

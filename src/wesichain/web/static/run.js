@@ -9,7 +9,7 @@ const FRESH = 120; // seconds after which a run without an end is not called liv
 
 export async function runPage(main, { args: [id], signal }) {
   let page = await get(runPath(id, "?limit=300"), { signal }); // a small one first: it is soon seen
-  const timeline = new Timeline({ prices: page.prices, approvals: true });
+  const timeline = new Timeline({ prices: page.prices, approvals: true, title: page.run.user_input });
   const path = new PathTaken();
   const facts = h("div");
   const graphs = h("div");
@@ -18,8 +18,8 @@ export async function runPage(main, { args: [id], signal }) {
   main.append(
     h("div", { class: "run-head" },
       h("h1", { class: "task" }, page.run.user_input || "(no task)"),
-      h("p", { class: "meta" }, mark, h("span", null, when(page.run.started_at)), h("code", { class: "id" }, page.run.run_id),
-        h("a", { href: `#/diff?a=${encodeURIComponent(page.run.id)}` }, "Compare"))),
+      h("p", { class: "meta" }, mark, h("span", null, when(page.run.started_at)), h("span", null, page.run.model),
+        h("code", { class: "id" }, page.run.run_id), h("a", { href: `#/diff?a=${encodeURIComponent(page.run.id)}` }, "Compare"))),
     facts, problems, graphs, timeline.root);
 
   let hasGraph = false;
@@ -28,7 +28,7 @@ export async function runPage(main, { args: [id], signal }) {
       timeline.add(event);
       hasGraph = path.add(event) || hasGraph;
     }
-    facts.replaceChildren(timeline.facts(page.run));
+    facts.replaceChildren(timeline.facts());
     if (hasGraph) graphs.replaceChildren(...path.draw());
   }
   function tell(found) {
@@ -41,12 +41,13 @@ export async function runPage(main, { args: [id], signal }) {
     let last = page.events.at(-1)?.seq ?? -1;
     while (page.next !== null && !signal.aborted) {
       await new Promise((resolve) => setTimeout(resolve)); // let the first page be seen, and clicked
-      page = await get(runPath(id, `?cursor=${page.next}`), { signal });
+      page = await get(runPath(id, `?cursor=${page.next}&limit=5000`), { signal });
       take(page.events);
       tell(page.problems);
       last = page.events.at(-1)?.seq ?? last;
     }
     main.dataset.loaded = timeline.numbers.events;
+    timeline.drawWhenIdle();
     if (timeline.status !== "unfinished") {
       mark.replaceChildren(badge(timeline.status));
       return;
@@ -59,6 +60,7 @@ export async function runPage(main, { args: [id], signal }) {
       onEvents(events) {
         const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
         take(events);
+        timeline.drawAll();
         mark.replaceChildren(badge(timeline.status === "unfinished" ? "live" : timeline.status));
         if (atEnd) window.scrollTo({ top: document.body.scrollHeight });
       },

@@ -1,7 +1,7 @@
 // The list of runs: newest first, searched as you type.
 
 import { get } from "./api.js";
-import { badge, count, duration, h, money, when } from "./dom.js";
+import { badge, count, dayAndTime, duration, h, money, nothing } from "./dom.js";
 
 export async function runsPage(main, { query, signal }) {
   const search = h("input", { type: "search", id: "search", placeholder: "Search task, answer, model, id…", "aria-label": "Search runs", autocomplete: "off", spellcheck: "false" });
@@ -12,9 +12,11 @@ export async function runsPage(main, { query, signal }) {
   const list = h("ol", { class: "runs" });
   const more = h("button", { type: "button", class: "more", hidden: true }, "Show more");
   const said = h("p", { class: "quiet", role: "status" });
-  main.append(h("div", { class: "bar-top" }, h("h1", null, "Runs"), search, status), said, list, more);
+  const empty = h("div", { role: "status" });
+  main.append(h("div", { class: "bar-top" }, h("h1", null, "Runs"), search, status), said, empty, list, more);
 
   let next = null;
+  let day = null;
   let turn = 0;
   async function load(from) {
     const mine = (turn += 1);
@@ -22,14 +24,25 @@ export async function runsPage(main, { query, signal }) {
     if (from) asked.set("before", from);
     const answer = await get(`/api/runs?${asked}`, { signal });
     if (mine !== turn) return;
-    if (!from) list.replaceChildren();
-    list.append(...answer.runs.map(row));
+    if (!from) {
+      list.replaceChildren();
+      day = null;
+    }
+    for (const run of answer.runs) {
+      const moment = dayAndTime(run.started_at) ?? { day: "some day", time: "–" };
+      if (moment.day !== day) list.append(h("li", { class: "day" }, h("h2", null, (day = moment.day))));
+      list.append(row(run, moment.time));
+    }
+    const shown = list.querySelectorAll("a.run").length;
     next = answer.next;
     more.hidden = !next;
     const filtered = search.value || status.value;
-    said.textContent = list.children.length
-      ? `${count(list.children.length)}${next ? "+" : ""} ${filtered ? "found" : "shown"}, ${count(answer.total)} in the store`
-      : filtered ? "Nothing matches." : "No runs are recorded yet. Run an agent with a Recorder, or use the command line: wesichain ask.";
+    said.textContent = shown
+      ? `${count(shown)}${next ? "+" : ""} ${filtered ? "found" : "shown"}, ${count(answer.total)} in the store`
+      : "";
+    empty.replaceChildren(shown ? "" : filtered
+      ? nothing("Nothing matches.", `None of the ${count(answer.total)} runs in the store.`)
+      : nothing("No runs are recorded yet.", "Run an agent with a Recorder, or ask from the command line:", 'wesichain ask "What is 17 * 23?"'));
   }
 
   let timer = 0;
@@ -49,7 +62,7 @@ export async function runsPage(main, { query, signal }) {
   await load();
 }
 
-function row(run) {
+function row(run, time) {
   const usage = run.usage;
   const cost = money(usage, run.price);
   return h("li", null, h("a", { class: "run", href: `#/runs/${encodeURIComponent(run.id)}` },
@@ -57,9 +70,10 @@ function row(run) {
     badge(run.status),
     h("span", { class: "result" }, run.result),
     h("span", { class: "meta" },
-      h("span", null, when(run.started_at)), h("span", null, run.model),
+      h("span", { class: "model" }, run.model),
       run.steps === null ? null : h("span", null, `${run.steps} step${run.steps === 1 ? "" : "s"}`),
       run.duration === null ? null : h("span", null, duration(run.duration * 1000)),
       usage ? h("span", null, `${count(usage.input_tokens + usage.output_tokens)} tokens`) : null,
-      cost === null ? null : h("span", null, `cost ${cost}`))));
+      cost === null ? null : h("span", null, `cost ${cost}`),
+      h("time", null, time))));
 }

@@ -2,23 +2,23 @@
 
 import { get } from "./api.js";
 import { bar, curve } from "./charts.js";
-import { count, duration, fact, h, when } from "./dom.js";
+import { count, duration, fact, h, nothing, when } from "./dom.js";
 
 export async function statsPage(main, { signal }) {
   const stats = await get("/api/stats", { signal });
   const ended = stats.curve.filter((run) => run.steps !== null);
   main.append(h("h1", null, "Statistics"));
   if (!stats.curve.length) {
-    main.append(h("p", { class: "quiet" }, "No runs are recorded yet."));
+    main.append(nothing("No runs are recorded yet.", "They are counted here as soon as there are any."));
     return;
   }
   main.append(
     h("dl", { class: "facts" }, fact("Runs", count(stats.runs)), Object.entries(stats.statuses).map(([name, number]) => fact(name, count(number))),
       stats.cost === null ? null : fact("Cost", stats.cost.toFixed(2))),
-    curve(ended.map((run) => ({ value: run.steps, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${run.steps} steps, ${run.status}, ${when(run.started_at)}` })),
-      { label: "Learning curve: steps a run, with the average of ten" }),
+    h("div", { class: "charts" }, curve(ended.map((run) => ({ value: run.steps, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${run.steps} steps, ${run.status}, ${when(run.started_at)}` })),
+      { label: "Learning curve: steps per run, and their average over ten" }),
     curve(ended.filter((run) => run.usage).map((run) => ({ value: run.usage.input_tokens + run.usage.output_tokens, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${count(run.usage.input_tokens + run.usage.output_tokens)} tokens` })),
-      { label: "Tokens a run, with the average of ten" }),
+      { label: "Tokens per run, and their average over ten" })),
     h("h2", null, "Tools"), figures(stats.tools, "No tool was called."),
     h("h2", null, "Models"), figures(stats.models, "No model was asked.", true));
   if (stats.faults.length) {

@@ -1,32 +1,83 @@
 // The timeline of a run: events go in one by one, cards come out; the same for a finished run and a live one.
+//
+// An event is counted when it comes and drawn when it is looked at: of a run of ten thousand events the part on
+// the screen is drawn at once, whatever is scrolled to next, and the rest while the browser has nothing to do.
 
 import { chip, count, duration, fact, h, jsonText, money, textBlock, badge } from "./dom.js";
 
+const AT_ONCE = 30; // items that are drawn when they come
+const AHEAD = "1500px 0px"; // of the screen
+
 export class Timeline {
-  constructor({ prices = {}, approvals = false } = {}) {
+  constructor({ prices = {}, approvals = false, title = "" } = {}) {
     this.root = h("ol", { class: "timeline", "aria-label": "What happened, in order" });
     this.prices = prices;
     this.approvals = approvals;
+    this.title = title; // the task, where the page has said it already
     this.status = "unfinished";
     this.first = this.last = null;
     this.usage = { input_tokens: 0, output_tokens: 0 };
     this.cost = null;
     this.numbers = { events: 0, steps: 0, calls: 0, faults: 0 };
     this.models = new Map(); // scope -> model
-    this.steps = new Map(); // scope and step -> card
-    this.calls = new Map(); // scope and call id -> row
-    this.nodes = new Map(); // scope and node -> rows
+    this.steps = new Map(); // scope and step -> item
+    this.calls = new Map(); // scope and call id -> item
+    this.nodes = new Map(); // scope and node -> items that wait for its end
+    this.undrawn = new Map(); // element -> item, in order
+    this.watcher = new IntersectionObserver((seen) => {
+      for (const { isIntersecting, target } of seen) if (isIntersecting) this.draw(this.undrawn.get(target));
+    }, { rootMargin: AHEAD });
   }
 
   add(event) {
     this.numbers.events += 1;
     this.first ??= event.at;
     this.last = event.at;
-    const show = SHOWN[event.kind];
-    if (show) show(this, event);
+    COUNTED[event.kind]?.(this, event);
+    const item = PLACED[event.kind]?.(this, event);
+    if (!item) return;
+    if (this.undrawn.has(item.root)) item.events.push(event);
+    else SHOWN[event.kind](this, event, item);
   }
 
-  facts(run) {
+  // A new item, at the end. What it shows comes with its events.
+  put(event, kind) {
+    const depth = event.scope ? Math.min(6, event.scope.split("/").length) : 0;
+    const item = { root: h("li", { class: `item ${kind} depth-${depth}` }), events: [] };
+    this.root.append(item.root);
+    if (this.root.children.length > AT_ONCE) {
+      this.undrawn.set(item.root, item);
+      this.watcher.observe(item.root);
+    }
+    return item;
+  }
+
+  draw(item) {
+    if (!item || !this.undrawn.delete(item.root)) return;
+    this.watcher.unobserve(item.root);
+    for (const event of item.events) SHOWN[event.kind](this, event, item);
+    item.events = [];
+  }
+
+  drawAll() {
+    for (const item of [...this.undrawn.values()]) this.draw(item);
+  }
+
+  // Draws the rest bit by bit, as long as the page is there: so that it can be searched, printed and walked through.
+  drawWhenIdle() {
+    const idle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 8 }), 20));
+    const some = (deadline) => {
+      if (!this.root.isConnected) return;
+      for (const item of this.undrawn.values()) {
+        this.draw(item);
+        if (deadline.timeRemaining() < 2) break;
+      }
+      if (this.undrawn.size) idle(some);
+    };
+    idle(some);
+  }
+
+  facts() {
     const seconds = this.first === null ? null : Math.max(0, this.last - this.first);
     return h("dl", { class: "facts" },
       fact("Time", seconds === null ? "–" : duration(seconds * 1000)),
@@ -35,58 +86,115 @@ export class Timeline {
       fact("Tokens in", count(this.usage.input_tokens)),
       fact("Tokens out", count(this.usage.output_tokens)),
       this.cost === null ? null : fact("Cost", this.cost === 0 ? "0" : this.cost.toPrecision(2)),
-      fact("Faults", count(this.numbers.faults), this.numbers.faults ? "bad" : ""),
-      fact("Model", run.model || "–", "wide"));
+      fact("Faults", count(this.numbers.faults), this.numbers.faults ? "bad" : ""));
   }
 
-  put(event, kind, ...children) {
-    const depth = event.scope ? Math.min(6, event.scope.split("/").length) : 0;
-    const item = h("li", { class: `item ${kind} depth-${depth}` }, children);
-    this.root.append(item);
-    return item;
-  }
-
-  card(event) {
-    const key = `${event.scope ?? ""}\n${event.step_id}`;
-    let card = this.steps.get(key);
-    if (!card) {
-      const chips = h("span", { class: "chips" });
-      const body = h("div", { class: "body" });
-      const title = h("h3", null, `Step ${event.step_id}`);
-      this.put(event, "step", h("article", { class: "card", tabindex: "0" },
-        h("header", null, title, event.scope ? chip(event.scope, "scope", "the nested run") : null, chips), body));
-      card = { chips, body, live: null };
-      this.steps.set(key, card);
-      this.numbers.steps += 1;
-    }
-    return card;
-  }
-
-  spend(event) {
+  // What a reply took, and its price.
+  spent(event) {
     const usage = event.response?.usage ?? {};
     const spent = { input_tokens: usage.input_tokens ?? 0, output_tokens: usage.output_tokens ?? 0 };
-    this.usage.input_tokens += spent.input_tokens;
-    this.usage.output_tokens += spent.output_tokens;
-    const price = this.prices[this.models.get(event.scope ?? "")];
-    if (price) this.cost = (this.cost ?? 0) + (spent.input_tokens * price[0] + spent.output_tokens * price[1]) / 1e6;
-    return { spent, price };
+    return { spent, price: this.prices[this.models.get(event.scope ?? "")] };
   }
 }
 
-const SHOWN = {
+// --- what is counted when an event comes ---
+
+const COUNTED = {
   run_started(line, event) {
     line.models.set(event.scope ?? "", event.model);
     if (!event.scope) line.status = "unfinished";
+  },
+  model_responded(line, event) {
+    const { spent, price } = line.spent(event);
+    line.usage.input_tokens += spent.input_tokens;
+    line.usage.output_tokens += spent.output_tokens;
+    if (price) line.cost = (line.cost ?? 0) + (spent.input_tokens * price[0] + spent.output_tokens * price[1]) / 1e6;
+  },
+  tool_dispatched(line) {
+    line.numbers.calls += 1;
+  },
+  step_failed(line) {
+    line.numbers.faults += 1;
+  },
+  node_failed(line) {
+    line.numbers.faults += 1;
+  },
+  run_completed(line, event) {
+    if (!event.scope) line.status = "completed";
+  },
+  run_failed(line, event) {
+    if (!event.scope) line.status = "failed";
+  },
+  run_interrupted(line, event) {
+    if (!event.scope) line.status = "interrupted";
+  },
+};
+
+// --- to which item it belongs ---
+
+const scoped = (event, name) => `${event.scope ?? ""}\n${name}`;
+
+function step(line, event) {
+  const key = scoped(event, event.step_id);
+  if (!line.steps.has(key)) {
+    line.steps.set(key, line.put(event, "step"));
+    line.numbers.steps += 1;
+  }
+  return line.steps.get(key);
+}
+
+const PLACED = {
+  run_started: (line, event) => line.put(event, "edge"),
+  step_started: step,
+  text_delta: step,
+  model_responded: step,
+  tool_dispatched(line, event) {
+    const item = step(line, event);
+    line.calls.set(scoped(event, event.call?.id), item);
+    return item;
+  },
+  tool_completed: (line, event) => line.calls.get(scoped(event, event.call_id)),
+  step_failed: (line, event) => (event.call_id && line.calls.get(scoped(event, event.call_id))) || step(line, event),
+  run_completed: (line, event) => line.put(event, "edge completed"),
+  run_failed: (line, event) => line.put(event, "edge failed"),
+  run_interrupted: (line, event) => line.put(event, "edge interrupted"),
+  node_started(line, event) {
+    const key = scoped(event, event.node);
+    const item = line.put(event, "node");
+    line.nodes.set(key, [...(line.nodes.get(key) ?? []), item]);
+    return item;
+  },
+  node_completed: (line, event) => line.nodes.get(scoped(event, event.node))?.shift(),
+  node_failed: (line, event) => line.nodes.get(scoped(event, event.node))?.shift() ?? line.put(event, "node"),
+  checkpoint_saved: (line, event) => line.put(event, "node"),
+};
+
+// --- how it is drawn ---
+
+// The card of a step, made by the first of its events.
+function card(event, item) {
+  if (!item.body) {
+    item.chips = h("span", { class: "chips" });
+    item.body = h("div", { class: "body" });
+    item.rows = new Map(); // call id -> where its outcome goes
+    item.root.append(h("article", { class: "card", tabindex: "0" },
+      h("header", null, h("h3", null, `Step ${event.step_id}`), event.scope ? chip(event.scope, "scope", "the nested run") : null, item.chips), item.body));
+  }
+  return item;
+}
+
+const SHOWN = {
+  run_started(line, event, item) {
     const tools = (event.tools ?? []).map((tool) => chip(tool.name, "tool", tool.description));
-    line.put(event, "edge", h("article", { class: "card plain", tabindex: "0" },
-      h("header", null, h("h3", null, event.resumed ? "Resumed" : event.scope ? "Nested run" : "Task"),
+    item.root.append(h("article", { class: "card plain", tabindex: "0" },
+      h("header", null, h("h3", null, event.resumed ? "Resumed" : event.scope ? "Nested run" : "Started"),
         event.scope ? chip(event.scope, "scope") : null, chip(event.model, "model", "the model")),
-      textBlock(event.user_input ?? "", "prose"),
+      event.user_input === line.title ? null : textBlock(event.user_input ?? "", "prose"),
       tools.length ? h("p", { class: "tools" }, "Tools ", tools) : null));
   },
 
-  step_started(line, event) {
-    const card = line.card(event);
+  step_started(line, event, item) {
+    const { body } = card(event, item);
     const told = event.messages ?? [];
     if (!told.length) return;
     const details = h("details", { class: "told" },
@@ -98,109 +206,102 @@ const SHOWN = {
         details.append(h("div", { class: "message" }, chip(message.role, "role"), textBlock(said)));
       }
     });
-    card.body.append(details);
+    body.append(details);
   },
 
-  text_delta(line, event) {
-    const card = line.card(event);
-    if (!card.live) card.body.append((card.live = h("pre", { class: "text prose live" })));
-    card.live.append(event.text ?? "");
+  text_delta(line, event, item) {
+    card(event, item);
+    if (!item.live) item.body.append((item.live = h("pre", { class: "text prose live" })));
+    item.live.append(event.text ?? "");
   },
 
-  model_responded(line, event) {
-    const card = line.card(event);
+  model_responded(line, event, item) {
+    const { chips, body } = card(event, item);
     const reply = event.response ?? {};
-    const { spent, price } = line.spend(event);
+    const { spent, price } = line.spent(event);
     const cost = money(spent, price);
-    card.live?.remove();
-    card.live = null;
-    card.chips.append(
+    item.live?.remove();
+    item.live = null;
+    chips.append(
       chip(`${count(spent.input_tokens)} → ${count(spent.output_tokens)} tokens`, "tokens", "tokens read → written"),
       cost === null ? "" : chip(`cost ${cost}`, "cost"),
       chip(duration(event.duration_ms), "time", "the model's time"));
-    if (!["stop", "tool_calls", undefined].includes(reply.finish_reason)) card.chips.append(chip(reply.finish_reason, "warn"));
+    if (!["stop", "tool_calls", undefined].includes(reply.finish_reason)) chips.append(chip(reply.finish_reason, "warn"));
     if (reply.reasoning) {
-      card.body.append(h("details", null, h("summary", null, "Reasoning"), textBlock(reply.reasoning, "prose")));
+      body.append(h("details", null, h("summary", null, "Reasoning"), textBlock(reply.reasoning, "prose")));
     }
     if (reply.content) {
       const label = reply.tool_calls?.length ? "Thought" : "Answer";
-      card.body.append(h("div", { class: `said ${label.toLowerCase()}` }, h("h4", null, label), textBlock(reply.content, "prose")));
+      body.append(h("div", { class: `said ${label.toLowerCase()}` }, h("h4", null, label), textBlock(reply.content, "prose")));
     }
   },
 
-  tool_dispatched(line, event) {
-    const card = line.card(event);
+  tool_dispatched(line, event, item) {
     const call = event.call ?? {};
     const args = jsonText(call.args, 0);
     const short = args.length <= 72;
     const outcome = h("div", { class: "outcome" }, h("span", { class: "waiting" }, "running…"));
     const chips = h("span", { class: "chips" });
-    card.body.append(h("section", { class: "call" },
+    const { body, rows } = card(event, item);
+    body.append(h("section", { class: "call" },
       h("header", null, h("span", { class: "arrow", "aria-hidden": "true" }, "→"), h("code", { class: "name" }, call.name),
         short ? h("code", { class: "args" }, args) : null, chips),
       short ? null : textBlock(call.args, "args"), outcome));
-    line.calls.set(`${event.scope ?? ""}\n${call.id}`, { outcome, chips });
-    line.numbers.calls += 1;
+    rows.set(call.id, { outcome, chips });
   },
 
-  tool_completed(line, event) {
-    const row = line.calls.get(`${event.scope ?? ""}\n${event.call_id}`);
-    if (!row) return;
+  tool_completed(line, event, item) {
+    const row = item.rows.get(event.call_id);
     row.chips.append(chip(duration(event.duration_ms), "time", "the tool's time"));
     row.outcome.replaceChildren(textBlock(event.value, "result"));
   },
 
-  step_failed(line, event) {
-    line.numbers.faults += 1;
-    const row = event.call_id ? line.calls.get(`${event.scope ?? ""}\n${event.call_id}`) : null;
+  step_failed(line, event, item) {
+    const { body, rows } = card(event, item);
     const fault = h("div", { class: "fault" },
       h("header", null, h("strong", null, event.error), chip(`policy: ${event.decision}`, "warn")), textBlock(event.message ?? ""));
+    const row = rows.get(event.call_id);
     if (row) row.outcome.replaceChildren(fault);
-    else line.card(event).body.append(fault);
+    else body.append(fault);
   },
 
-  run_completed(line, event) {
-    line.close(event, "completed", "Answer", event.output);
+  run_completed(line, event, item) {
+    end(event, item, "completed", "Answer", event.output);
   },
 
-  run_failed(line, event) {
-    line.close(event, "failed", event.error, event.message);
+  run_failed(line, event, item) {
+    end(event, item, "failed", event.error, event.message);
   },
 
-  run_interrupted(line, event) {
-    const waiting = (event.pending ?? []).map((item) => h("div", { class: "call" },
-      h("header", null, h("code", { class: "name" }, item.call?.name)), textBlock(item.call?.args, "args")));
+  run_interrupted(line, event, item) {
+    const waiting = (event.pending ?? []).map((one) => h("div", { class: "call" },
+      h("header", null, h("code", { class: "name" }, one.call?.name)), textBlock(one.call?.args, "args")));
     const link = waiting.length && line.approvals ? h("p", null, h("a", { href: "#/approvals" }, "Decide on the waiting calls")) : null;
-    line.close(event, "interrupted", event.reason, null, waiting, link);
+    end(event, item, "interrupted", event.reason, null, waiting, link);
   },
 
-  node_started(line, event) {
-    const chips = h("span", { class: "chips" });
-    line.put(event, "node", h("div", { class: "node-row" }, chip("node", "role"), h("strong", null, event.node), chips));
-    const key = `${event.scope ?? ""}\n${event.node}`;
-    line.nodes.set(key, [...(line.nodes.get(key) ?? []), chips]);
+  node_started(line, event, item) {
+    item.chips = h("span", { class: "chips" });
+    item.root.append(h("div", { class: "node-row" }, chip("node", "role"), h("strong", null, event.node), item.chips));
   },
 
-  node_completed(line, event) {
-    const chips = line.nodes.get(`${event.scope ?? ""}\n${event.node}`)?.shift();
-    chips?.append(chip(duration(event.duration_ms), "time"), (event.keys ?? []).length ? chip(`wrote ${event.keys.join(", ")}`) : "");
+  node_completed(line, event, item) {
+    item.chips.append(chip(duration(event.duration_ms), "time"), (event.keys ?? []).length ? chip(`wrote ${event.keys.join(", ")}`) : "");
   },
 
-  node_failed(line, event) {
-    line.numbers.faults += 1;
-    line.nodes.get(`${event.scope ?? ""}\n${event.node}`)?.shift()?.append(chip("failed", "bad"));
-    line.put(event, "node", h("div", { class: "fault" },
+  node_failed(line, event, item) {
+    item.chips?.append(chip("failed", "bad"));
+    item.root.append(h("div", { class: "fault" },
       h("header", null, h("strong", null, `${event.node}: ${event.error}`)), textBlock(event.message ?? "")));
   },
 
-  checkpoint_saved(line, event) {
-    line.put(event, "node", h("div", { class: "node-row quiet" }, "checkpoint saved"));
+  checkpoint_saved(line, event, item) {
+    item.root.append(h("div", { class: "node-row quiet" }, "checkpoint saved"));
   },
 };
 
-Timeline.prototype.close = function close(event, status, title, value, ...rest) {
-  if (!event.scope) this.status = status;
-  this.put(event, `edge ${status}`, h("article", { class: `card end ${status}`, tabindex: "0" },
+function end(event, item, status, title, value, ...rest) {
+  item.root.append(h("article", { class: `card end ${status}`, tabindex: "0" },
     h("header", null, h("h3", null, title), event.scope ? chip(event.scope, "scope") : null, badge(status)),
     value === null || value === undefined ? null : textBlock(value, "prose"), ...rest));
-};
+}

@@ -1,0 +1,134 @@
+"""Every run of the suite is recorded, and replayed when its test has ended: to the same events, or for a reason.
+
+The fixture below is a part of every test. It looks on as `AgentRuntime.run` carries runs to their end, writes
+their events through a `Recorder`, reads them back, and lets the same program replay them without its model and
+its tools. Of tests with many runs it takes the first hundred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wesichain.agent import Agent, AgentRuntime, Idle, replay
+from wesichain.agent.phases import begin
+from wesichain.agent.replay import ReplayEffects
+from wesichain.agent.trail import Trail
+from wesichain.core import Event
+from wesichain.policy import Account
+from wesichain.trace import Recorder, diff, list_runs, load
+
+MOST_RUNS = 100  # of a test
+MOST_EVENTS = 2_000  # of a run
+
+# Tests whose runs cannot be replayed, and why.
+REASONS = {
+    "agent/test_runtime.py::test_a_reply_of_the_wrong_shape_is_malformed": (
+        "the model broke its protocol: what it gave is no reply, and a recording holds replies alone"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that has ended: what it was given, and what came of it."""
+
+    runtime: AgentRuntime[Any]  # as it was before the run: a policy of a test may count
+    task: Any
+    options: dict[str, Any]
+    messages: tuple[Any, ...]  # of a phase that was handed in, before the run
+    steps: tuple[Any, ...]
+    events: tuple[Event, ...]
+    ending: type
+
+
+class Again(Agent[Any]):
+    """The program of a run, once more: without the sinks of its test, and with what it was given besides."""
+
+    def __init__(self, ran: Ran) -> None:
+        self.runtime = ran.runtime
+        self._ran = ran
+
+    @property
+    def has_instructions(self) -> bool:
+        return bool(self._ran.options.get("instructions") or self.runtime._instructions)
+
+    async def outcome(self, task: str, *, history: Any = (), conversation: Any = None, **options: Any) -> Any:
+        ran = self._ran
+        options |= {name: ran.options[name] for name in ("budget",) if name in ran.options}
+        if isinstance(ran.task, Idle):
+            info = replace(ran.task.info, events=[])
+            del options["run_id"]
+            return await self.runtime.run(begin(info, Trail.of([*ran.messages], [*ran.steps])), **options)
+        options |= {name: ran.options[name] for name in ("instructions", "advice") if name in ran.options}
+        return await self.runtime.run(task, history=history, **options)
+
+
+@pytest.fixture(autouse=True)
+def replays(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Looks on while the test runs; then replays what it saw."""
+    seen: list[Ran] = []
+    carry: Callable[..., Any] = AgentRuntime.run
+
+    async def run(self: AgentRuntime[Any], task: Any, **options: Any) -> Any:
+        if len(seen) >= MOST_RUNS or not is_a_run_of_its_own(options):
+            return await carry(self, task, **options)
+        if not isinstance(task, str | Idle):
+            given = ("history", "run_id", "instructions", "advice")
+            task = self.start(task, **{name: options.pop(name) for name in given if name in options})
+        before = (tuple(task.messages), tuple(task.steps)) if isinstance(task, Idle) else ((), ())
+        twin = twin_of(self)
+        outcome = await carry(self, task, **options)
+        seen.append(Ran(twin, task, options, *before, outcome.events, type(outcome)))
+        return outcome
+
+    monkeypatch.setattr(AgentRuntime, "run", run)
+    yield
+    monkeypatch.setattr(AgentRuntime, "run", carry)
+    if seen and reason_of(request.node.nodeid) is None:
+        folder = tmp_path_factory.mktemp("replayed")
+        for number, ran in enumerate(seen):
+            if len(ran.events) <= MOST_EVENTS:
+                check(ran, folder / str(number))
+
+
+def twin_of(runtime: AgentRuntime[Any]) -> AgentRuntime[Any]:
+    """The same program, without the sinks of the test, and with a policy that has seen nothing of the run."""
+    twin = copy.copy(runtime)
+    twin._sinks = ()
+    settings = runtime._settings
+    twin._settings = replace(settings, policy=copy.deepcopy(settings.policy))
+    return twin
+
+
+def is_a_run_of_its_own(options: dict[str, Any]) -> bool:
+    """Not a replay, and no part of the run of another agent, which tells it."""
+    parent = options.get("parent")
+    is_nested = parent is not None and isinstance(parent.budget, Account)
+    return not is_nested and getattr(options.get("effects"), "func", None) is not ReplayEffects
+
+
+def reason_of(test: str) -> str | None:
+    name = test.removeprefix("tests/").partition("[")[0]
+    return REASONS.get(name)
+
+
+def check(ran: Ran, folder: Path) -> None:
+    """Record the run and replay it: the same events, the same sort of end."""
+    with Recorder(folder, deltas=True, max_bytes=1 << 30) as recorder:
+        for event in ran.events:
+            recorder.emit(event)
+    (summary,) = list_runs(folder)
+    recording = load(summary.path)
+    again = asyncio.run(replay(recording, Again(ran)))
+    differences = diff(recording, again.events)
+    assert not differences, "the run parts from its recording:\n" + "\n".join(map(str, differences))
+    assert type(again) is ran.ending
