@@ -24,6 +24,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -301,12 +302,33 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+FAILURES = ("another tool first", "answered too early", "no answer", "wrong arguments or answer")
+
+
+def failure(row: dict[str, Any]) -> str | None:
+    """What went wrong, as far as the trail tells without reading it; None if nothing did."""
+    if row["ok"]:
+        return None
+    if not row["output"]:
+        return "no answer"
+    if not row["first"]:
+        return "another tool first"
+    if len(row["tools"]) == 2 and row["tools"][1] not in row["calls"][1:]:
+        return "answered too early"
+    return "wrong arguments or answer"
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [
         "| model | mode | one tool | two tools | right first tool | CPU seconds a question | wall seconds |",
         "|---|---|---|---|---|---|---|",
     ]
-    for model, mode in dict.fromkeys((row["model"], row["mode"]) for row in rows):
+    failed = [
+        "",
+        f"| what failed: model | mode | {' | '.join(FAILURES)} |",
+        "|---" * (len(FAILURES) + 2) + "|",
+    ]
+    for model, mode in sorted({(row["model"], row["mode"]) for row in rows}):
         mine = [row for row in rows if (row["model"], row["mode"]) == (model, mode)]
         one = [row["ok"] for row in mine if len(row["tools"]) == 1]
         two = [row["ok"] for row in mine if len(row["tools"]) == 2]
@@ -315,10 +337,13 @@ def table(rows: list[dict[str, Any]]) -> str:
         wall = statistics.median(row["seconds"] for row in mine)
         shares = " | ".join(f"{sum(part)} of {len(part)}" for part in (one, two, first))
         lines.append(f"| {model} | {mode} | {shares} | {work:.1f} | {wall:.0f} |")
+        reasons = Counter(map(failure, mine))
+        failed.append(f"| {model} | {mode} | {' | '.join(str(reasons[one]) for one in FAILURES)} |")
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    lines += ["", f"Measured on {today}, {machine}, shared with other work; seconds are medians."]
-    return "\n".join(lines)
+    last = f"Measured on {today}, {machine}, shared with other work; seconds are medians. "
+    last += "A row that counts fewer than 40 and 20 questions is of a run that was cut."
+    return "\n".join([*lines, *failed, "", last])
 
 
 def report(arguments: argparse.Namespace) -> None:

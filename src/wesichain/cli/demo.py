@@ -1,15 +1,24 @@
-"""The demo: three real tools, three questions, a local model, no key."""
+"""The demo: real questions, three real tools (a calculator, a database, files), a local model, no key."""
 
 from __future__ import annotations
 
 import ast
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from wesichain.agent import Agent
+from wesichain.core import Message, Role, ToolCall
+from wesichain.llm.local import LocalLlm
 from wesichain.policy import Budget
 from wesichain.tools import ToolError, tool
+
+QUESTIONS = (
+    "What is 17 * 23?",
+    "How many lamps did Cleo order?",
+    "On which day do deployments happen?",
+)
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -23,17 +32,16 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 @tool(effect="pure")
-async def calculate(expression: str) -> int | float:
-    """Work out an arithmetic expression.
+def calculate(expression: str) -> int | float:
+    """Work out an arithmetic expression, such as (3 + 4) * 2.
 
     Args:
-        expression: Numbers with + - * / // % ** and brackets, such as "17 * 23".
+        expression: Numbers with + - * / // % ** and brackets.
     """
     if len(expression) > 200:
         raise ToolError("the expression is too long: 200 characters at most")
     try:
-        tree = ast.parse(expression, mode="eval")
-        value: int | float = _value(tree.body, depth=0)
+        value: int | float = _value(ast.parse(expression, mode="eval").body, depth=0)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, MemoryError, RecursionError) as error:
         raise ToolError(f"cannot work out {expression!r}: {error}") from error
     return value
@@ -57,61 +65,106 @@ def _value(node: ast.AST, *, depth: int) -> Any:
             raise ValueError(f"{type(node).__name__} is not arithmetic")
 
 
+class Office:
+    """A folder with a database of orders and a few notes: real files, which the tools only read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._database = folder / "shop.db"
+        self._notes = folder / "notes"
+        self._notes.mkdir()
+        for name, text in _NOTES.items():
+            (self._notes / name).write_text(text, encoding="utf-8")
+        shop = sqlite3.connect(self._database)
+        with shop:
+            shop.execute("CREATE TABLE orders (customer TEXT, item TEXT, quantity INTEGER, price REAL)")
+            shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", _ORDERS)
+        shop.close()
+
+    @tool(effect="pure")
+    def query_orders(self, sql: str) -> list[list[Any]]:
+        """Run one SELECT on the table orders(customer, item, quantity, price).
+
+        Args:
+            sql: The SELECT statement.
+        """
+        shop = sqlite3.connect(f"{self._database.as_uri()}?mode=ro", uri=True)
+        try:
+            return [list(row) for row in shop.execute(sql).fetchmany(50)]
+        except sqlite3.Error as error:
+            raise ToolError(
+                f"SQLite says: {error}; the columns are customer, item, quantity, price"
+            ) from error
+        finally:
+            shop.close()
+
+    @tool(effect="pure")
+    def search_notes(self, word: str) -> list[str]:
+        """Search the office's notes for a word: deployments, holidays, people, the network.
+
+        Args:
+            word: The word to look for.
+        """
+        return [
+            f"{path.name}: {line}"
+            for path in sorted(self._notes.iterdir())
+            for line in path.read_text(encoding="utf-8").splitlines()
+            if word.casefold() in line.casefold()
+        ][:20]
+
+    def agent(self, model: str) -> Agent[str]:
+        """An agent with the three tools. A local model, being small, is shown first how they are used."""
+        provider, _, name = model.partition(":")
+        llm = LocalLlm(name, examples=_EXAMPLES, max_tokens=200) if provider == "local" and name else model
+        tools = [calculate, self.query_orders, self.search_notes]
+        return Agent(llm, tools=tools, budget=Budget(steps=6), on_limit="partial")
+
+
 _ORDERS = [
     ("Ann", "lamp", 3, 24.0),
     ("Ben", "chair", 2, 80.0),
     ("Ann", "desk", 1, 210.0),
     ("Cleo", "lamp", 5, 24.0),
 ]
-
-
-@tool(effect="pure")
-def query_orders(sql: str) -> list[list[Any]]:
-    """Run one SELECT on the table orders(customer, item, quantity, price).
-
-    Args:
-        sql: The SELECT statement.
-    """
-    with sqlite3.connect(":memory:") as database:
-        database.execute("CREATE TABLE orders (customer TEXT, item TEXT, quantity INTEGER, price REAL)")
-        database.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", _ORDERS)
-        database.execute("PRAGMA query_only = ON")
-        try:
-            return [list(row) for row in database.execute(sql).fetchmany(50)]
-        except sqlite3.Error as error:
-            raise ToolError(f"SQLite says: {error}") from error
-
-
-_FILES = {
-    "deploy.md": "Deployments happen on Tuesdays. The person on call is Mara.",
-    "holidays.md": "The office is closed from 24 December to 1 January.",
-    "wifi.md": "The guest network is called 'harbour'.",
+_NOTES = {
+    "deploy.md": "Deployments happen on Tuesdays.\nThe person on call is Mara.\n",
+    "holidays.md": "The office is closed from 24 December to 1 January.\n",
+    "network.md": "The guest network is called 'harbour'.\n",
 }
 
 
-@tool(effect="pure")
-async def search_files(word: str) -> str:
-    """Search the notes for a word and give the lines that hold it.
-
-    Args:
-        word: The word to look for.
-    """
-    wanted = word.casefold()
-    found = [text for name, text in _FILES.items() if wanted in text.casefold() or wanted in name]
-    return "\n".join(found) or f"no note has the word {word!r}"
+def _asked(question: str) -> Message:
+    return Message(Role.USER, question)
 
 
-QUESTIONS = (
-    ("What is 17 * 23?", calculate),
-    ("What is the sum of quantity of the item 'lamp' in the table orders?", query_orders),
-    ("When do deployments happen? Search the notes for 'deployments'.", search_files),
-)
-
-
-def questions(model: Any) -> Iterator[tuple[str, Agent[str]]]:
-    """Each question with an agent that has the three tools."""
-    agent = Agent(
-        model, tools=[calculate, query_orders, search_files], budget=Budget(steps=6), on_limit="partial"
+def _called(thought: str, name: str, result: str, **args: str) -> tuple[Message, Message]:
+    return Message(Role.ASSISTANT, thought, tool_calls=(ToolCall("", name, args),)), Message(
+        Role.TOOL, result
     )
-    for question, _ in QUESTIONS:
-        yield question, agent
+
+
+def _answered(text: str) -> Message:
+    return Message(Role.ASSISTANT, text, reasoning="Found, so answer.")
+
+
+_EXAMPLES = (
+    _asked("How many pens did Zoe order?"),
+    *_called(
+        "Get the quantity from orders.",
+        "query_orders",
+        "[[31]]",
+        sql="SELECT quantity FROM orders WHERE customer = 'Zoe' AND item = 'pen'",
+    ),
+    _answered("Zoe ordered 31 pens."),
+    _asked("What do 6 pens cost?"),
+    *_called(
+        "Get the price from orders, then calculate 6 times it.",
+        "query_orders",
+        "[[1.5]]",
+        sql="SELECT price FROM orders WHERE item = 'pen'",
+    ),
+    *_called("Calculate 6 * 1.5.", "calculate", "9.0", expression="6 * 1.5"),
+    _answered("6 pens cost 9.0."),
+    _asked("What colour is the cat?"),
+    *_called("Search the notes for the cat.", "search_notes", '["cat.md: The cat is black."]', word="cat"),
+    _answered("The cat is black."),
+)

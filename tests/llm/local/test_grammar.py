@@ -121,6 +121,15 @@ def test_a_reply_is_a_call_of_an_offered_tool_or_an_answer() -> None:
     assert not grammar.matches('{"tool": "add", "args": {"a": 1}} ')
 
 
+def test_where_thoughts_are_asked_for_no_reply_is_without_one() -> None:
+    grammar = Gbnf.of(reply_grammar((spec("add", a={"type": "integer"}),), None, thoughts=True))
+    assert grammar.matches('{"thought": "Add 1.", "tool": "add", "args": {"a": 1}}')
+    assert grammar.matches('{"thought": "Found.", "answer": "1"}')
+    assert not grammar.matches('{"thought": "", "answer": "1"}')
+    assert not grammar.matches('{"answer": "1"}')
+    assert not grammar.matches('{"tool": "add", "args": {"a": 1}}')
+
+
 def test_definitions_of_two_tools_do_not_mix() -> None:
     def tool(name: str, kind: str) -> ToolSpec:
         schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/X"}}, "required": ["x"]}

@@ -223,7 +223,8 @@ async def test_llama_reads_the_grammars_of_real_schemas(llm: LocalLlm) -> None:
     tools = tuple(ToolSpec(f"tool{at}", "", row["schema"]) for at, row in enumerate(rows))
     async with llm._loaded() as address:
         for output in (None, {"type": "object", "additionalProperties": {"type": "array", "minItems": 2}}):
-            body = {"prompt": "x", "n_predict": 1, "grammar": reply_grammar(tools, output)}
+            grammar = reply_grammar(tools, output, thoughts=output is None)
+            body = {"prompt": "x", "n_predict": 1, "grammar": grammar}
             assert (await ask_wire(address, "/completion", body))["stop"]  # what it cannot read is refused
 
 

@@ -55,6 +55,20 @@ def test_a_run_is_shown_as_rules_tools_instructions_examples_and_turns() -> None
     ]
 
 
+def test_examples_that_think_are_shown_thinking() -> None:
+    call = Message(Role.ASSISTANT, "Add it.", tool_calls=(ToolCall("1", "add", {"a": 1}),))
+    examples = (USER, call, RESULT, Message(Role.ASSISTANT, "42.", reasoning="Found."))
+    shown = chat_messages(request(USER), examples)
+    assert '{"thought": ..., "tool": ..., "args": {...}}' in shown[0]["content"]
+    assert '{"thought": ..., "answer": ...}' in shown[0]["content"]
+    assert [turn["content"] for turn in shown[1:-1]] == [
+        "Question: How far?",
+        '{"thought": "Add it.", "tool": "add", "args": {"a": 1}}',
+        "Result: 42",
+        '{"thought": "Found.", "answer": "42."}',
+    ]
+
+
 def test_a_nested_argument_is_shown_to_a_depth() -> None:
     place = {"type": "object", "properties": {"near": {"$ref": "#/$defs/Place"}}}
     schema = {"type": "object", "properties": {"to": {"$ref": "#/$defs/Place"}}, "$defs": {"Place": place}}
@@ -102,7 +116,19 @@ def test_the_schema_of_the_answer_is_shown() -> None:
             LlmResponse(tool_calls=(ToolCall("call_2", "add", {"a": 1}),), finish_reason="tool_calls"),
             id="a-call",
         ),
+        pytest.param(
+            '{"thought": "Hm.", "tool": "add", "args": {}}',
+            False,
+            LlmResponse("Hm.", tool_calls=(ToolCall("call_2", "add", {}),), finish_reason="tool_calls"),
+            id="a-call-with-a-thought",
+        ),
         pytest.param('{"answer": "so"}', False, LlmResponse("so"), id="an-answer"),
+        pytest.param(
+            '{"thought": "Hm.", "answer": "so"}',
+            False,
+            LlmResponse("so", reasoning="Hm."),
+            id="an-answer-with-a-thought",
+        ),
         pytest.param('{"answer": [1, 2]}', False, LlmResponse("[1, 2]"), id="an-answer-that-is-data"),
         pytest.param('{"answer": "so f', True, LlmResponse("so f", finish_reason="length"), id="cut-answer"),
         pytest.param('{"tool": "ad', True, LlmResponse("", finish_reason="length"), id="a-cut-call"),
@@ -114,12 +140,9 @@ def test_what_a_reply_means(text: str, cut: bool, expected: LlmResponse) -> None
     assert read_reply(text, request=request(USER, CALL, RESULT), usage=Usage(), cut=cut) == expected
 
 
-@given(answer=st.text(st.characters(codec="utf-8")), part=st.floats(0, 1))
-def test_law_a_part_of_a_reply_gives_a_part_of_the_answer(answer: str, part: float) -> None:
-    whole = spaced_json({"answer": answer})
-    assert answer.startswith(partial_answer(whole[: int(part * len(whole))]))
-    assert partial_answer(whole) == answer
-
-
-def test_an_argument_called_answer_is_no_answer() -> None:
-    assert partial_answer('{"tool": "grade", "args": {"answer": "x"}}') == ""
+@given(answer=st.text(st.characters(codec="utf-8")), thought=st.text(), part=st.floats(0, 1))
+def test_law_a_part_of_a_reply_gives_a_part_of_the_answer(answer: str, thought: str, part: float) -> None:
+    for reply in ({"answer": answer}, {"thought": thought, "answer": answer}):
+        whole = spaced_json(reply)
+        assert answer.startswith(partial_answer(whole[: int(part * len(whole))]))
+        assert partial_answer(whole) == answer

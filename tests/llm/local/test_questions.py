@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bench.local_models import QUESTIONS, Office, add_days, calculator, convert, days_between, is_right
+from bench.local_models import (
+    QUESTIONS,
+    Office,
+    add_days,
+    calculator,
+    convert,
+    days_between,
+    failure,
+    is_right,
+    table,
+)
 
 from wesichain.errors import ToolError
 from wesichain.tools import ToolSet
@@ -41,6 +52,34 @@ def test_every_tool_that_a_question_needs_is_there(tmp_path: Path) -> None:
 )
 def test_what_counts_as_right(output: str, expected: str, right: bool) -> None:
     assert is_right(output, expected) is right
+
+
+def row(calls: str, output: str = "5", *, ok: bool = False, tools: str = "a b") -> dict[str, Any]:
+    used, needed = calls.split(), tools.split()
+    first = used[:1] == needed[:1]
+    who = {"model": "m", "mode": "text", "cpu": 1.0, "seconds": 2.0}
+    return {**who, "tools": needed, "calls": used, "output": output, "ok": ok, "first": first}
+
+
+@pytest.mark.parametrize(
+    ("answered", "reason"),
+    [
+        pytest.param(row("a b", ok=True), None, id="nothing"),
+        pytest.param(row("a b", ""), "no answer", id="no-answer"),
+        pytest.param(row("b a"), "another tool first", id="another-tool"),
+        pytest.param(row("a a"), "answered too early", id="the-second-tool-is-missing"),
+        pytest.param(row("a b"), "wrong arguments or answer", id="all-the-tools"),
+        pytest.param(row("a", tools="a"), "wrong arguments or answer", id="the-one-tool"),
+    ],
+)
+def test_what_failed(answered: dict[str, Any], reason: str | None) -> None:
+    assert failure(answered) == reason
+
+
+def test_the_report_counts_what_was_asked() -> None:
+    shown = table([row("a", tools="a", ok=True), row("a b", ok=True), row("a")]).splitlines()
+    assert shown[2] == "| m | text | 1 of 1 | 1 of 2 | 3 of 3 | 1.0 | 2 |"
+    assert shown[6] == "| m | text | 0 | 1 | 0 | 0 |"
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,21 @@ class TestReplies:
         assert [call.name for call in reply.tool_calls] == ["now"]
         assert "noon" not in to_json(reply)
 
+    @pytest.mark.parametrize(
+        ("said", "name"),
+        [
+            pytest.param("The weather tool.", "weather", id="in a sentence"),
+            pytest.param("Use Weather", "weather", id="with a capital"),
+            pytest.param("weather or now", "weather or now", id="not when two are named"),
+            pytest.param("weather2", "weather2", id="not within a longer name"),
+            pytest.param("my_weather", "my_weather", id="nor at its end"),
+            pytest.param("weather " + "x" * 99, "weather " + "x" * 99, id="nor in a speech"),
+        ],
+    )
+    async def test_a_tool_that_is_named_in_a_few_words(self, said: str, name: str) -> None:
+        reply = await reply_to(f'Action: {said}\nAction Input: {{"city": "Paris"}}')
+        assert [(call.name, call.args) for call in reply.tool_calls] == [(name, {"city": "Paris"})]
+
     async def test_an_unknown_tool_is_for_the_runtime_to_judge(self) -> None:
         reply = await reply_to("Action: dance\nAction Input: tango")
         assert reply.tool_calls == (ToolCall("call_1", "dance", "tango"),)

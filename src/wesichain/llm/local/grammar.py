@@ -30,20 +30,26 @@ _FORMATS = {
     "time": r'"\"" time "Z" "\""',
     "date-time": r'"\"" date "T" time "Z" "\""',
 }
+_ANSWER = '"answer": '
 _MOST = 256  # longer counts make the grammar, not the reply, large
 
 
-def reply_grammar(tools: Sequence[ToolSpec], output: Mapping[str, Any] | None) -> str:
-    """Either a call of one of the tools, with arguments that follow its schema, or an answer."""
+def reply_grammar(
+    tools: Sequence[ToolSpec], output: Mapping[str, Any] | None, *, thoughts: bool = False
+) -> str:
+    """Either a call of one of the tools, with arguments that follow its schema, or an answer.
+
+    With `thoughts`, both begin with one, of a sentence or two.
+    """
     rules = _Rules()
     replies: list[str] = []
     for tool in tools:
-        head = _literal(f'{{"tool": {dump_json(tool.name)}, "args": ')
-        replies.append(f'{head} {rules.of(tool.parameters)} "}}"')
+        head = _literal(f'"tool": {dump_json(tool.name)}, "args": ')
+        replies.append(f"{head} {rules.of(tool.parameters)}")
     answer = "string" if output is None else rules.of(output)
-    head = _literal('{"answer": ')
-    replies.append(f'{head} {answer} "}}"')
-    return rules.text(" | ".join(replies))
+    replies.append(f"{_literal(_ANSWER)} {answer}")
+    thought = r'"\"thought\": \"" char{1,120} "\", "' if thoughts else ""
+    return rules.text(f'"{{" {thought} ({" | ".join(replies)}) "}}"')
 
 
 def answer_grammar(output: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from wesichain.errors import ConfigError, LlmResponseError, LlmTransportError
 from .engine import Address, Engine, Settings, lease, release, require_llama
 from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model
 from .grammar import answer_grammar, reply_grammar
-from .prompt import chat_messages, partial_answer, read_reply
+from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
 from .wire import ask, ask_stream
 
 T = TypeVar("T")
@@ -41,8 +41,9 @@ class LocalLlm:
     Nothing happens before the first question; then the file is fetched if need be and loaded, once for all
     that use it with the same settings. With `constrain`, a grammar holds the reply: a call of one of the
     offered tools with arguments that follow its schema, or an answer. `examples` are solved questions, as
-    messages, shown before the real one: small models gain much from three of them. `threads` is by default
-    `$WESICHAIN_THREADS`, else what is faster when the model is loaded. `timings` are of the last reply.
+    messages, shown before the real one: small models gain much from three of them, and more if these think:
+    where calls have a `content` and answers a `reasoning`, the model has to write one too. `threads` is by
+    default `$WESICHAIN_THREADS`, else what is faster as the model is loaded. `timings` are of the last reply.
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True)
@@ -123,7 +124,8 @@ class LocalLlm:
 
     def _constraint(self, request: LlmRequest) -> dict[str, Any]:
         if self._constrain and request.tools:
-            return {"grammar": reply_grammar(request.tools, request.output_schema)}
+            thoughts = has_thoughts(self._examples)
+            return {"grammar": reply_grammar(request.tools, request.output_schema, thoughts=thoughts)}
         if self._constrain and request.output_schema is not None:
             return {"grammar": answer_grammar(request.output_schema)}
         return {}
@@ -189,9 +191,15 @@ class ModelFile:
             with self._path.open("rb") as file:
                 magic = file.read(4)
         except OSError as error:
-            raise ConfigError(f"the model file {self._path} cannot be read: {error.strerror}") from error
+            raise ConfigError(
+                f"the model file {self._path} cannot be read: {error.strerror}; check the path, or use a "
+                f"name such as {DEFAULT_MODEL!r}"
+            ) from error
         if magic != b"GGUF":
-            raise ConfigError(f"{self._path} is not a GGUF model: it begins with {magic!r}")
+            raise ConfigError(
+                f"{self._path} is not a GGUF model: it begins with {magic!r}; use a .gguf file, or a name "
+                f"such as {DEFAULT_MODEL!r}"
+            )
         return self._path
 
 

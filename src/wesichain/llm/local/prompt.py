@@ -1,8 +1,9 @@
 """The conversation as a small model reads and writes it: short rules, one JSON object a turn.
 
-A call is `{"tool": "add", "args": {"a": 1}}`, an answer `{"answer": "..."}`. What does not change during a
-run (rules, tools, instructions, examples) comes first and is written the same way each time: llama.cpp
-keeps what it has read, and so reads only what is new in a step.
+A call is `{"tool": "add", "args": {"a": 1}}`, an answer `{"answer": "..."}`; both begin with `"thought"` if
+those of the examples do. What does not change during a run (rules, tools, instructions, examples) comes
+first and is written the same way each time: llama.cpp keeps what it has read, and so reads only what is
+new in a step.
 """
 
 from __future__ import annotations
@@ -30,15 +31,23 @@ from .grammar import spaced_json
 _RULES = """\
 Answer the question. Use a tool for every fact, date or number that you were not told.
 Reply with one JSON object: {"tool": ..., "args": {...}} to call a tool, {"answer": ...} once you know."""
+_THINKING_RULES = _RULES.replace('{"tool"', '{"thought": ..., "tool"').replace(
+    '{"answer"', '{"thought": ..., "answer"'
+)
 
-_ANSWER = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
+_ANSWER = re.compile(r'\s*\{\s*(?:"thought"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?"answer"\s*:\s*"')
+
+
+def has_thoughts(examples: Sequence[Message]) -> bool:
+    """Whether the examples think before they call; the model then has to do so too."""
+    return any(message.content and message.tool_calls for message in examples)
 
 
 def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list[dict[str, str]]:
     """The request as plain chat turns: one system turn, then user and assistant in alternation."""
     plain = not request.tools
     messages = request.messages if plain else [*examples, *request.messages]
-    turns = [("system", _system(request))]
+    turns = [("system", _system(request, thoughts=has_thoughts(examples)))]
     turns += [_turn(message, plain=plain) for message in messages if message.role is not Role.SYSTEM]
     merged: list[dict[str, str]] = []
     for role, content in turns:
@@ -50,10 +59,13 @@ def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list
     return merged
 
 
-def _system(request: LlmRequest) -> str:
+def _system(request: LlmRequest, *, thoughts: bool) -> str:
     parts: list[str] = []
     if request.tools:
-        parts += [_RULES, "Tools:\n" + "\n".join(map(_signature, request.tools))]
+        parts += [
+            _THINKING_RULES if thoughts else _RULES,
+            "Tools:\n" + "\n".join(map(_signature, request.tools)),
+        ]
     parts += [message.content for message in request.messages if message.role is Role.SYSTEM]
     if request.output_schema is not None:
         schema = spaced_json(dict(request.output_schema))
@@ -68,8 +80,14 @@ def _turn(message: Message, *, plain: bool) -> tuple[str, str]:
         return "user", message.content if plain else f"Question: {message.content}"
     if message.tool_calls:
         calls = [{"tool": call.name, "args": call.args} for call in message.tool_calls]
-        return "assistant", "\n".join(map(spaced_json, calls))
-    return "assistant", message.content if plain else spaced_json({"answer": message.content})
+        return "assistant", "\n".join(_reply(call, message.content) for call in calls)
+    if plain:
+        return "assistant", message.content
+    return "assistant", _reply({"answer": message.content}, message.reasoning)
+
+
+def _reply(reply: dict[str, Any], thought: str) -> str:
+    return spaced_json({"thought": thought, **reply} if thought else reply)
 
 
 def _signature(tool: ToolSpec) -> str:
@@ -119,14 +137,15 @@ def read_reply(text: str, *, request: LlmRequest, usage: Usage, cut: bool) -> Ll
         reply = parse_json(text)
     except CodecError:
         return LlmResponse(partial_answer(text) if cut else text, usage=usage, finish_reason=finish)
+    thought = str(reply.get("thought", "")) if is_object(reply) else ""
     if is_object(reply) and "tool" in reply:
         number = sum(len(message.tool_calls) for message in request.messages)
         call = ToolCall(f"call_{number + 1}", str(reply["tool"]), reply.get("args", {}))
-        return LlmResponse(tool_calls=(call,), usage=usage, finish_reason="tool_calls")
+        return LlmResponse(thought, tool_calls=(call,), usage=usage, finish_reason="tool_calls")
     if is_object(reply) and "answer" in reply:
         answer = reply["answer"]
         content = answer if request.output_schema is None and isinstance(answer, str) else spaced_json(answer)
-        return LlmResponse(content, usage=usage, finish_reason=finish)
+        return LlmResponse(content, usage=usage, finish_reason=finish, reasoning=thought)
     return LlmResponse(text, usage=usage, finish_reason=finish)
 
 

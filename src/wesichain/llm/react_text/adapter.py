@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolCallingLlm,
+    ToolSpec,
 )
 from wesichain.errors import ConfigError
 from wesichain.llm.relay import relay
@@ -33,6 +35,8 @@ from .speech import Speech
 from .transcript import ANSWER, UNREADABLE, Transcript, read_messages
 
 _STOP = ("\nObservation:",)
+_FEW_WORDS = 80  # characters
+_WORDS = re.compile(r"[^\w.-]+|[.](?=\s|$)")  # tool names may have dots and dashes; sentences end with a dot
 
 
 class TextReAct:
@@ -165,11 +169,21 @@ def text_mode(
 
 def _call(request: LlmRequest, parsed: Parsed) -> ToolCall | None:
     """The call that the model asks for; a tool that takes nothing needs no input."""
-    spec = next((tool for tool in request.tools if tool.name == parsed.tool), None)
+    spec = _meant(request.tools, parsed.tool or "")
     if parsed.tool is None or (parsed.kind == "malformed" and (spec is None or not takes_nothing(spec))):
         return None
     args = parsed.args if spec is None else fit(spec, parsed)
-    return ToolCall(_free_id(request.messages), parsed.tool, args)
+    return ToolCall(_free_id(request.messages), parsed.tool if spec is None else spec.name, args)
+
+
+def _meant(tools: Sequence[ToolSpec], said: str) -> ToolSpec | None:
+    """The tool of that name, or the only one that is named in a few words: "The search tool."."""
+    exact = next((tool for tool in tools if tool.name == said), None)
+    if exact is not None or len(said) > _FEW_WORDS:
+        return exact
+    words = set(_WORDS.split(said.casefold()))
+    named = [tool for tool in tools if tool.name.casefold() in words]
+    return named[0] if len(named) == 1 else None
 
 
 def _free_id(messages: Sequence[Message]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO
 
-from wesichain.core import dump_json, is_object, parse_json
+from wesichain.core import dump_json, home_folder, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .manifest import ModelCard
@@ -21,15 +21,7 @@ def models_folder() -> Path:
     """`$WESICHAIN_MODELS`, else `$WESICHAIN_HOME/models`, else `models` in the user's data folder."""
     if chosen := os.environ.get("WESICHAIN_MODELS"):
         return Path(chosen).expanduser()
-    if home := os.environ.get("WESICHAIN_HOME"):
-        return Path(home).expanduser() / "models"
-    if sys.platform == "win32":
-        data = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
-    elif sys.platform == "darwin":
-        data = "~/Library/Application Support"
-    else:
-        data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "wesichain" / "models"
+    return home_folder() / "models"
 
 
 def cached_model(card: ModelCard, folder: Path | None = None) -> Path | None:
