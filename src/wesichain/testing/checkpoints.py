@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from wesichain.errors import CheckpointError
@@ -195,7 +195,7 @@ def numbers(entries: Sequence[Entry]) -> list[int]:
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
+def _refused() -> Generator[None]:
     try:
         yield
     except CheckpointError:
