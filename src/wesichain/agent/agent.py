@@ -47,11 +47,10 @@ OutT = TypeVar("OutT")
 _DAY = 86_400.0
 
 
-class RunOptions(TypedDict, total=False):
-    """What one run may be told, beside its task."""
+class LoopOptions(TypedDict, total=False):
+    """What the loop may be told of one run."""
 
     history: Sequence[Message]
-    conversation: Conversation | None
     cancellation: CancellationToken | None
     run_id: str | None
     stream: bool
@@ -60,6 +59,12 @@ class RunOptions(TypedDict, total=False):
     parent: ToolContext | None
     effects: Callable[[Effects], Effects] | None
     clock: Clock | None
+
+
+class RunOptions(LoopOptions, total=False):
+    """What one run of an agent may be told, beside its task."""
+
+    conversation: Conversation | None
 
 
 Instructions: TypeAlias = str | Callable[..., str | Awaitable[str | None] | None] | None
@@ -235,13 +240,10 @@ class Agent(Generic[OutT]):
         clock: Clock | None = None,
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
-
-        def begin(instructions: str | None, history: Sequence[Message]) -> Coroutine[Any, Any, Outcome[OutT]]:
-            return self.runtime.run(
-                task,
+        instructions = self._instructions
+        if conversation is not None or callable(instructions):
+            options = LoopOptions(
                 history=history,
-                instructions=instructions,
-                advice="" if self._playbook is None else self._advise(self._playbook, task),
                 cancellation=cancellation,
                 run_id=run_id,
                 stream=stream,
@@ -251,28 +253,36 @@ class Agent(Generic[OutT]):
                 effects=effects,
                 clock=clock,
             )
-
-        given = self._instructions
-        if conversation is None and not callable(given):
-            return begin(given, history)
-        return self._prepared(begin, task, history, conversation)
+            return self._prepared(task, conversation, options)
+        return self.runtime.run(
+            task,
+            history=history,
+            instructions=instructions,
+            advice="" if self._playbook is None else self._advise(self._playbook, task),
+            cancellation=cancellation,
+            run_id=run_id,
+            stream=stream,
+            events=events,
+            budget=budget,
+            parent=parent,
+            effects=effects,
+            clock=clock,
+        )
 
     async def _prepared(
-        self,
-        begin: Callable[[str | None, Sequence[Message]], Coroutine[Any, Any, Outcome[OutT]]],
-        task: str,
-        history: Sequence[Message],
-        conversation: Conversation | None,
+        self, task: str, conversation: Conversation | None, options: LoopOptions
     ) -> Outcome[OutT]:
         """A run whose instructions have to be asked for, or that is part of a conversation."""
-        given = self._instructions
-        if callable(given):
-            text = given(task) if inspect.signature(given).parameters else given()
-            given = await text if inspect.isawaitable(text) else text
-        if conversation is None:
-            return await begin(given, history)
-        outcome = await begin(given, (*conversation.window(), *history))
-        if isinstance(outcome, Completed):
+        instructions = self._instructions
+        if callable(instructions):
+            takes_task = bool(inspect.signature(instructions).parameters)
+            text = instructions(task) if takes_task else instructions()
+            instructions = await text if inspect.isawaitable(text) else text
+        if conversation is not None:
+            options["history"] = (*conversation.window(), *options.get("history", ()))
+        advice = "" if self._playbook is None else self._advise(self._playbook, task)
+        outcome = await self.runtime.run(task, instructions=instructions, advice=advice, **options)
+        if conversation is not None and isinstance(outcome, Completed):
             conversation.add(Message(Role.USER, task), Message(Role.ASSISTANT, outcome.text))
         return outcome
 

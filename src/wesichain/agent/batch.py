@@ -221,7 +221,7 @@ class Batch(Generic[OutT]):
         text = wording.tool_error(str(error))
         if excluded:
             others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
-            text += wording.excluded(call.name, run.tally.tool_failures[call.name], others)
+            text += wording.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
         self.slots[index] = _failed(call, text)  # stands if this ends the run
         decision = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
         await run.sleep(decision.delay)

@@ -237,14 +237,16 @@ class _View:
 async def put_down(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel what still runs and give it a moment to clean up; what will not stop is left behind."""
     running = [task for task in tasks if not task.done()]
-    if not running:
-        return
-    for task in running:
-        task.cancel()
-        task.add_done_callback(_swallow)
-    await asyncio.wait(running, timeout=GRACE)
+    for task in tasks:
+        if task.cancel():
+            task.add_done_callback(_swallow)
+        else:
+            _swallow(task)
+    if running:
+        await asyncio.wait(running, timeout=GRACE)
 
 
 def _swallow(task: asyncio.Future[Any]) -> None:
+    """Look at what it raised, since nobody else will: asyncio complains about what nobody has seen."""
     if not task.cancelled():
         task.exception()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wesichain.core import ToolCall
 from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy
@@ -12,9 +12,9 @@ from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy
 class Tally:
     """Counts of one run. Plain data, so that an interrupted run takes it along."""
 
-    faults: dict[str, int] = field(default_factory=dict)
-    reprompts: dict[str, int] = field(default_factory=dict)
-    tool_failures: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] | None = None  # None, not an empty dict: most runs have none, and there are many
+    reprompts: dict[str, int] | None = None
+    tool_failures: dict[str, int] | None = None
     excluded: tuple[str, ...] = ()
     last_call: ToolCall | None = None
     repeats: int = 0
@@ -25,10 +25,10 @@ class Tally:
         if error.__cause__ is not None:
             names.update(_name(cls) for cls in type(error.__cause__).__mro__)
         for name in names:
-            self.faults[name] = self.faults.get(name, 0) + 1
+            self.faults = _counted(self.faults, name)
 
     def times(self, error_class: type[BaseException]) -> int:
-        return self.faults.get(_name(error_class), 0)
+        return (self.faults or {}).get(_name(error_class), 0)
 
     def may_reprompt(self, error: BaseException, strategy: RepromptStrategy) -> bool:
         """Count one more reprompt for this class of error; False when the strategy allows no more."""
@@ -38,15 +38,13 @@ class Tally:
             case N(n=limit):
                 pass
         name = _name(type(error))
-        used = self.reprompts.get(name, 0)
-        self.reprompts[name] = used + 1
-        return used < limit
+        self.reprompts = _counted(self.reprompts, name)
+        return self.reprompts[name] <= limit
 
     def count_tool_failure(self, tool_name: str, *, limit: int | None) -> bool:
         """Count a failure of a tool; True when this one excludes it from the rest of the run."""
-        failures = self.tool_failures.get(tool_name, 0) + 1
-        self.tool_failures[tool_name] = failures
-        if limit is None or failures < limit or tool_name in self.excluded:
+        self.tool_failures = _counted(self.tool_failures, tool_name)
+        if limit is None or self.tool_failures[tool_name] < limit or tool_name in self.excluded:
             return False
         self.excluded += (tool_name,)
         return True
@@ -60,6 +58,12 @@ class Tally:
             self.last_call = call
             self.repeats = 1
         return self.repeats
+
+
+def _counted(counts: dict[str, int] | None, name: str) -> dict[str, int]:
+    counts = {} if counts is None else counts
+    counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def _name(cls: type) -> str:
