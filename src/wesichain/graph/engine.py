@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from wesichain.core import maker
 from wesichain.errors import (
     CycleDetectedError,
     MaxStepsExceededError,
@@ -21,6 +22,7 @@ from .performing import CycleWatch, Frame, Performer
 from .state import Send, Values, is_items, is_some
 from .superstep import Done, Folded, Frontier, Position, Task, advance, check_target, fold
 
+_position = maker(Position)
 _BREATH = 0.001  # seconds of quick nodes after which others on the loop get their turn
 
 
@@ -81,7 +83,7 @@ class Run:
         if self._cycles is not None:
             self._cycles.update(folded)
         frontier = advance(frame.definition, at.frontier, finished, targets)
-        position, self.position = self.position, Position(folded.values, frontier, at.step + 1)
+        position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
         try:
             await self._save(folded, source="loop", ran=[task.node for task, _ in done])
         except BaseException:
@@ -152,7 +154,7 @@ async def route(frame: Frame, source: str, values: Values, *, step: int = 0) -> 
         args = (frame.context(source, step, source),) if router.wants_context else ()
         try:
             answer = router.call(frame.definition.schema.view(values), *args)
-            if inspect.isawaitable(answer):
+            if answer.__class__ is not str and inspect.isawaitable(answer):
                 answer = await answer
         except Exception as error:
             raise NodeFailedError(
@@ -166,6 +168,8 @@ async def route(frame: Frame, source: str, values: Values, *, step: int = 0) -> 
 
 def _targets(router: Router, answer: Any, source: str) -> list[Any]:
     """What a router returned, through its table."""
+    if answer.__class__ is str and router.targets is not None and answer in router.targets:
+        return [router.targets[answer]]
     answers = answer if is_items(answer) or is_some(answer) else (answer,)
     if router.targets is None:
         return list(answers)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from wesichain.core import dataclass
+from wesichain.core import dataclass, maker
 from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
 
 from .definition import END, Definition
@@ -89,6 +89,9 @@ class Folded:
     dropped: tuple[str, ...] = ()
 
 
+_task, _frontier_of, _folded, _change = maker(Task), maker(Frontier), maker(Folded), maker(Change)
+
+
 def fold(schema: Schema, values: Values, done: Sequence[Done]) -> Folded:
     """Fold the writes of the tasks into the values. Raises for conflicts, and for reducers that raise."""
     writers: dict[str, list[tuple[Task, Any]]] = {}
@@ -97,9 +100,7 @@ def fold(schema: Schema, values: Values, done: Sequence[Done]) -> Folded:
             writers.setdefault(name, []).append((task, value))
     data, lends = dict(values.data), dict(values.lends)
     dropped = tuple(
-        name
-        for name, key in schema.keys.items()
-        if key.per_step and name not in writers and _reset(key, data, lends)
+        [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], data, lends)]
     )
     changes: dict[str, Change] = {}
     after = Values(data, lends)
@@ -107,7 +108,7 @@ def fold(schema: Schema, values: Values, done: Sequence[Done]) -> Folded:
         key = schema.key(name)
         assert key is not None, "writes are checked when they are read"
         changes[name] = _fold_key(key, after, writes, fresh=key.per_step)
-    return Folded(after, changes, dropped)
+    return _folded(after, changes, dropped)
 
 
 def _reset(key: Key, data: dict[str, Any], lends: dict[str, Lend]) -> bool:
@@ -129,14 +130,14 @@ def _fold_key(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], *, fr
             raise ConflictingUpdateError(key.name, tuple(task.node for task, _ in chosen))
         value = chosen[-1][1]
         put(after.data, after.lends, key, value.value if is_overwrite(value) else value)
-        return Change(last, old)
+        return _change(last, old)
     base = (key.start() if key.start is not None else UNSET) if fresh else old
     if key.reducer is Append:
         return _fold_append(key, after, writes, old, base)
     for task, value in writes:
         base = _reduced(key, base, value, task)
     put(after.data, after.lends, key, base)
-    return Change(last, old)
+    return _change(last, old)
 
 
 def _fold_append(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], old: Any, base: Any) -> Change:
@@ -214,9 +215,9 @@ def _frontier(
         named = [name for name in named if name not in deferred]
         if not named and not sends:
             named, deferred = sorted(deferred, key=definition.order.__getitem__), frozenset()
-    tasks = [Task(name, name) for name in named]
+    tasks = [_task(name, name) for name in named]
     tasks += [Task(f"{send.node}#{index}", send.node, send.payload) for index, send in enumerate(sends)]
-    return Frontier(tuple(tasks), arrived, deferred)
+    return _frontier_of(tuple(tasks), arrived, deferred)
 
 
 def check_target(definition: Definition, source: str, target: object) -> str | Send:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import Any, NoReturn
 
 from wesichain.errors import GraphError, NodeFailedError
@@ -51,7 +51,22 @@ class Performer:
         return isinstance(outcome, Result | Paused)
 
     async def _together(self, todo: Sequence[Task]) -> None:
-        """Run tasks side by side. Results are saved while others still run; a failure stops the rest.
+        """Run the tasks: plain ones on the spot, those that wait side by side; a failure stops the rest."""
+        waiting: list[tuple[Task, Visit, Awaitable[Any] | None]] = []
+        for task in todo:
+            visit = Visit(self._frame, self._at, task, self._pending.answers.get(task.id, ()))
+            if not visit.is_plain:
+                waiting.append((task, visit, None))
+            elif not isinstance(outcome := visit.at_once(), _ENDS):
+                waiting.append((task, visit, outcome))
+            elif not self._take(task, outcome):
+                _let_go(begun for _, _, begun in waiting)
+                return
+        if waiting:
+            await self._side_by_side(waiting)
+
+    async def _side_by_side(self, waiting: Sequence[tuple[Task, Visit, Awaitable[Any] | None]]) -> None:
+        """Carry out tasks that wait. Results are saved while others still run.
 
         An async node has a task of its own even when it is alone: one that will not stop cannot hold the run.
         """
@@ -63,20 +78,11 @@ class Performer:
             finished.append(future)
             wake.set()
 
-        def start(task: Task, work: Coroutine[Any, Any, Outcome]) -> None:
-            future = asyncio.ensure_future(work)
-            running[future] = task
-            future.add_done_callback(note)
-
+        for task, visit, begun in waiting:
+            started = asyncio.ensure_future(visit.in_time(begun))
+            running[started] = task
+            started.add_done_callback(note)
         try:
-            for task in todo:
-                visit = Visit(self._frame, self._at, task, self._pending.answers.get(task.id, ()))
-                if not visit.is_plain:
-                    start(task, visit.in_time())
-                elif not isinstance(outcome := visit.at_once(), _ENDS):
-                    start(task, visit.in_time(outcome))
-                elif not self._take(task, outcome):
-                    return
             while running:
                 await self._save_results()
                 await self._wait(wake, running)
@@ -134,6 +140,13 @@ class Performer:
 
 
 _ENDS = (Result, Paused, Up, GraphError)
+
+
+def _let_go(begun: Iterable[Awaitable[Any] | None]) -> None:
+    """Close coroutines that nobody will await any more."""
+    for one in begun:
+        if isinstance(one, Coroutine):
+            one.close()
 
 
 def _outcome_of(future: asyncio.Future[Outcome]) -> Outcome:

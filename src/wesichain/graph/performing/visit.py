@@ -60,7 +60,9 @@ class Visit:
         try:
             self._begin()
             returned = self._call(self._asking())
-            return returned if inspect.isawaitable(returned) else self._completed(returned)
+            if returned.__class__ is not dict and inspect.isawaitable(returned):
+                return returned
+            return self._completed(returned)
         except (Paused, Up) as bubble:
             return bubble
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here

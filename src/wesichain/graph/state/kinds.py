@@ -24,7 +24,7 @@ def is_set(value: object) -> TypeGuard[set[Any]]:
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    return isinstance(value, Mapping)
+    return value.__class__ is dict or isinstance(value, Mapping)
 
 
 def is_items(value: object) -> TypeGuard[Sequence[Any]]:

@@ -62,7 +62,7 @@ class Schema:
     `hidden` keys belong to the graph, not to the type: nodes do not see them.
     """
 
-    __slots__ = ("form", "hidden", "is_open", "keys", "type")
+    __slots__ = ("form", "hidden", "is_open", "keys", "per_step", "type")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Schema:
         self.keys: Mapping[str, Key] = keys or {}
         self.hidden: Mapping[str, Key] = hidden or {}
         self.is_open = keys is None  # any key may be written: a plain dict declares none
+        self.per_step = tuple(name for name, key in self.keys.items() if key.per_step)
 
     def key(self, name: Any) -> Key | None:
         """The key of that name, or None where the type has none."""
@@ -115,11 +116,10 @@ class Schema:
         return StateView(values.data, values.lends) if values.lends else dict(values.data)
 
     def _visible(self, values: Values) -> Values:
-        unseen = (
-            values.data.keys() & self.hidden.keys() if self.is_open else values.data.keys() - self.keys.keys()
-        )
-        if not unseen:
+        names = values.data.keys()
+        if (not self.hidden) if self.is_open else names <= self.keys.keys():
             return values
+        unseen = names & self.hidden.keys() if self.is_open else names - self.keys.keys()
         return Values(
             {name: item for name, item in values.data.items() if name not in unseen},
             {name: lend for name, lend in values.lends.items() if name not in unseen},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-from wesichain.core import dataclass
+from wesichain.core import dataclass, maker
 
 from .compare import common_prefix, same
 from .kinds import is_dict, is_items, is_list, is_mapping, is_set
@@ -50,6 +50,7 @@ class Result:
 
 
 NOTHING = Result()
+_result = maker(Result)
 
 
 class NotAnUpdateError(ValueError):
@@ -72,7 +73,7 @@ def read_result(schema: Schema, returned: Any, *, view: Any, values: Values) -> 
     if schema.holds(returned) or returned is view:
         return Result(tuple(_differences(schema, returned, values)))
     if is_mapping(returned):
-        return Result(tuple(_writes(schema, returned, view, values)))
+        return _result(tuple(_writes(schema, returned, view, values)))
     if is_items(returned):
         many = [read_result(schema, item, view=view, values=values) for item in returned]
         writes = [write for one in many for write in one.writes]
