@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from bench.peers import environments, results
-from bench.peers.report.page import write_page
+from bench.peers.report.page import DOCS, write_page
 from bench.peers.run import empty_results
 
 from .run import trial
@@ -18,12 +18,13 @@ def main() -> None:
     parser.add_argument("--only", help="contestants, separated by commas")
     parser.add_argument("--cache", type=Path, default=environments.CACHE, help="folder of the environments")
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="the results file")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="where the page goes")
     options = parser.parse_args()
     table = asyncio.run(trial(environments.select(options.only), cache=options.cache))
     found = results.load(options.results) if options.results.exists() else empty_results(concurrent=0)
     found["fire"] |= table
     results.save(found, options.results)
-    write_page(found)
+    write_page(found, options.docs)
 
 
 if __name__ == "__main__":

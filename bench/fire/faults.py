@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LIMIT = 30.0  # seconds after which a run that goes on is stopped
+MANY = 100  # requests after which a run counts as without end: two are enough for the question
 GOOD = "All is well."  # what the model says once the trouble is over
 GAVE_UP = "I could not finish."  # what it says when it is asked for an answer amid the trouble
 
@@ -20,6 +20,11 @@ class Fault:
     status: int = 200
     forever: bool = False
     tool_timeout: float | None = None  # to be set where the framework has such a setting
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a request after which a run counts as without end; a retry may be far off."""
+        return 30.0 if self.status == 200 else 300.0
 
 
 FAULTS = (

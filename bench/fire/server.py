@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import time
 from typing import Any
 
 from . import text_dialect
@@ -19,6 +21,7 @@ class MisbehavingServer:
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
         self.requests = 0
+        self.began = self.latest = math.inf  # when the first request came, and the last one
         self.url = ""
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
@@ -46,6 +49,8 @@ class MisbehavingServer:
                     writer.write(_reply(json.loads(body), _say(json.loads(body), GOOD)))
                 else:
                     self.requests += 1
+                    self.latest = time.monotonic()
+                    self.began = min(self.began, self.latest)
                     writer.write(self.respond(json.loads(body)))
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):

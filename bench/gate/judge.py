@@ -1,24 +1,26 @@
 """Judging: from paired measurements to a verdict. Pure.
 
 A round runs base and tree in two new processes, a few runs of the one, then of the other, and gives one
-ratio of their p50 and one of their p95: what slows the machine down meanwhile hits both. A scenario has got
-worse when the median of the ratios is over the limit and a sign test over the rounds says that it is no
+ratio of their p50 and one of their p95: what slows the machine down meanwhile hits both. A scenario is
+suspected when the median of the ratios is over the limit and a sign test over the rounds says that it is no
 accident: `allowed_below` of them may show no loss at all. Each round has its own processes, since where a
-process happens to lie in memory can make all of its runs a few percent slower.
+process happens to lie in memory can make all of its runs a few percent slower. What would be blocked is
+measured a second time, by the same rules and without a look at the first: only then is it blocked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import median
 
-MIN_ROUNDS = 4  # after these, what is clearly within the limits is not measured any more
-SURE_ROUNDS = 6  # so many rounds, every one of them over the limit, decide at once
-MAX_ROUNDS = 10
+MIN_ROUNDS = 2  # after these, what is clearly within the limits is not measured any more
+SURE_ROUNDS = 4  # so many rounds, every one of them with a loss, decide at once
+MAX_ROUNDS = 8
 
 LIMITS = {"p50": 1.07, "p95": 1.10, "memory": 1.05}
-MEMORY_FLOOR = 1024  # bytes: less than one small object more is not growth
+MEMORY_FLOOR = 8192  # bytes: a table that happens to be enlarged is not growth
+SURE_ERRORS = 2  # a scenario that failed is tried again; one that then does well is not blocked
 
 
 class Verdict(Enum):
@@ -38,6 +40,9 @@ class Finding:
     verdict: Verdict
     message: str
 
+    def doubted(self, why: str) -> Finding:
+        return replace(self, verdict=Verdict.REVIEW, message=f"{self.message}; {why}")
+
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
@@ -54,7 +59,7 @@ class Rounds:
 
 
 def allowed_below(rounds: int) -> int:
-    """How many of so many rounds may show no loss: a sign test at 98 percent or better."""
+    """How many of so many rounds may show no loss: a sign test at 94 percent or better, done twice."""
     return 1 if rounds >= MAX_ROUNDS else 0
 
 
@@ -74,18 +79,24 @@ def is_decided(rounds: Rounds) -> bool:
         return False
     if count >= MAX_ROUNDS or _is_clear(rounds):
         return True
-    return count >= SURE_ROUNDS and min(rounds.p95) > LIMITS["p95"]
+    return is_worse(rounds.p95, LIMITS["p95"])
 
 
 def _is_clear(rounds: Rounds) -> bool:
-    """Less than half way to the limits."""
+    """Less than half way to the limits, by the upper median: of two rounds, both."""
     return all(
-        median(ratios) < 1 + (LIMITS[metric] - 1) / 2
+        sorted(ratios)[len(ratios) // 2] < 1 + (LIMITS[metric] - 1) / 2
         for metric, ratios in (("p50", rounds.p50), ("p95", rounds.p95))
     )
 
 
-def judge_cpu(scenario: str, rounds: Rounds) -> list[Finding]:
+def is_suspect(rounds: Rounds) -> bool:
+    """Whether these rounds by themselves would block."""
+    return is_worse(rounds.p95, LIMITS["p95"])
+
+
+def judge_cpu(scenario: str, rounds: Rounds, again: Rounds) -> list[Finding]:
+    """What the rounds say; what would be blocked stands only if the second measurement says so too."""
     found: list[Finding] = []
     for metric, ratios, verdict in (
         ("p50", rounds.p50, Verdict.REVIEW),
@@ -94,10 +105,19 @@ def judge_cpu(scenario: str, rounds: Rounds) -> list[Finding]:
         if is_worse(ratios, LIMITS[metric]):
             worse = (
                 f"{percent(median(ratios))} CPU (limit {percent(LIMITS[metric])}; "
-                f"at least {percent(lower_bound(ratios))} with 98 % confidence, {len(ratios)} rounds)"
+                f"at least {percent(lower_bound(ratios))} with 94 % confidence, {len(ratios)} rounds)"
             )
             found.append(Finding(scenario, metric, verdict, worse))
-    return found
+    return [finding if finding.metric == "p50" else _confirmed(finding, again) for finding in found]
+
+
+def _confirmed(finding: Finding, again: Rounds) -> Finding:
+    if is_suspect(again):
+        more = f"{finding.message}; measured again: {percent(median(again.p95))}"
+        return replace(finding, message=more)
+    if len(again) < SURE_ROUNDS and not is_decided(again):
+        return finding.doubted("there was no time to confirm it")
+    return finding.doubted(f"measured again, it was {percent(median(again.p95))}: not confirmed")
 
 
 def judge_memory(scenario: str, base: int, tree: int) -> list[Finding]:
@@ -108,12 +128,13 @@ def judge_memory(scenario: str, base: int, tree: int) -> list[Finding]:
 
 
 def judge_errors(scenario: str, base: int, tree: int, *, example: str = "") -> list[Finding]:
-    """Errors and crashes; a single one more is too many."""
+    """Errors and crashes: one more than before is too many, unless the second try went well."""
     if tree <= base:
         return []
-    return [
-        Finding(scenario, "errors", Verdict.BLOCKED, f"{tree} errors or crashes, {base} before: {example}")
-    ]
+    found = Finding(
+        scenario, "errors", Verdict.BLOCKED, f"{tree} errors or crashes, {base} before: {example}"
+    )
+    return [found if tree >= SURE_ERRORS else found.doubted("it did not happen again")]
 
 
 def percent(ratio: float) -> str:

@@ -1,4 +1,4 @@
-"""Revisions: which one the working tree is compared with."""
+"""Revisions: which one the working tree is compared with, and what it was made of."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 
 MAIN = "main"
+LOCK = "requirements/dev.lock"
 
 
 def git(root: Path, *arguments: str) -> str | None:
@@ -38,6 +39,11 @@ def base_revision(root: Path) -> tuple[str, str] | None:
     return (before, "the commit before the last") if before else None
 
 
+def is_shallow(root: Path) -> bool:
+    """Whether the clone was made without its history."""
+    return git(root, "rev-parse", "--is-shallow-repository") == "true"
+
+
 def export(root: Path, commit: str, folder: Path) -> Path | None:
     """The sources of a commit, as files in the folder; None where it has none."""
     done = subprocess.run(
@@ -48,3 +54,11 @@ def export(root: Path, commit: str, folder: Path) -> Path | None:
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder / "src"
+
+
+def lock_of(root: Path, commit: str | None) -> str:
+    """The lock file of a commit, or of the working tree; empty where there is none."""
+    if commit is not None:
+        return git(root, "show", f"{commit}:{LOCK}") or ""
+    path = root / LOCK
+    return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import json
 import os
 import shutil
@@ -31,6 +30,7 @@ class Side:
     name: str
     source: Path
     module: str = MODULE
+    python: str = sys.executable
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def variables(self) -> dict[str, str]:
@@ -43,12 +43,14 @@ class Side:
         )
 
 
-def build(name: str, source: Path, folder: Path) -> Side:
-    """Copy a source tree and compile it, so that nobody edits it while it is measured."""
+def build(name: str, source: Path, folder: Path, *, python: str = sys.executable) -> Side:
+    """Copy a source tree, so that nobody edits it while it is measured.
+
+    Its byte code is written by the first process that imports it, which is that of the memory.
+    """
     target = folder / name
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    compileall.compile_dir(target, quiet=1)
-    return Side(name, target)
+    return Side(name, target, python=python)
 
 
 class Worker:
@@ -81,7 +83,7 @@ class Worker:
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "bench.gate.worker", self._side.module],
+            [self._side.python, "-m", "bench.gate.worker", self._side.module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ from bench.fire.run import trial
 
 from . import environments, results
 from .report.page import DOCS, write_page
-from .run import QUICK, Effort, measure
+from .run import QUICK, Effort, measure, measure_graphs
 
 
 def main() -> None:
@@ -20,6 +20,7 @@ def main() -> None:
         "--only", help="contestants, separated by commas; the hand-written loop is always there"
     )
     parser.add_argument("--quick", action="store_true", help="two rounds, short chains, nothing under fire")
+    parser.add_argument("--keep-fire", action="store_true", help="do not try anyone by fire again")
     parser.add_argument("--rounds", type=int, help="how often everything is measured")
     parser.add_argument("--cache", type=Path, default=environments.CACHE, help="folder of the environments")
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="the results file")
@@ -40,10 +41,15 @@ def main() -> None:
     effort = QUICK if options.quick else Effort()
     if options.rounds:
         effort = replace(effort, rounds=options.rounds)
+    kept = results.load(options.results)["fire"] if options.results.exists() else {}
     found = asyncio.run(measure(contestants, effort, cache=options.cache, path=options.results))
-    if not options.quick:
+    if environments.LANGCHAIN in contestants:
+        found["graph"] = measure_graphs(rounds=effort.rounds, cache=options.cache)
+    if options.keep_fire or options.quick:
+        found["fire"] = kept
+    else:
         found["fire"] = asyncio.run(trial(contestants, cache=options.cache))
-        results.save(found, options.results)
+    results.save(found, options.results)
     write_page(found, options.docs)
 
 

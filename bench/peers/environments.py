@@ -41,6 +41,7 @@ PEERS = tuple(
         "strands",
     )
 )
+LANGCHAIN = next(peer for peer in PEERS if peer.name == "langchain")  # its environment has LangGraph
 CONTESTANTS = (YARDSTICK, OURS, *PEERS)
 
 NO_TELEMETRY = {

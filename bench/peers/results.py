@@ -18,6 +18,7 @@ class Fact(TypedDict, total=False):
     runs: int
     spared: bool  # whether the tool was spared the malformed call
     error: str
+    stopped: float  # CPU seconds after which it was
 
 
 class Entry(TypedDict):
@@ -40,6 +41,13 @@ class Cell(TypedDict):
     requests: int
 
 
+class Graphs(TypedDict):
+    """Seconds of CPU a step of a graph, by engine and shape, in each round."""
+
+    version: str  # LangGraph's
+    rounds: list[dict[str, dict[str, float]]]
+
+
 class Results(TypedDict):
     """Everything that the page shows."""
 
@@ -49,6 +57,7 @@ class Results(TypedDict):
     cores: int
     concurrent: int  # runs at once
     contestants: dict[str, Entry]
+    graph: Graphs | None
     fire: dict[str, dict[str, Cell]]  # by contestant, then by fault
 
 

@@ -88,7 +88,7 @@ class Watch:
     def _look(self) -> None:
         while time.process_time() - self.started < self.limit:
             time.sleep(min(2.0, self.limit))
-        self.say(self.scenario, error=f"stopped after {self.limit:.0f} s of CPU")
+        self.say(self.scenario, error=f"stopped after {self.limit:.0f} s of CPU", stopped=self.limit)
         os._exit(0)
 
 
@@ -138,9 +138,9 @@ def main() -> None:
     parser.add_argument("adapter")
     parser.add_argument("part", choices=["loop", "concurrent"])
     parser.add_argument("--names", default=",".join(scenario.name for scenario in SCENARIOS))
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--limit", type=float, default=200)
+    parser.add_argument("--seconds", type=float, default=0.25)
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--limit", type=float, default=20)
     options = parser.parse_args()
 
     # Frameworks talk on standard output; only the results go where it led.

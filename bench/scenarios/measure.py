@@ -65,10 +65,11 @@ async def peak_memory(scenario: Scenario, made: Any, *, runs: int = MEMORY_RUNS)
     """The most bytes that are held at once over the runs: what a run needs and what it leaves behind.
 
     What is left in cycles is collected between the runs, so that it counts for the run that made it and
-    not for where the collector happened to be.
+    not for where the collector happened to be. It must have run before: what is built at first use is not
+    a run's.
     """
-    await scenario.run(made)  # what is built at first use
     gc.collect()
+    gc.freeze()  # what is there already need not be walked again and again
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -78,6 +79,7 @@ async def peak_memory(scenario: Scenario, made: Any, *, runs: int = MEMORY_RUNS)
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 async def measure(scenario: Scenario, made: Any, *, repeat: int, memory: bool = True) -> Figures:

@@ -36,7 +36,7 @@ async def test_a_scenario_that_takes_too_long_is_stopped(tmp_path: Path) -> None
     entry, facts = blank(), dict[str, Fact]()
     child = Child(YARDSTICK, PYTHON, child_environ(tmp_path), Effort(seconds=60, limit=1))
     await child.collect(entry, facts, "loop", "--names", "hop")
-    assert facts == {"hop": {"error": "stopped after 1 s of CPU"}}
+    assert facts == {"hop": {"error": "stopped after 1 s of CPU", "stopped": 1.0}}
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,10 @@ def test_what_an_ending_comes_to(fault: Fault, ended: str, detail: str, expected
     ("past", "again"),
     [
         pytest.param([], True, id="what was never measured"),
-        pytest.param([{"cpu": 1.0}] * 5, True, id="what is quick"),
-        pytest.param([{"cpu": 50.0}], True, id="what is long, in the first rounds"),
-        pytest.param([{"cpu": 50.0}] * 2, False, id="not what is long, later"),
+        pytest.param([{"cpu": 1.0, "runs": 1}] * 5, True, id="what is quick"),
+        pytest.param([{"cpu": 4.0, "runs": 1}], True, id="what is long, a second time"),
+        pytest.param([{"cpu": 4.0, "runs": 1}] * 2, False, id="but not a third time"),
+        pytest.param([{"cpu": 0.02, "runs": 1000}], False, id="not what is very long"),
         pytest.param([{"error": "dead"}], False, id="not what failed"),
     ],
 )

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench.gate.revisions import base_revision, export
+from bench.gate.revisions import LOCK, base_revision, export, is_shallow, lock_of
 
 
 class Repository:
@@ -101,3 +101,24 @@ def test_a_commit_without_sources_gives_none(repository: Repository, tmp_path: P
     repository.git("add", "README")
     repository.git("commit", "--quiet", "-m", "one")
     assert export(repository.root, "HEAD", tmp_path / "out") is None
+
+
+def test_a_shallow_clone_has_no_base_and_is_told_apart(repository: Repository, tmp_path: Path) -> None:
+    repository.commit("one")
+    repository.commit("two")
+    clone = tmp_path / "clone"
+    repository.git("clone", "--quiet", "--depth=1", repository.root.as_uri(), str(clone))
+    assert base_revision(clone) is None
+    assert is_shallow(clone)
+    assert not is_shallow(repository.root)
+
+
+def test_the_lock_of_a_commit_and_of_the_working_tree(repository: Repository) -> None:
+    lock = repository.root / LOCK
+    lock.parent.mkdir()
+    lock.write_text("a==1")
+    first = repository.commit("one")
+    lock.write_text("a==2")
+    assert (lock_of(repository.root, first), lock_of(repository.root, None)) == ("a==1", "a==2")
+    lock.unlink()
+    assert lock_of(repository.root, None) == ""

@@ -45,10 +45,10 @@ def test_the_interval_is_as_narrow_as_its_confidence_allows(count: int, cut: int
 
 @given(st.lists(st.floats(min_value=0, max_value=400), max_size=20).map(sorted))
 def test_labels_keep_clear_of_each_other(places: list[float]) -> None:
-    moved = spread(places, gap=15, last=440)
+    moved = spread(places, gap=15, first=0, last=440)
     assert len(moved) == len(places)
     assert all(after - before >= 14.8 for before, after in itertools.pairwise(moved))
-    assert all(place <= 440 for place in moved)
+    assert all(0 <= place <= 440 for place in moved)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,13 @@ def recorded() -> Results:
             "handwritten": entry("hand-written loop", scale=1),
             "missing": missing | {"unavailable": "cannot be installed: no such wheel"},
         },
+        "graph": {
+            "version": "9.9",
+            "rounds": [
+                {engine: dict.fromkeys(("chain", "loop", "fan-out"), cost) for engine, cost in costs.items()}
+                for costs in ({"wesichain": 1e-6, "langgraph": 2e-5}, {"wesichain": 2e-6, "langgraph": 4e-5})
+            ],
+        },
         "fire": {
             "peer": {
                 "json-once": {"ended": "text", "detail": "", "seconds": 0.1, "requests": 1},
@@ -148,12 +155,14 @@ def test_the_page_says_what_was_found(recorded: Results, tmp_path: Path) -> None
         "Peer, chain1000: RecursionError: too deep",
         "missing: cannot be installed: no such wheel",
         "malformed arguments: they were not checked",
-        "**silent**: empty<br><sub>1 request, 0.1 s</sub>",
+        "**silent**: empty<br><sub>1 request</sub>",
         "`status ERROR`<br>",
-        "**still running**<br><sub>259 requests, 30.0 s</sub>",
-        "recovered<br><sub>2 requests, 1.0 s</sub>",
+        "**still running**<br><sub>259 requests</sub>",
+        "recovered<br><sub>2 requests</sub>",
         "`Busy`<br>",
         "| Peer | 1 | 2 | 1 | 1 |",
+        "LangGraph 9.9",
+        "| a chain of 100 nodes | 1.5 µs<br><sub>1 µs to 2 µs</sub> | 30 µs<br><sub>20 µs to 40 µs</sub> | 20 |",
     ):
         assert expected in page
     drawings = sorted(path.name for path in (tmp_path / "benchmarks").iterdir())
@@ -161,6 +170,16 @@ def test_the_page_says_what_was_found(recorded: Results, tmp_path: Path) -> None
     for name in drawings:
         assert f"(benchmarks/{name})" in page
         ElementTree.parse(tmp_path / "benchmarks" / name)
+
+
+def test_a_chain_that_was_stopped_gives_a_lower_bound(recorded: Results, tmp_path: Path) -> None:
+    for facts in recorded["contestants"]["peer"]["rounds"]:
+        facts["chain1000"] = {"error": "stopped after 20 s of CPU", "stopped": 20.0}
+    write_page(recorded, tmp_path)
+    page = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    assert "| > 22.1 ms | > 1,337 |" in page
+    assert "Where it says “>”" in page
+    assert "Peer, chain1000" not in page
 
 
 def test_the_results_file_keeps_everything(recorded: Results, tmp_path: Path) -> None:

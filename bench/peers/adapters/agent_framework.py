@@ -17,7 +17,10 @@ from bench.peers.script import Call, add
 NAME = "Microsoft Agent Framework"
 VERSION = version("agent-framework-core")
 IMPORT = "from agent_framework import Agent, tool"
-NOTE = "the stub leaves out the telemetry and chat middleware layers that its own clients carry."
+NOTE = (
+    "the stub leaves out the telemetry and chat middleware layers that its own clients carry. Its time limit "
+    "is looked at between calls: it does not end a slow tool."
+)
 
 
 class Scripted(FunctionInvocationLayer, BaseChatClient):
@@ -42,7 +45,10 @@ def stub(script):
 def online(url, tools, *, tool_timeout):
     from agent_framework.openai import OpenAIChatCompletionClient
 
-    client = OpenAIChatCompletionClient(model="stub", base_url=url, api_key="none")
+    limits = None if tool_timeout is None else {"max_duration_seconds": tool_timeout}
+    client = OpenAIChatCompletionClient(
+        model="stub", base_url=url, api_key="none", function_invocation_configuration=limits
+    )
     ask = asker(Agent(client, tools=[tool(each) for each in tools]))
 
     async def run(question):

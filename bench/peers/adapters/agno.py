@@ -14,6 +14,7 @@ from bench.peers.script import Call, Script, add
 NAME = "Agno"
 VERSION = version("agno")
 IMPORT = "from agno.agent import Agent"
+NOTE = "it sets no limit to the tool calls by itself; `tool_call_limit` does."
 
 
 @dataclass

@@ -15,7 +15,7 @@ VERSION = version("google-adk")
 IMPORT = "from google.adk.agents import LlmAgent; from google.adk.runners import InMemoryRunner"
 NOTE = (
     "with the in-memory session service, one session a run; the malformed call is recovered by "
-    "its ReflectAndRetryToolPlugin, without which the run ends."
+    "its ReflectAndRetryToolPlugin, without which the run ends. Its limit is 500 model calls."
 )
 USAGE = types.GenerateContentResponseUsageMetadata(prompt_token_count=1, candidates_token_count=1)
 

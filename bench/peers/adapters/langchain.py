@@ -14,7 +14,10 @@ from bench.peers.script import Call, Script, add
 NAME = "LangChain create_agent"
 VERSION = version("langchain")
 IMPORT = "from langchain.agents import create_agent"
-NOTE = "its agents are LangGraph graphs; no checkpointer is set."
+NOTE = (
+    "its agents are LangGraph graphs; no checkpointer is set. Broken JSON ends a run with an empty text, and "
+    "with `invalid_tool_calls` in the last message for those who look there. Its step limit is 9,999."
+)
 
 
 class Scripted(BaseChatModel):
@@ -43,8 +46,14 @@ class Scripted(BaseChatModel):
 
 
 def stub(script):
-    agent = create_agent(Scripted(script=script), tools=[tool(add)])
-    return asker(agent, {"recursion_limit": 2 * script.steps})
+    ask = asker(
+        create_agent(Scripted(script=script), tools=[tool(add)]), {"recursion_limit": 2 * script.steps}
+    )
+
+    async def run(question):
+        return (await ask(question)).content
+
+    return run
 
 
 def online(url, tools, *, tool_timeout):
@@ -56,7 +65,8 @@ def online(url, tools, *, tool_timeout):
     ask = asker(agent, None)
 
     async def run(question):
-        return await ask(question), None
+        last = await ask(question)
+        return last.content, "invalid_tool_calls" if last.invalid_tool_calls else None
 
     return run
 
@@ -64,6 +74,6 @@ def online(url, tools, *, tool_timeout):
 def asker(agent, config):
     async def run(question):
         state = await agent.ainvoke({"messages": [{"role": "user", "content": question}]}, config)
-        return state["messages"][-1].content
+        return state["messages"][-1]
 
     return run

@@ -11,7 +11,10 @@ from bench.peers.script import Call, add
 NAME = "Strands Agents"
 VERSION = version("strands-agents")
 IMPORT = "from strands import Agent, tool"
-NOTE = "an agent holds one conversation, which is emptied before each run; runs at once have an agent each."
+NOTE = (
+    "an agent holds one conversation, which is emptied before each run; runs at once have an agent each. It "
+    "sets no limit to the turns by itself; `limits` of a call does."
+)
 
 
 class Scripted(Model):

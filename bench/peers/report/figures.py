@@ -69,6 +69,15 @@ def rows_of(results: Results) -> list[Row]:
     return sorted(rows, key=lambda row: hop.median if (hop := row.value("hop")) else float("inf"))
 
 
+def late_at_least(row: Row) -> float | None:
+    """What a late hop surely costs, where the long chain was stopped before its end."""
+    for facts in row.entry["rounds"]:
+        stopped = facts.get("chain1000", {}).get("stopped")
+        if stopped is not None and _has(facts, ("chain100",)):
+            return (stopped - facts["chain100"]["cpu"]) / 900
+    return None
+
+
 def ratio(row: Row, yardstick: Row, figure: str) -> Estimate | None:
     """How many times the yardstick's, taken round by round since those share the weather."""
     needs, value = FIGURES[figure]

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.fire.faults import FAULTS, LIMIT, Fault
+from bench.fire.faults import FAULTS, MANY, Fault
 from bench.fire.run import OBSERVING, verdict
 from bench.peers.environments import OURS, ROOT, YARDSTICK
-from bench.peers.results import Cell, Results
+from bench.peers.results import Cell, Graphs, Results
 
-from .figures import Row, ratio, rows_of
+from .estimate import estimate
+from .figures import Row, late_at_least, ratio, rows_of
 from .plots import Bar, Line, draw_bars, draw_lines
 from .words import Format, seconds, significant, size, table, times, with_interval
 
 DOCS = ROOT / "docs"
+SHAPES = {
+    "chain": "a chain of 100 nodes",
+    "loop": "a loop of 1,000 steps over a condition",
+    "fan-out": "a fan-out to 1,000 tasks",
+}
 LENGTHS = (("chain10", 10), ("chain100", 100), ("chain1000", 1000))
 
 
@@ -37,10 +43,12 @@ def draw(rows: Sequence[Row]) -> dict[str, str]:
         ("import", "import", "CPU time of the import", seconds),
     ):
         if bars := _bars(rows, figure):
-            drawings[name] = draw_bars(f"{title} (logarithmic)", bars, form)
+            drawings[name] = draw_bars(title, bars, form)
     if lines := _lines(rows):
-        title = "CPU time per hop against the length of the chain (logarithmic)"
-        drawings["per-hop"] = draw_lines(title, lines, significant, seconds)
+        title = "CPU time per hop against the length of the chain"
+        drawings["per-hop"] = draw_lines(
+            title, lines, across_name="hops in the run", x_form=significant, y_form=seconds
+        )
     return drawings
 
 
@@ -56,7 +64,9 @@ def _lines(rows: Sequence[Row]) -> list[Line]:
     for row in rows:
         points = [(hops, value.median / hops) for name, hops in LENGTHS if (value := row.value(name))]
         if points:
-            lines.append(Line(row.title, points, _kind(row)))
+            ended = isinstance(why := row.figures["chain1000"], str) and why != "not measured"
+            title = f"{row.title} (stopped)" if ended else row.title
+            lines.append(Line(title, points, _kind(row)))
     return lines
 
 
@@ -68,7 +78,9 @@ def compose(results: Results, rows: Sequence[Row]) -> str:
     """The text of the page."""
     parts = [INTRODUCTION, _setting(results)]
     if any(row.value("hop") for row in rows):
-        parts += [_runs(rows), _at_once(results, rows)]
+        parts += [_in_short(rows), _runs(rows), _at_once(results, rows)]
+    if graph := results.get("graph"):
+        parts.append(_graph(graph))
     if results["fire"]:
         parts.append(_fire(results))
     parts += [METHOD, _notes(rows)]
@@ -83,26 +95,53 @@ def _setting(results: Results) -> str:
     rounds = max((len(entry["rounds"]) for entry in results["contestants"].values()), default=0)
     return (
         f"Measured on {results['date']} with Python {results['python']} on {results['platform']}, "
-        f"{results['cores']} cores, in {rounds} rounds."
+        f"{results['cores']} cores, in {rounds} round{'' if rounds == 1 else 's'}."
     )
 
 
+def _in_short(rows: Sequence[Row]) -> str:
+    """Ours against the yardstick and against whoever is the cheapest of the others."""
+    ours = next((row for row in rows if row.name == OURS.name), None)
+    yardstick = _yardstick(rows)
+    if ours is None or yardstick is None:
+        return ""
+    lines: list[str] = []
+    for figure, what in (
+        ("hop", "A run with one tool call"),
+        ("early", "A further hop"),
+        ("memory", "A run in memory"),
+    ):
+        mine, theirs = ours.value(figure), ratio(ours, yardstick, figure)
+        others = [
+            (value.median, row) for row in rows if _kind(row) == "peer" and (value := row.value(figure))
+        ]
+        if mine is None or theirs is None or not others:
+            continue
+        least, cheapest = min(others, key=lambda pair: pair[0])
+        form = size if figure == "memory" else seconds
+        cost = f"{form(mine.median)}, {times(theirs.median)} times the hand-written loop"
+        other = f"{form(least)}, {times(least / mine.median)} times as much"
+        lines.append(f"- {what}: {cost}. The cheapest of the others, {cheapest.title}, takes {other}.")
+    return _paragraphs("## In short", "\n".join(lines)) if lines else ""
+
+
 def _runs(rows: Sequence[Row]) -> str:
-    yardstick = next((row for row in rows if row.name == YARDSTICK.name), None)
+    yardstick = _yardstick(rows)
     head = ["", "version", "no tool", "one hop", "malformed call, recovered", "per hop, 10 to 100"]
-    head += ["per hop, 100 to 1,000", "the last against the hand-written loop"]
+    head += ["per hop, 100 to 1,000", "the last, times the hand-written loop"]
     body: list[list[str]] = []
     for row in rows:
         cells = [_named(row), row.entry["version"]]
         cells += [_cell(row, "short"), _cell(row, "hop"), _malformed(row)]
-        cells += [_cell(row, "early"), _cell(row, "late")]
-        against = ratio(row, yardstick, "late") if yardstick else None
-        cells.append(with_interval(against, times) if against else "")
-        body.append(cells)
+        body.append([*cells, _cell(row, "early"), *_late(row, yardstick)])
+    bounded = any(cells[-2].startswith(">") for cells in body)
     return _paragraphs(
         "## The cost of a run",
-        "CPU time, median over the rounds, and the interval of the median below it.",
+        RUNS,
         table(head, body),
+        "Where it says “>”, the chain of 1,000 was stopped after 20 s of CPU: a hop costs at least that much."
+        if bounded
+        else "",
         _reasons(rows, ("short", "hop", "malformed", "chain100", "chain1000")),
         "\\* The tool was entered with the malformed arguments: they were not checked before."
         if any("\\*" in cells[4] for cells in body)
@@ -113,14 +152,28 @@ def _runs(rows: Sequence[Row]) -> str:
     )
 
 
+def _yardstick(rows: Sequence[Row]) -> Row | None:
+    return next((row for row in rows if row.name == YARDSTICK.name), None)
+
+
+def _late(row: Row, yardstick: Row | None) -> list[str]:
+    """The cost of a hop in the long chain, and how many times the yardstick's it is."""
+    base = yardstick.value("late") if yardstick else None
+    bound = late_at_least(row)
+    if bound is not None and row.value("late") is None:
+        return [f"> {seconds(bound)}", f"> {times(bound / base.median)}" if base else ""]
+    against = ratio(row, yardstick, "late") if yardstick else None
+    return [_cell(row, "late"), with_interval(against, times) if against else ""]
+
+
 def _malformed(row: Row) -> str:
     spared = all(facts.get("malformed", {}).get("spared", True) for facts in row.entry["rounds"])
     return _cell(row, "malformed") + ("" if spared else " \\*")
 
 
 def _at_once(results: Results, rows: Sequence[Row]) -> str:
-    yardstick = next((row for row in rows if row.name == YARDSTICK.name), None)
-    head = ["", "CPU a run", "memory a run", "memory against the hand-written loop"]
+    yardstick = _yardstick(rows)
+    head = ["", "CPU a run", "memory a run", "memory, times the hand-written loop"]
     head += ["import", "peak memory after 100 hops"]
     body: list[list[str]] = []
     for row in rows:
@@ -143,6 +196,20 @@ def _at_once(results: Results, rows: Sequence[Row]) -> str:
     )
 
 
+def _graph(graph: Graphs) -> str:
+    """Our engine and LangGraph's, shape by shape; the ratio is taken round by round."""
+    body: list[list[str]] = []
+    for shape, what in SHAPES.items():
+        ours, theirs = (
+            [found[engine][shape] for found in graph["rounds"]] for engine in ("wesichain", "langgraph")
+        )
+        ratios = [their / our for our, their in zip(ours, theirs, strict=True)]
+        figures = [with_interval(estimate(samples), seconds) for samples in (ours, theirs)]
+        body.append([what, *figures, with_interval(estimate(ratios), times)])
+    head = ["CPU a step", "**Wesichain**", f"LangGraph {graph['version']}", "times as much"]
+    return _paragraphs(GRAPH, table(head, body))
+
+
 def _named(row: Row) -> str:
     return f"**{row.title}**" if row.name == OURS.name else row.title
 
@@ -162,7 +229,9 @@ def _reasons(rows: Sequence[Row], scenarios: Sequence[str]) -> str:
         lines += [
             f"- {row.title}, {scenario}: {why}"
             for scenario in scenarios
-            if isinstance(why := row.figures[scenario], str) and why != "not measured"
+            if isinstance(why := row.figures[scenario], str)
+            and why != "not measured"
+            and "stopped" not in why
         ]
     return "Where a dash stands:\n\n" + "\n".join(lines) if lines else ""
 
@@ -202,7 +271,7 @@ def _verdicts(cells: dict[str, Cell]) -> list[str]:
 def _ending(fault: Fault, cell: Cell) -> str:
     """What the caller saw, and what it cost."""
     requests = f"{cell['requests']} request" + ("" if cell["requests"] == 1 else "s")
-    cost = f"<br><sub>{requests}, {cell['seconds']:.1f} s</sub>"
+    cost = f"<br><sub>{requests}</sub>"
     match verdict(fault, cell):
         case "recovered":
             return f"recovered{cost}"
@@ -226,6 +295,10 @@ INTRODUCTION = """\
 What a framework costs beside the model, and what it does when the model, the tools or the provider
 misbehave. This page is written by a script: `make bench-peers` measures everything anew."""
 
+RUNS = """\
+CPU time, median over the rounds, and the interval of the median below it. A hop is a model call that asks for
+a tool, and the tool's run."""
+
 CLIMBING = """\
 A line that climbs is a run whose cost grows faster than its length: the whole history is copied, walked or
 written anew at every step."""
@@ -233,6 +306,13 @@ written anew at every step."""
 HELD = """\
 All runs are held at their last model call until every one has come so far; the memory is what the process
 has then gained, divided by the number of runs."""
+
+GRAPH = """\
+## Steps of a graph
+
+State graphs without a checkpointer, each engine in the way that is the quickest for it: LangGraph's chain and
+loop with plain functions and `invoke`, its fan-out with coroutines and `ainvoke`. `python -m bench.graph`
+measures this alone."""
 
 FIRE = f"""\
 ## Behaviour under fire
@@ -244,7 +324,8 @@ request on: the run can recover. Always means that it cannot, so that the caller
 - recovered: the right answer came after all.
 - visible: an exception, or a typed sign in the result (a status, a stop reason).
 - silent: plain text as if nothing had happened.
-- still running: not ended after {LIMIT:.0f} s, when it was stopped; some have a limit that lies further off.
+- still running: stopped after {MANY} requests, or after 30 s without one (five minutes where the
+  provider fails, since some wait long before they try again).
 
 The slow tool takes a minute; a limit of one second was set wherever the framework has a setting for tools,
 steps or runs."""
@@ -259,8 +340,8 @@ METHOD = """\
   result really came back. The number of tool calls and the answer are checked. What the stub itself costs
   (about two microseconds a reply) is in every figure.
 - CPU time (`time.process_time`, all threads), since a machine may be shared; a round's figure is the median
-  of batches that take half a second together, after a run to warm up. What takes more than ten seconds is
-  measured in two rounds only, and what takes more than 200 is stopped.
+  of batches that take a quarter of a second together, after a run to warm up. What takes more than three
+  seconds is measured in two rounds only, more than ten in one, and what takes more than 20 is stopped.
 - The interval is the pair of rounds that encloses the true median with 95 % confidence, without an
   assumption about the distribution; with fewer than six rounds it is their range. Ratios are taken round by
   round.

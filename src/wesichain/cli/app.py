@@ -88,14 +88,15 @@ def bench(
     *,
     strict: Annotated[bool, typer.Option("--strict", help="speed: end with 1 past a limit.")] = False,
     short: Annotated[bool, typer.Option("--short", help="learning: minutes, not an hour.")] = False,
-    out: Annotated[Path, typer.Option(help="learning: where the transcripts go.")] = Path("learning-bench"),
+    out: Annotated[Path | None, typer.Option(help="learning: where the transcripts go.")] = None,
 ) -> None:
     """Measure: a run against a loop written by hand, or a model that learns. Needs a checkout."""
-    if find_spec("bench.speed") is None:
+    if find_spec("bench") is None or find_spec("bench.speed") is None:
         fail("the benchmarks are in the project's repository: run 'wesichain bench' in a checkout of it")
     if what is Bench.LEARNING:
         note("a local model learns its way around a help desk; what is stopped goes on where it was")
-        command = ["bench.helpdesk", "--out", str(out), *(["--short"] if short else [])]
+        place = ["--out", str(out)] if out else []
+        command = ["bench.helpdesk", *place, *(["--short"] if short else [])]
     else:
         note("measuring, interleaved, in CPU time: about a minute")
         command = ["bench.speed", *(["--strict"] if strict else [])]
