@@ -57,6 +57,10 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8777,
     playbook: Annotated[Path | None, typer.Option(help="The playbook's folder.")] = None,
+    allow_remote: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:PORT", help="Let other machines in, who reach it by this name."),
+    ] = None,
 ) -> None:
     """Look at runs in the browser: live, searchable, side by side; approve waiting calls."""
     from wesichain.web import run_server
@@ -70,6 +74,8 @@ def serve(
             runs=home / "runs",
             playbook=playbook or home / "playbook",
             approvals=home / "approvals",
+            allow_remote=bool(allow_remote),
+            hosts=allow_remote or (),
         )
     except WesichainError as error:
         fail(error)

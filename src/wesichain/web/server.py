@@ -67,7 +67,8 @@ def run_server(
     if not _is_loopback(host) and not (allow_remote and hosts):
         raise ConfigError(
             f"{host!r} can be reached from other machines, and recordings hold what your agents read and "
-            f"wrote; use 127.0.0.1, or say allow_remote=True and name the hosts it is reached by"
+            f"wrote; use 127.0.0.1, or say allow_remote=True and name the hosts it is reached by "
+            f"(--allow-remote NAME:PORT)"
         )
     try:
         import uvicorn
