@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.core import dataclass
+from wesichain.core import dataclass, maker
 
 T = TypeVar("T")
 
@@ -133,3 +134,59 @@ def test_it_can_be_matched_and_inspected() -> None:
 def test_only_values_are_made() -> None:
     with pytest.raises(TypeError, match="frozen and slotted"):
         dataclass(frozen=False, slots=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Awkward:
+    """Names that the code of a constructor might use itself."""
+
+    own: int
+    draft: int
+    new: int
+    put: int
+    make: int
+    become: int = 6
+    cls: int = field(default=7, kw_only=True)
+
+
+class TestMaker:
+    @given(st.integers(), st.text(), st.lists(st.integers()), st.text())
+    def test_it_makes_what_the_class_makes(self, a: int, b: str, c: list[int], named: str) -> None:
+        make = maker(Quick)
+        made = make(a, b, c, named=named)
+        assert made == Quick(a, b, c, named=named)
+        assert type(made) is Quick
+        assert make(a) == Quick(a)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            made.a = 2  # type: ignore[misc]  # the point of the line
+
+    def test_it_takes_what_the_class_takes(self) -> None:
+        make: Any = maker(Quick)
+        with pytest.raises(TypeError):
+            make()
+        with pytest.raises(TypeError):
+            make(1, "b", [], 0, "too many")
+        with pytest.raises(TypeError):
+            make(1, nobody=2)
+
+    def test_defaults_are_fresh(self) -> None:
+        make = maker(Quick)
+        assert make(1).c is not make(1).c
+
+    def test_of_a_generic_class_with_its_types(self) -> None:
+        child = maker(Child[int])(1, extra=3)
+        assert (type(child), child.double, child.extra) == (Child, 2, 3)
+
+    def test_it_leaves_the_check_out(self) -> None:
+        assert maker(Checked)(-1).n == -1
+
+    @pytest.mark.parametrize("make", [Awkward, maker(Awkward)], ids=["the class", "its maker"])
+    def test_no_name_of_a_field_is_in_the_way(self, make: Any) -> None:
+        made = make(1, 2, 3, 4, 5)
+        assert dataclasses.astuple(made) == (1, 2, 3, 4, 5, 6, 7)
+
+    def test_many_threads_may_use_it_first(self) -> None:
+        for _ in range(50):
+            make = maker(Quick)
+            with ThreadPoolExecutor(8) as pool:
+                assert list(pool.map(make, range(8))) == [Quick(n) for n in range(8)]

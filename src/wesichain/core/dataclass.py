@@ -66,10 +66,11 @@ else:
         """Give a maker its code, at its first use: `make` is the same function as before."""
         fields = dataclasses.fields(cls)
         stores = [f"self.{name} = {value}" for name, value in _values(fields).items()]
-        written = _function("", ["self = new(draft)", *stores, "self.__class__ = own", "return self"], cls)
+        body = ["self = _new_(_draft_)", *stores, "self.__class__ = _own_", "return self"]
+        written = _function("", body, cls)
         make.__globals__.update(written.__globals__)
-        make.__code__ = written.__code__
         make.__defaults__, make.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        make.__code__ = written.__code__  # last: from here on another thread may call it
 
     class _FirstUse:
         """Stands for `__init__` until somebody looks at it: most classes of an import are never made."""
@@ -87,12 +88,12 @@ else:
     def _init(cls: type) -> types.FunctionType:
         values = _values(dataclasses.fields(cls))
         body = [
-            "if self.__class__ is own:",
-            " become(self, draft)",
+            "if self.__class__ is _own_:",
+            " _become_(self, _draft_)",
             *(f" self.{name} = {value}" for name, value in values.items()),
-            " self.__class__ = own",
+            " self.__class__ = _own_",
             "else:",  # a subclass without fields of its own
-            *(f" put(self, {name!r}, {value})" for name, value in values.items()),
+            *(f" _put_(self, {name!r}, {value})" for name, value in values.items()),
             *([" pass"] if not values else []),
             *(["self.__post_init__()"] if hasattr(cls, "__post_init__") else []),
         ]
@@ -106,7 +107,7 @@ else:
 
     def _values(fields: tuple[dataclasses.Field[Any], ...]) -> dict[str, str]:
         """For each field the expression of its value, as the arguments give it."""
-        made = "make_{0}() if {0} is MISSING else {0}"
+        made = "_make_{0}() if {0} is _MISSING_ else {0}"
         return {field.name: (made if _has_factory(field) else "{0}").format(field.name) for field in fields}
 
     def _function(first: str, body: list[str], cls: type) -> types.FunctionType:
@@ -118,12 +119,12 @@ else:
         signature = ", ".join([first, *names] if first else names)
         source = f"def __init__({signature}):\n " + "\n ".join(body)
         scope: dict[str, Any] = {
-            f"make_{field.name}": getattr(field.default_factory, "__origin__", field.default_factory)
+            f"_make_{field.name}": getattr(field.default_factory, "__origin__", field.default_factory)
             for field in fields
             if _has_factory(field)
         }
-        scope |= {"own": cls, "draft": _draft(cls), "MISSING": MISSING}
-        scope |= {"new": object.__new__, "put": object.__setattr__, "become": _become}
+        scope |= {"_own_": cls, "_draft_": _draft(cls), "_MISSING_": MISSING}  # names that no field has
+        scope |= {"_new_": object.__new__, "_put_": object.__setattr__, "_become_": _become}
         code = compile(source, f"<fields of {cls.__name__}>", "exec").co_consts[0]
         function = types.FunctionType(code, scope, "__init__")
         function.__defaults__ = tuple(field.default for field in given if _has_default(field))
