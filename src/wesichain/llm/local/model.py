@@ -41,9 +41,8 @@ class LocalLlm:
     Nothing happens before the first question; then the file is fetched if need be and loaded, once for all
     that use it with the same settings. With `constrain`, a grammar holds the reply: a call of one of the
     offered tools with arguments that follow its schema, or an answer. `examples` are solved questions, as
-    messages, shown before the real one: small models gain much from three of them, and more if these think:
-    where calls have a `content` and answers a `reasoning`, the model has to write one too. `threads` is by
-    default `$WESICHAIN_THREADS`, else what is faster as the model is loaded. `timings` are of the last reply.
+    messages, shown before the real one: small models gain much from three of them. Where their calls have a
+    `content` and their answers a `reasoning`, the model has to write a thought too. `threads` is by default `$WESICHAIN_THREADS`, else what is faster as the model is loaded. `timings` are of the last reply.
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True)
