@@ -42,7 +42,8 @@ class LocalLlm:
     that use it with the same settings. With `constrain`, a grammar holds the reply: a call of one of the
     offered tools with arguments that follow its schema, or an answer. `examples` are solved questions, as
     messages, shown before the real one: small models gain much from three of them. Where their calls have a
-    `content` and their answers a `reasoning`, the model has to write a thought too. `threads` is by default `$WESICHAIN_THREADS`, else what is faster as the model is loaded. `timings` are of the last reply.
+    `content` and their answers a `reasoning`, the model has to write a thought too. `threads` is by default
+    `$WESICHAIN_THREADS`, else what is faster as the model is loaded. `timings` are of the last reply.
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True)
