@@ -1,36 +1,32 @@
 """The experiment: does a playbook make later runs shorter, and what of it does?
 
-    python -m bench.helpdesk.experiment --model local:qwen2.5-coder-0.5b [--short] [--out FOLDER]
+    python -m bench.helpdesk [--short] [--model NAME] [--taught-by FOLDER] [--out FOLDER]
 
 A playbook is taught on training questions; then the held-out questions, which share neither subject nor
 wording with them, are asked in several arms. Every arm has the same model, temperature, seed, tools and
-limits, and differs in the advice alone:
+limit, and differs in the advice alone:
 
     baseline      none
     learned       what the playbook retrieves
-    random        bullets of the same playbook, drawn by lot
+    random        a bullet of the same playbook, drawn by lot
     no-curator    every single run's lesson as it came, neither merged nor counted
     no-reflector  lessons of all runs, whether they had succeeded or not
+    stand-in      what the playbook retrieves, while a service that it names is down
 
-A run that does not give the right answer counts as having used up its limit: an early wrong answer is not
-a quick one. Figures come with 95 % bootstrap intervals; the transcript of every run is kept.
+The transcript of every run is kept, one file an arm. An experiment that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
 import random
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from wesichain.agent import resolve_model
-from wesichain.core import Message, Role, ToolCall, ToolCallingLlm, to_plain
+from wesichain.core import ToolCallingLlm, from_plain, to_plain
 from wesichain.learning import (
     Feedback,
     GroundedReflector,
@@ -43,229 +39,156 @@ from wesichain.learning import (
 from wesichain.learning.embedders import Embedder
 
 from .tasks import INTENTS, Case, cases
-from .world import World, build
+from .world import Desk, World
 
-INSTRUCTIONS = (
-    "Answer the question with the services. A result like A1234 or P12345 is the key for another service. "
-    "If a result does not answer the question, try another service."
-)
-# Two solved questions of kinds that are never asked: how a way ends is what small models get wrong.
-EXAMPLES = (
-    Message(Role.USER, "Does Old Harbour get the newsletter?"),
-    Message(Role.ASSISTANT, tool_calls=(ToolCall("", "opal", {"key": "Old Harbour"}),)),
-    Message(Role.TOOL, "yes"),
-    Message(Role.ASSISTANT, "yes"),
-    Message(
-        Role.USER, "What is the rating of New Harbour?\n\nFor rating questions, call amber first, then rowan."
-    ),
-    Message(Role.ASSISTANT, tool_calls=(ToolCall("", "amber", {"key": "New Harbour"}),)),
-    Message(Role.TOOL, "A9990"),
-    Message(Role.ASSISTANT, tool_calls=(ToolCall("", "rowan", {"key": "A9990"}),)),
-    Message(Role.TOOL, "fair"),
-    Message(Role.ASSISTANT, "fair"),
-)
-SHORT = ("owes", "where", "price", "policy")
-ARMS = ("baseline", "learned", "random", "no-curator", "no-reflector")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What is the same in every arm. `k`: sentences of advice at most."""
-
-    llm: ToolCallingLlm
-    world: World
-    limit: int = 10
-    k: int = 1
-
-    def generator(self, playbook: Playbook | None = None) -> ReActGenerator:
-        return ReActGenerator(
-            self.llm,
-            self.world.tools(),
-            playbook=playbook,
-            max_iters=self.limit,
-            k=self.k,
-            instructions=INSTRUCTIONS,
-            exclude_after=None,  # another list of tools at the head of a prompt empties the model's cache
-        )
+Form: TypeAlias = Literal["full", "short", "transfer"]
+LIMIT = 10
+TRAINING_LIMIT = 20  # a way has to be found once before it can be taught
+SHORT = ("contact", "policy")
+ABLATIONS = ("random", "no-curator", "no-reflector")
+TAUGHT = ("learned", "no-curator", "no-reflector")
+# kind of question -> the service that is down, and the one that stands in for it
+STAND_INS = {
+    "owes": {"birch": "cobalt"},
+    "contact": {"ember": "cobalt"},
+    "due": {"heron": "garnet"},
+    "phone": {"iris": "garnet"},
+    "supplier": {"maple": "larch"},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One held-out question in one arm. `counted`: iterations, or the limit where the answer is wrong."""
+    """One question in one arm."""
 
     arm: str
     task: str
     right: bool
     iterations: int
-    counted: int
+    best: int
     tokens: int
     seconds: float
-    answer: str
     shown: tuple[str, ...]
 
 
 class Experiment:
-    """Teaches once, then asks the held-out questions in every arm."""
+    """Teaches, then asks the held-out questions in the arms; `folder` keeps everything."""
 
-    def __init__(self, setting: Setting, folder: Path, *, embedder: Embedder | None = None) -> None:
-        self._setting = setting
+    def __init__(
+        self, llm: ToolCallingLlm, world: World, folder: Path, *, embedder: Embedder | None = None
+    ) -> None:
         self._folder = folder
+        self._llm = llm
+        self._desk = Desk(world)
+        self._tools = self._desk.tools()
         folder.mkdir(parents=True, exist_ok=True)
-        names = {"learned": "learned", "no-curator": "no-curator", "no-reflector": "no-reflector"}
-        self.playbooks = {arm: Playbook.open(folder / name, embedder) for arm, name in names.items()}
+        self._playbooks = {arm: Playbook.open(folder / "playbooks" / arm, embedder) for arm in TAUGHT}
 
-    async def teach(self, train: Sequence[Case]) -> list[Result]:
-        """Solve the training questions with what is known so far, and learn from each."""
-        generator = self._setting.generator(self.playbooks["learned"])
+    async def teach(self, train: Sequence[Case]) -> None:
+        """Solve the training questions, each with what is known so far, and learn from it."""
         reflector, curator = GroundedReflector(trim=True), SemanticCurator()
-        results: list[Result] = []
+        done = outputs(self._folder / "train.jsonl")
         for case in train:
-            output = await generator.forward(case.task)
-            results.append(self._result("train", case, output))
-            honest = reflector.reflect(case.task, output, case.feedback)
-            curator.merge(self.playbooks["learned"], honest)
-            curator.merge(
-                self.playbooks["no-reflector"], reflector.reflect(case.task, output, Feedback(label=True))
-            )
+            output = done.get(case.task.task_id) or await self.ask("train", case)
+            honest = reflector.reflect(case.task, output, case.feedback)  # merging it again changes nothing
+            curator.merge(self._playbooks["learned"], honest)
+            gullible = reflector.reflect(case.task, output, Feedback(label=True))
+            curator.merge(self._playbooks["no-reflector"], gullible)
             for number, bullet in enumerate(honest.proposals):
-                kept = self.playbooks["no-curator"].record(
-                    replace(bullet, id=f"{case.task.task_id}-{number}"), domain=case.task.domain
-                )
-                self.playbooks["no-curator"].promote(kept.id, force=True, domain=case.task.domain)
-        return results
+                single = replace(bullet, id=f"{case.task.task_id}-{number}")
+                kept = self._playbooks["no-curator"].record(single, domain=case.task.domain)
+                self._playbooks["no-curator"].promote(kept.id, force=True, domain=case.task.domain)
 
-    async def ask(self, arm: str, held_out: Sequence[Case]) -> list[Result]:
-        """Ask the held-out questions in one arm; nothing is learned from them."""
-        generator = self._setting.generator(self.playbooks.get(arm))
-        lots = self._bullets() if arm == "random" else []
-        chance = random.Random(0)
-        results: list[Result] = []
+    async def test(self, arms: Sequence[str], held_out: Sequence[Case]) -> None:
+        """Ask every question in every arm, one after the other; nothing is learned from them."""
+        done = {arm: outputs(self._folder / f"{arm}.jsonl") for arm in arms}
         for case in held_out:
-            drawn = tuple(chance.sample(lots, min(self._setting.k, len(lots))))
-            output = await generator.forward(replace(case.task, playbook_bullets=drawn))
-            results.append(self._result(arm, case, output))
-        return results
+            for arm in arms:
+                if case.task.task_id not in done[arm]:
+                    await self.ask(arm, case)
+
+    async def ask(self, arm: str, case: Case) -> TaskOutput:
+        """One question in one arm, and its transcript."""
+        self._desk.serve(case.answer, down=STAND_INS[case.intent] if arm == "stand-in" else None)
+        generator = ReActGenerator(
+            self._llm,
+            self._tools,
+            playbook=self._playbooks.get("learned" if arm in ("train", "stand-in") else arm),
+            max_iters=TRAINING_LIMIT if arm == "train" else LIMIT,
+            k=1,
+            exclude_after=None,  # the student leaves out what has failed, and keeps the model's cache
+        )
+        drawn = self._drawn(case) if arm == "random" else ()
+        output = await generator.forward(replace(case.task, playbook_bullets=drawn))
+        self._keep(arm, case, output)
+        return output
 
     def close(self) -> None:
-        for playbook in self.playbooks.values():
+        for playbook in self._playbooks.values():
             playbook.close()
 
-    def _bullets(self) -> list[PlaybookBullet]:
-        learned = self.playbooks["learned"]
+    def _drawn(self, case: Case) -> tuple[PlaybookBullet, ...]:
+        learned = self._playbooks["learned"]
         every = [bullet for domain in learned.domains() for bullet in learned.bullets(domain)]
-        return [bullet for bullet in every if bullet.stage in ("staging", "prod")]
+        visible = sorted((bullet for bullet in every if bullet.stage in ("staging", "prod")), key=_id)
+        return (random.Random(case.task.task_id).choice(visible),) if visible else ()
 
-    def _result(self, arm: str, case: Case, output: TaskOutput) -> Result:
-        right = case.feedback.judge(output)[0] == "success"
+    def _keep(self, arm: str, case: Case, output: TaskOutput) -> None:
         notes = output.metadata
         result = Result(
             arm,
             case.task.task_id,
-            right,
+            case.feedback.judge(output)[0] == "success",
             output.total_iterations,
-            output.total_iterations if right else self._setting.limit,
+            case.best,
             notes["input_tokens"] + notes["output_tokens"],
             notes["seconds"],
-            output.answer,
             tuple(notes["shown"]),
         )
+        row = {"question": case.task.description, "expected": case.answer, "output": to_plain(output)}
         with (self._folder / f"{arm}.jsonl").open("a", encoding="utf-8") as file:
-            row = {"question": case.task.description, "expected": case.answer, "output": to_plain(output)}
             file.write(json.dumps(asdict(result) | row) + "\n")
-        verdict = "right" if right else "wrong"
-        print(f"{arm:<12} {case.task.task_id:<24} {verdict} after {result.iterations}", file=sys.stderr)
-        return result
+        verdict = "right" if result.right else "not solved"
+        progress = f"{arm:<12} {result.task:<20} {verdict} after {result.iterations}, {result.seconds:.0f} s"
+        print(progress, file=sys.stderr, flush=True)
 
 
-# --- figures ----------------------------------------------------------------------------------------
+async def run(experiment: Experiment, world: World, *, form: Form = "full") -> None:
+    """The whole experiment; "short" has two kinds of questions and two arms, "transfer" two arms."""
+    intents = [intent for intent in INTENTS if form != "short" or intent.name in SHORT]
+    await experiment.teach(cases(world, "train", each=4 if form == "short" else 5, intents=intents))
+    numbered = cases(world, "held_out", each=6, intents=intents)
+    for number in range(4 if form == "full" else 2):  # in rounds: what is cut short has something of each
+        await experiment.test(("baseline", "learned"), _some(numbered, number))
+    for number in range(2 if form == "full" else 0):
+        await experiment.test(ABLATIONS, _some(numbered, number))
+        spare = _some(numbered, 4 + number)
+        await experiment.test(["stand-in"], [case for case in spare if case.intent in STAND_INS])
 
 
-def interval(values: Sequence[float], *, rounds: int = 2000) -> tuple[float, float, float]:
-    """The mean and its 95 % bootstrap interval."""
-    data = np.array(values, dtype=np.float64)
-    means = data[np.random.default_rng(0).integers(0, len(data), (rounds, len(data)))].mean(axis=1)
-    return float(data.mean()), float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+def rows(path: Path) -> list[Mapping[str, Any]]:
+    """The runs of an arm; a line that was cut off when the experiment was stopped is not one."""
+    if not path.exists():
+        return []
+    whole = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [json.loads(line) for line in whole]
 
 
-def saving(base: Sequence[float], arm: Sequence[float], *, rounds: int = 2000) -> tuple[float, float, float]:
-    """By how much the arm is below the baseline, as a share, with its interval; the same tasks in both."""
-    pairs = np.array([base, arm], dtype=np.float64)
-    drawn = pairs[:, np.random.default_rng(0).integers(0, pairs.shape[1], (rounds, pairs.shape[1]))].mean(
-        axis=2
-    )
-    shares = 1 - drawn[1] / drawn[0]
-    whole = 1 - pairs[1].mean() / pairs[0].mean()
-    return float(whole), float(np.quantile(shares, 0.025)), float(np.quantile(shares, 0.975))
+def outputs(path: Path) -> dict[str, TaskOutput]:
+    return {str(row["task"]): from_plain(TaskOutput, row["output"]) for row in rows(path)}
 
 
-def report(results: Sequence[Result], held_out: Sequence[Case]) -> str:
-    """A table with a row an arm."""
-    best = sum(case.best for case in held_out) / len(held_out)
-    lines = [
-        f"{len(held_out)} held-out questions; the best possible mean is {best:.2f} iterations.",
-        "",
-        "| arm | iterations | fewer than baseline | right | tokens | seconds |",
-        "|---|---|---|---|---|---|",
-    ]
-    by_arm = {arm: [item for item in results if item.arm == arm] for arm in ARMS}
-    base = [item.counted for item in by_arm["baseline"]]
-    for arm, items in by_arm.items():
-        if not items:
-            continue
-        mean, low, high = interval([item.counted for item in items])
-        less, least, most = (
-            saving(base, [item.counted for item in items]) if len(items) == len(base) else (0, 0, 0)
-        )
-        right, worst, top = interval([item.right for item in items])
-        tokens, seconds = (
-            interval([item.tokens for item in items])[0],
-            interval([item.seconds for item in items])[0],
-        )
-        lines.append(
-            f"| {arm} | {mean:.2f} ({low:.2f} to {high:.2f}) | {less:.0%} ({least:.0%} to {most:.0%}) "
-            f"| {right:.0%} ({worst:.0%} to {top:.0%}) | {tokens:.0f} | {seconds:.1f} |"
-        )
-    return "\n".join(lines)
+def results(folder: Path) -> list[Result]:
+    """Everything that an experiment has found so far."""
+    names = [field.name for field in fields(Result)]
+    found = [row for path in sorted(folder.glob("*.jsonl")) for row in rows(path)]
+    return [Result(**{name: row[name] for name in names}) for row in found]
 
 
-async def run(setting: Setting, folder: Path, *, short: bool, embedder: Embedder | None = None) -> str:
-    """The whole experiment, or its short form: one kind of question a department, two arms."""
-    intents = [intent for intent in INTENTS if intent.name in SHORT] if short else INTENTS
-    train = cases(setting.world, "train", each=3 if short else 6, intents=intents)
-    held_out = cases(setting.world, "held_out", each=2 if short else 4, intents=intents)
-    experiment = Experiment(setting, folder, embedder=embedder)
-    try:
-        await experiment.teach(train)
-        results: list[Result] = []
-        for arm in ARMS[:2] if short else ARMS:
-            results += await experiment.ask(arm, held_out)
-    finally:
-        experiment.close()
-    text = report(results, held_out)
-    (folder / "report.md").write_text(text + "\n", encoding="utf-8")
-    return text
+def _some(found: Sequence[Case], *numbers: int) -> list[Case]:
+    """The cases with these numbers, of every kind."""
+    return [case for case in found if int(case.task.task_id.rpartition("-")[2]) in numbers]
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument("--model", default="local:qwen2.5-coder-0.5b")
-    options.add_argument("--out", type=Path, default=Path("helpdesk-experiment"))
-    options.add_argument("--short", action="store_true")
-    given = options.parse_args()
-    setting = Setting(model_of(given.model), build(given.out / "world"))
-    print(asyncio.run(run(setting, given.out, short=given.short)))
-
-
-def model_of(name: str) -> ToolCallingLlm:
-    """A model by name; a local one with short replies and examples, the same in every arm."""
-    if not name.startswith("local:"):
-        return resolve_model(name)
-    from wesichain.llm.local import LocalLlm
-
-    return LocalLlm(name.removeprefix("local:"), max_tokens=60, examples=EXAMPLES)
-
-
-if __name__ == "__main__":
-    main()
+def _id(bullet: PlaybookBullet) -> str:
+    return bullet.id

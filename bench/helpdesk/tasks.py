@@ -1,4 +1,4 @@
-"""The questions of the help desk: ten kinds in four departments, each with the way to its answer.
+"""The questions of the help desk: six kinds in four departments, each with the way to its answer.
 
 Training and held-out questions share no subject and no wording.
 """
@@ -6,7 +6,6 @@ Training and held-out questions share no subject and no wording.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -53,16 +52,8 @@ INTENTS = (
         "billing",
         COMPANIES,
         ("amber", "birch"),
-        ("How much does {} still owe us?", "What is the open amount of {}?"),
-        ("Tell me how much money {} still owes.", "What amount does {} have open?"),
-    ),
-    Intent(
-        "paid",
-        "billing",
-        COMPANIES,
-        ("amber", "cobalt"),
-        ("When did {} last pay?", "What is the date of the last payment by {}?"),
-        ("On which date did {} make its last payment?", "When was the last payment from {}?"),
+        ('How much does "{}" still owe us?', 'What is the open amount of "{}"?'),
+        ('Tell me how much money "{}" still owes.', 'What amount does "{}" have open?'),
     ),
     Intent(
         "contact",
@@ -71,14 +62,6 @@ INTENTS = (
         ("dune", "ember"),
         ("Who is the contact for invoice {}?", "Which person do we call about invoice {}?"),
         ("Name the contact person for invoice {}.", "Who should be called about invoice {}?"),
-    ),
-    Intent(
-        "where",
-        "shipping",
-        ORDERS,
-        ("falcon", "garnet"),
-        ("In which city is order {} now?", "Where is order {}?"),
-        ("Tell me the city where order {} is.", "Where is order {} at the moment?"),
     ),
     Intent(
         "due",
@@ -103,20 +86,15 @@ INTENTS = (
         ),
     ),
     Intent(
-        "price",
-        "stock",
-        PARTS,
-        ("kestrel", "larch"),
-        ("What does a {} cost?", "What is the price of the {}?"),
-        ("How much is one {}?", "Tell me the price of a {}."),
-    ),
-    Intent(
         "supplier",
         "stock",
         PARTS,
         ("kestrel", "maple", "nickel"),
-        ("In which city is the supplier of the {}?", "From which city does the supplier of the {} come?"),
-        ("Name the city of the supplier for the {}.", "Which city does the supplier of a {} sit in?"),
+        (
+            'In which city is the supplier of the "{}"?',
+            'From which city does the supplier of the "{}" come?',
+        ),
+        ('Name the city of the supplier for the "{}".', 'Which city does the supplier of a "{}" sit in?'),
     ),
     Intent(
         "policy",
@@ -124,10 +102,10 @@ INTENTS = (
         tuple(TOPICS),
         ("pine", "quartz"),
         (
-            "Within how many days are requests about {} answered?",
-            "How many days does an answer about {} take?",
+            'Within how many days are requests about "{}" answered?',
+            'How many days does an answer about "{}" take?',
         ),
-        ("In how many days do I get an answer about {}?", "How many days for requests about {}?"),
+        ('In how many days do I get an answer about "{}"?', 'How many days for requests about "{}"?'),
     ),
 )
 
@@ -158,5 +136,4 @@ def _answer(world: World, intent: Intent, subject: str) -> str:
     value = subject
     for service in intent.way:
         value = world.ask(service, value)
-    days = re.search(r"(\d+) days", value)
-    return days.group(1) if days else value
+    return value

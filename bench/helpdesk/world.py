@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from wesichain import ToolError, tool
+from wesichain import JsonTool, ToolError
 from wesichain.errors import ToolErrorKind
 
 COMPANIES = 60
@@ -44,43 +45,40 @@ TOPICS += [
 
 # code name -> (database, the key that it takes, query); every query gives one value
 SERVICES = {
+    "maple": ("stock", "sku", "SELECT supplier FROM items WHERE sku = ?"),
+    "heron": ("shipping", "parcel", "SELECT due FROM parcels WHERE code = ?"),
     "amber": ("crm", "company", "SELECT account FROM companies WHERE name = ?"),
+    "nickel": ("stock", "supplier", "SELECT city FROM suppliers WHERE id = ?"),
+    "cobalt": ("billing", "account", "SELECT max(day) FROM payments WHERE account = ?"),
+    "dune": ("billing", "invoice", "SELECT account FROM invoices WHERE number = ?"),
+    "garnet": ("shipping", "parcel", "SELECT city FROM parcels WHERE code = ?"),
+    "kestrel": ("stock", "part", "SELECT sku FROM parts WHERE name = ?"),
     "birch": (
         "billing",
         "account",
-        "SELECT printf('%.2f', sum(amount)) FROM invoices WHERE account = ? AND NOT paid",
+        "SELECT printf('%.2f', sum(amount)) FROM invoices WHERE account = ? AND NOT paid HAVING count(*)",
     ),
-    "cobalt": ("billing", "account", "SELECT max(day) FROM payments WHERE account = ?"),
-    "dune": ("billing", "invoice", "SELECT account FROM invoices WHERE number = ?"),
-    "ember": ("crm", "account", "SELECT person FROM contacts WHERE account = ?"),
-    "falcon": ("shipping", "order", "SELECT parcel FROM orders WHERE number = ?"),
-    "garnet": ("shipping", "parcel", "SELECT city FROM parcels WHERE code = ?"),
-    "heron": ("shipping", "parcel", "SELECT due FROM parcels WHERE code = ?"),
-    "iris": ("shipping", "parcel", "SELECT carrier FROM parcels WHERE code = ?"),
     "jade": ("shipping", "carrier", "SELECT phone FROM carriers WHERE name = ?"),
-    "kestrel": ("stock", "part", "SELECT sku FROM parts WHERE name = ?"),
     "larch": ("stock", "sku", "SELECT printf('%.2f', price) FROM items WHERE sku = ?"),
-    "maple": ("stock", "sku", "SELECT supplier FROM items WHERE sku = ?"),
-    "nickel": ("stock", "supplier", "SELECT city FROM suppliers WHERE id = ?"),
-    "opal": ("crm", "company", "SELECT newsletter FROM companies WHERE name = ?"),
-    "rowan": ("crm", "account", "SELECT rating FROM contacts WHERE account = ?"),
-    "sable": ("shipping", "parcel", "SELECT weight || ' kg' FROM parcels WHERE code = ?"),
-    "teal": ("stock", "sku", "SELECT stored || ' pieces' FROM items WHERE sku = ?"),
+    "falcon": ("shipping", "order", "SELECT parcel FROM orders WHERE number = ?"),
+    "iris": ("shipping", "parcel", "SELECT carrier FROM parcels WHERE code = ?"),
+    "ember": ("crm", "account", "SELECT person FROM contacts WHERE account = ?"),
 }
-DOCUMENTS = {"pine": "topic", "quartz": "document"}  # find a document by its topic; read one by its code
+DOCUMENTS = {"quartz": "document", "pine": "topic"}  # read a document by its code; find one by its topic
 KEYS = {
     "company": "company name",
-    "account": "account (A1234)",
-    "invoice": "invoice (I1234)",
-    "order": "order (N123)",
-    "parcel": "parcel (P12345)",
+    "account": "account A1234",
+    "invoice": "invoice I1234",
+    "order": "order N123",
+    "parcel": "parcel P12345",
     "carrier": "carrier name",
     "part": "part name",
-    "sku": "item (S123)",
-    "supplier": "supplier (V12)",
+    "sku": "item S123",
+    "supplier": "supplier V12",
     "topic": "topic",
-    "document": "document (D12)",
+    "document": "document D12",
 }
+NAME, CODE = r"^[^\d]+$", r"^[A-Z]\d+$"  # what a key looks like
 
 FIRST = ["North", "South", "Blue", "Red", "Grand", "Silver", "Iron", "Bright", "Stone", "Green"]
 LAST = ["Mills", "Works", "Foods", "Labs", "Press", "Tools"]
@@ -119,7 +117,7 @@ SIZES = ["small", "large", "round", "flat", "steel", "brass"]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where everything lies, and the services as tools."""
+    """Where everything lies."""
 
     folder: Path
 
@@ -130,16 +128,6 @@ class World:
             raise ToolError(f"{service} has no record {key!r}", ToolErrorKind.NOT_FOUND)
         return value
 
-    def tools(self) -> list[Callable[..., str]]:
-        keys = {name: key for name, (_, key, _) in SERVICES.items()} | DOCUMENTS
-        return [self._tool(name, key) for name, key in keys.items()]
-
-    def _tool(self, name: str, key: str) -> Callable[..., str]:
-        def service(key: str) -> str:
-            return self.ask(name, key)
-
-        return tool(name=name, description=f"Looks up by {KEYS[key]}.")(service)
-
     def _record(self, service: str, key: str) -> str | None:
         database, _, query = SERVICES[service]
         with closing(sqlite3.connect(f"file:{self.folder / database}.db?mode=ro", uri=True)) as connection:
@@ -149,12 +137,42 @@ class World:
     def _document(self, service: str, key: str) -> str | None:
         key = key.strip()
         if service == "pine":
-            found = [
-                path for path in self.folder.glob("D*.txt") if path.read_text().startswith(f"About {key}:")
-            ]
-            return found[0].stem if found else None
+            paths = self.folder.glob("D*.txt")
+            return next((path.stem for path in paths if path.read_text().startswith(f"{key}: ")), None)
         path = self.folder / f"{key}.txt"
-        return path.read_text() if key.startswith("D") and key[1:].isdigit() and path.is_file() else None
+        is_code = key.startswith("D") and key[1:].isdigit()
+        return path.read_text().partition(": ")[2] if is_code and path.is_file() else None
+
+
+class Desk:
+    """The services as tools, and a customer at a time, who sees every result and says which one was asked."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._wanted = ""
+        self._down: Mapping[str, str] = {}
+
+    def serve(self, wanted: str, *, down: Mapping[str, str] | None = None) -> None:
+        """The next customer. `down` are services that fail now, each with the one that stands in for it."""
+        self._wanted = wanted
+        self._down = down or {}
+
+    def tools(self) -> list[JsonTool]:
+        keys = {name: key for name, (_, key, _) in SERVICES.items()} | DOCUMENTS
+        return [self._tool(name, KEYS[key]) for name, key in keys.items()]
+
+    def _tool(self, name: str, kind: str) -> JsonTool:
+        def answer(args: Mapping[str, Any]) -> dict[str, str]:
+            if name in self._down:
+                raise ToolError(f"{name} is down", ToolErrorKind.UNAVAILABLE)
+            acting = next((other for other, stand_in in self._down.items() if stand_in == name), name)
+            value = self.world.ask(acting, args["key"])
+            return {"result": value} | ({"customer": "That is it."} if value == self._wanted else {})
+
+        pattern = CODE if any(char.isdigit() for char in kind) else NAME
+        key = {"type": "string", "pattern": pattern}
+        schema = {"type": "object", "properties": {"key": key}, "required": ["key"]}
+        return JsonTool(name, kind, schema, answer)
 
 
 def build(folder: Path) -> World:
@@ -166,14 +184,8 @@ def build(folder: Path) -> World:
     _fill(
         folder / "crm.db",
         {
-            "companies (name, account, newsletter)": [
-                (name, account, chance.choice(["yes", "no"]))
-                for name, account in zip(names, accounts, strict=True)
-            ],
-            "contacts (account, person, rating)": [
-                (account, chance.choice(PEOPLE), chance.choice(["good", "fair", "poor"]))
-                for account in accounts
-            ],
+            "companies (name, account)": list(zip(names, accounts, strict=True)),
+            "contacts (account, person)": [(account, chance.choice(PEOPLE)) for account in accounts],
         },
     )
     invoices = [
@@ -191,9 +203,8 @@ def build(folder: Path) -> World:
         folder / "shipping.db",
         {
             "orders (number, parcel)": [(f"N{300 + row}", parcel) for row, parcel in enumerate(parcels)],
-            "parcels (code, city, due, carrier, weight)": [
-                (parcel, chance.choice(CITIES), _day(chance), chance.choice(CARRIERS), chance.randint(1, 30))
-                for parcel in parcels
+            "parcels (code, city, due, carrier)": [
+                (parcel, chance.choice(CITIES), _day(chance), chance.choice(CARRIERS)) for parcel in parcels
             ],
             "carriers (name, phone)": [(name, f"555-{chance.randint(1000, 9999)}") for name in CARRIERS],
         },
@@ -206,17 +217,15 @@ def build(folder: Path) -> World:
             "parts (name, sku)": list(
                 zip((f"{size} {kind}" for kind in KINDS for size in SIZES), skus, strict=True)
             ),
-            "items (sku, price, supplier, stored)": [
-                (sku, round(chance.uniform(2, 90), 2), chance.choice(suppliers), chance.randint(0, 500))
-                for sku in skus
+            "items (sku, price, supplier)": [
+                (sku, round(chance.uniform(2, 90), 2), chance.choice(suppliers)) for sku in skus
             ],
             "suppliers (id, city)": list(zip(suppliers, CITIES, strict=True)),
         },
     )
     for row, topic in enumerate(TOPICS):
         days = chance.choice([7, 10, 14, 21, 28, 30, 45, 60, 90])
-        text = f"About {topic}: requests are answered within {days} days."
-        (folder / f"D{40 + row}.txt").write_text(text)
+        (folder / f"D{40 + row}.txt").write_text(f"{topic}: {days} days")
     return World(folder)
 
 

@@ -327,7 +327,7 @@ async def test_with_the_primary_tool_failing_an_alternative_is_found_and_learned
         SemanticCurator().merge(playbook, reflection)
     warning = next(item for item in playbook.bullets("shop") if item.section == "Pitfalls")
     assert (warning.tool_sequence, warning.stage) == (("broken",), "staging")
-    assert "owes instead" in warning.content
+    assert "call owes, not broken" in warning.content
 
 
 async def test_a_generator_starts_quickly_and_costs_little_an_iteration() -> None:

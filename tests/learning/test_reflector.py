@@ -47,7 +47,7 @@ LESSONS = [
             (
                 "Pitfalls",
                 ("old_q",),
-                f"{ABOUT}, old_q fails; call ledger_q instead.",
+                f"{ABOUT}, call ledger_q, not old_q.",
             ),
         ],
         id="a-tool-that-failed-and-the-one-that-worked-are-an-adaptation",

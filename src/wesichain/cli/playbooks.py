@@ -1,45 +1,88 @@
-"""playbook: what was learned: list, show, search, consolidate, promote, rollback."""
+"""playbook: what was learned: list, show, search, consolidate, promote, rollback, reembed."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wesichain.core import home_folder
-from wesichain.errors import WesichainError
+from wesichain.errors import ConfigError, WesichainError
 
 from .terminal import fail, say, table
 
 if TYPE_CHECKING:
-    from wesichain.learning import Playbook
+    from wesichain.learning import Embedder, Playbook
 
 app = typer.Typer(
-    no_args_is_help=True, help="What was learned: list, show, search, consolidate, promote, rollback."
+    no_args_is_help=True,
+    help="What was learned: list, show, search, consolidate, promote, rollback, reembed.",
 )
 Domain = Annotated[str, typer.Argument(help="The domain, such as 'billing'.")]
 Where = Annotated[Path | None, typer.Option("--path", help="The playbook's folder.")]
+Using = Annotated[
+    str | None,
+    typer.Option("--embedder", help="package.module:name, or openai:MODEL:DIMENSION; else the default."),
+]
 
 
 @contextmanager
-def opened(path: Path | None) -> Generator[Playbook]:
+def opened(
+    path: Path | None, embedder: str | None = None, *, url: str | None = None, reembed: bool = False
+) -> Generator[Playbook]:
     """The playbook, with every mistake as one line."""
     try:
         from wesichain.learning import Playbook
 
-        with Playbook.open(path or home_folder() / "playbook") as book:
+        chosen = load_embedder(embedder) if embedder else None
+        folder = path or home_folder() / "playbook"
+        with (
+            Playbook.postgres(url, chosen, reembed=reembed)
+            if url
+            else Playbook.open(folder, chosen, reembed=reembed)
+        ) as book:
             yield book
     except (WesichainError, ValueError) as error:
         fail(error)
 
 
+def load_embedder(target: str) -> Embedder:
+    """An endpoint's embedder, or one of the user's by `package.module:name`, or a function that makes it."""
+    from wesichain.learning import Embedder
+
+    where, _, name = target.rpartition(":")
+    provider, _, model = where.partition(":")
+    if provider == "openai" and model and name.isdecimal():
+        from wesichain.learning.embedders.openai import OpenAiEmbedder
+
+        return OpenAiEmbedder(model, int(name))
+    sys.path.insert(0, str(Path.cwd()))  # as 'python -m' does
+    try:
+        found: Any = getattr(importlib.import_module(where), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"the embedder {target!r} cannot be loaded ({error}); write package.module:name, "
+            f"or openai:MODEL:DIMENSION"
+        ) from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    made = found if isinstance(found, Embedder) and not isinstance(found, type) else found()
+    if not isinstance(made, Embedder):
+        raise ConfigError(f"{target!r} is no embedder: it needs a name, a dimension and embed(texts)")
+    return made
+
+
 @app.command("list")
-def list_(domain: Annotated[str | None, typer.Argument()] = None, *, path: Where = None) -> None:
+def list_(
+    domain: Annotated[str | None, typer.Argument()] = None, *, path: Where = None, embedder: Using = None
+) -> None:
     """The domains, or the bullets of one."""
-    with opened(path) as book:
+    with opened(path, embedder) as book:
         if domain is None:
             table(("domain", "bullets"), ((name, len(book.bullets(name))) for name in book.domains()))
             return
@@ -53,9 +96,14 @@ def list_(domain: Annotated[str | None, typer.Argument()] = None, *, path: Where
 
 
 @app.command()
-def show(bullet: Annotated[str, typer.Argument(help="The id of a bullet.")], *, path: Where = None) -> None:
+def show(
+    bullet: Annotated[str, typer.Argument(help="The id of a bullet.")],
+    *,
+    path: Where = None,
+    embedder: Using = None,
+) -> None:
     """One bullet, with everything known of it."""
-    with opened(path) as book:
+    with opened(path, embedder) as book:
         found = book.get(bullet)
         if found is None:
             fail(f"there is no bullet {bullet!r}; 'wesichain playbook list DOMAIN' shows their ids")
@@ -70,9 +118,10 @@ def search(
     *,
     k: Annotated[int, typer.Option(min=1)] = 3,
     path: Where = None,
+    embedder: Using = None,
 ) -> None:
     """What an agent would be told for a task."""
-    with opened(path) as book:
+    with opened(path, embedder) as book:
         for one in book.retrieve(task, domain=domain, k=k):
             say(f"{one.id[:12]}  {one.content}")
 
@@ -83,9 +132,10 @@ def consolidate(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be merged.")] = False,
     path: Where = None,
+    embedder: Using = None,
 ) -> None:
     """Merge what says the same, and drop what is stale."""
-    with opened(path) as book:
+    with opened(path, embedder) as book:
         from wesichain.learning import SemanticCurator
 
         say(str(SemanticCurator().consolidate(book, domain, dry_run=dry_run)))
@@ -97,9 +147,10 @@ def promote(
     *,
     force: Annotated[bool, typer.Option("--force", help="Without the gate.")] = False,
     path: Where = None,
+    embedder: Using = None,
 ) -> None:
     """Put a bullet into production."""
-    with opened(path) as book:
+    with opened(path, embedder) as book:
         found = book.promote(bullet, force=force)
         say(f"{found.id[:12]} is {found.stage}")
 
@@ -110,12 +161,29 @@ def rollback(
     to: Annotated[str, typer.Option("--to", help="The id of the journal's entry to go back to.")],
     *,
     path: Where = None,
+    embedder: Using = None,
 ) -> None:
     """Go back to an earlier state; the journal keeps both."""
-    with opened(path) as book:
+    with opened(path, embedder) as book:
         done = book.rollback(domain, to=int(to) if to.isdigit() else to)
         say(
             "nothing had changed since"
             if done is None
             else f"rolled back; the journal is at entry {done.seq}"
         )
+
+
+@app.command()
+def reembed(
+    *,
+    path: Where = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="A Postgres database in place of a folder.")
+    ] = None,
+    embedder: Using = None,
+) -> None:
+    """Embed everything anew, with another embedder than the playbook was made with."""
+    with opened(path, embedder, url=url, reembed=True) as book:
+        for domain in book.domains():
+            book.retrieve(domain, domain=domain, k=1)  # the first search makes what it needs
+            say(f"{domain}: {len(book.bullets(domain))} embedded")

@@ -16,7 +16,16 @@ from wesichain.core import Clock, StrategySource, SystemClock
 from wesichain.errors import PlaybookError
 
 from .embedders import CachingEmbedder, Embedder, Vectors
-from .entities import VISIBLE, PlaybookBullet, Ruling, check_domain, mask, settle, stage_of
+from .entities import (
+    VISIBLE,
+    PlaybookBullet,
+    Ruling,
+    check_domain,
+    is_followed,
+    mask,
+    settle,
+    stage_of,
+)
 from .storage import (
     Backend,
     Cause,
@@ -32,6 +41,7 @@ from .storage import (
 )
 
 TRANSFER = 0.75  # how similar a bullet of another domain has to be
+_WEIGHT = 0.1  # of all else beside the similarity
 _IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
@@ -125,7 +135,7 @@ class Playbook(StrategySource):
                 matches = self._nearest(vector, other, k=k, conditions=conditions)
                 found += [match for match in matches if match.similarity >= TRANSFER]
         near = [match for match in found if match.similarity >= floor or not match.bullet.example_task]
-        return sorted(near, key=_rank, reverse=True)[:k]
+        return sorted(near, key=lambda match: _rank(match, near), reverse=True)[:k]
 
     def domains(self) -> Sequence[str]:
         return self._library.domains()
@@ -302,14 +312,32 @@ def _recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: floa
     return known if grown == known else settled(grown, now=now)
 
 
-def _rank(match: Match) -> tuple[float, bool, int]:
-    """Similarity, then evidence among those alike; of equals, what to do before what not to, short first."""
+def _rank(match: Match, others: Sequence[Match]) -> tuple[float, int]:
+    """Similarity, then evidence; detours, and what not to do, behind what to do. Of equals, short first."""
     bullet = match.bullet
+    is_pitfall = bullet.section == "Pitfalls"
     for_it, against = bullet.helpful_count, bullet.harmful_count
-    if bullet.section == "Pitfalls":
+    if is_pitfall:
         for_it, against = against, for_it
-    score = match.similarity + 0.1 * for_it / max(1, for_it + against)
-    return round(score, 3), bullet.section != "Pitfalls", -bullet.tool_count
+    score = match.similarity + _WEIGHT * for_it / max(1, for_it + against)
+    if is_pitfall or _is_detour(match, others):
+        score -= _WEIGHT
+    return round(score, 3), -bullet.tool_count
+
+
+def _is_detour(match: Match, others: Sequence[Match]) -> bool:
+    """Whether a shorter way, which is a part of this one, is known to do for the same kind of task."""
+    bullet, near = match.bullet, match.similarity
+    if bullet.section != "Strategies" or bullet.tool_count < 2:
+        return False
+    return any(
+        is_followed(other.bullet.tool_sequence, bullet.tool_sequence)
+        for other in others
+        if -0.01 < other.similarity - near < 0.01  # first, since few are left then
+        and 0 < other.bullet.tool_count < bullet.tool_count
+        and other.domain == match.domain
+        and other.bullet.section == "Strategies"
+    )
 
 
 def _default_embedder() -> Embedder:

@@ -137,7 +137,7 @@ def _lessons(run: Reflection) -> Iterator[tuple[Section, tuple[str, ...], str]]:
         if run.used:
             yield "Strategies", run.used, f"call {_in_order(run.used)}."
         for change in run.adaptations:
-            yield "Pitfalls", (change.failed,), f"{change.failed} fails; call {change.instead} instead."
+            yield "Pitfalls", (change.failed,), f"call {change.instead}, not {change.failed}."
     elif run.outcome == "failure":
         way = f"calling {_in_order(run.attempted)}" if run.attempted else "answering without a tool"
         yield "Pitfalls", run.attempted, f"{way} has failed; find another way."

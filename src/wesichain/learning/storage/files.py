@@ -72,7 +72,7 @@ class FileBackend(Backend):
             except (CodecError, KeyError, TypeError) as error:
                 raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
             if not reembed and any(meta.get(name) != value for name, value in mine.items()):
-                raise mismatch(str(self._root), meta, embedder)
+                raise mismatch(("--path", str(self._root)), meta, embedder)
         wanted = {"format": DATA_MODEL, **mine}
         if meta != wanted:
             write_file(path, [dump_json(wanted).encode() + b"\n"], sync=self._sync)

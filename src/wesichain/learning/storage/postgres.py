@@ -70,7 +70,7 @@ class PostgresBackend(Backend):
                 check_format(row[0])
                 stored = {"embedder": row[1], "dimension": row[2]}
                 if stored != mine and not reembed:
-                    raise mismatch("this database", stored, embedder)
+                    raise mismatch(("--url", "URL"), stored, embedder)  # which may hold a password
             database.execute(
                 "INSERT INTO wesichain_playbook (format, embedder, dimension) VALUES (%s, %s, %s) "
                 "ON CONFLICT (one) DO UPDATE SET "
