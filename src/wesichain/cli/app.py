@@ -100,7 +100,8 @@ def bench(
     if find_spec("bench") is None or find_spec("bench.speed") is None:
         fail("the benchmarks are in the project's repository: run 'wesichain bench' in a checkout of it")
     if what is Bench.LEARNING:
-        note("a local model learns its way around a help desk; what is stopped goes on where it was")
+        takes = "a few minutes" if short else "about an hour; what is stopped goes on where it was"
+        note(f"a local model learns its way around a help desk: {takes}")
         place = ["--out", str(out)] if out else []
         command = ["bench.helpdesk", *place, *(["--short"] if short else [])]
     else:
