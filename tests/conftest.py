@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.postgres import postgres as postgres
 from tests.replaying import replays as replays  # a part of every test
 
 # Machines are shared: a slow moment is no failure.

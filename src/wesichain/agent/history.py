@@ -15,7 +15,7 @@ from wesichain.core import (
     Role,
     Thought,
     ToolCall,
-    dump_json,
+    text_of,
 )
 
 
@@ -72,7 +72,7 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
                 calls.append(call)
             case Observation(value=value, call_id=call_id):
                 say()
-                text = value if isinstance(value, str) else dump_json(value)
+                text = text_of(value)
                 role = Role.USER if call_id is None else Role.TOOL
                 messages.append(Message(role, text, call_id))
             case FinalAnswer(text=text):

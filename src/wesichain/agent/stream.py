@@ -16,7 +16,7 @@ from .running import put_down
 R = TypeVar("R")
 
 
-class _Queue(EventSink):
+class EventQueue(EventSink):
     """A sink that a reader waits on."""
 
     __slots__ = ("_items",)
@@ -40,11 +40,11 @@ class RunStream(Generic[R]):
 
     def __init__(self, run: Callable[[EventSink], Awaitable[R]]) -> None:
         self._run = run
-        self._queue: _Queue | None = None
+        self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
 
     async def __aenter__(self) -> Self:
-        queue = self._queue = _Queue()
+        queue = self._queue = EventQueue()
 
         async def run() -> R:
             try:

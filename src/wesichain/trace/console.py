@@ -9,7 +9,6 @@ from typing import TextIO
 
 from wesichain.core import (
     Event,
-    JsonValue,
     ModelResponded,
     NodeFailed,
     NodeStarted,
@@ -22,7 +21,7 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
-    dump_json,
+    text_of,
 )
 
 from .terminal import neutralise
@@ -97,14 +96,14 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
             thought = event.response.content if event.response.tool_calls else ""
             return [("thought", "· ", text) for text in (event.response.reasoning, thought) if text.strip()]
         case ToolDispatched():
-            return [("call", "→ ", f"{_line(event.call.name)} {_cut(_text(event.call.args), width)}")]
+            return [("call", "→ ", f"{_line(event.call.name)} {_cut(text_of(event.call.args), width)}")]
         case ToolCompleted():
-            return [("result", "← ", _cut(_text(event.value), width))]
+            return [("result", "← ", _cut(text_of(event.value), width))]
         case StepFailed():
             what = f"{_line(event.tool_name)}: " if event.tool_name else ""
             return [("error", "! ", f"{what}{event.error}: {_cut(event.message, width)} ({event.decision})")]
         case RunCompleted():
-            return [("answer", "", _text(event.output))]
+            return [("answer", "", text_of(event.output))]
         case RunFailed():
             return [("error", "✗ ", f"{event.error}: {event.message}")]
         case RunInterrupted():
@@ -116,10 +115,6 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
             return [("error", "! ", f"node {_line(event.node)}: {event.error}: {_cut(event.message, width)}")]
         case _:
             return []
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else dump_json(value)
 
 
 def _line(text: str) -> str:

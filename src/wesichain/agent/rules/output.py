@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from wesichain.core import JsonValue, LlmTraits, ToolSpec, dataclass, dump_json, is_object, parse_json
+from wesichain.core import (
+    JsonValue,
+    LlmTraits,
+    ToolSpec,
+    dataclass,
+    dump_json,
+    is_object,
+    parse_json,
+    text_of,
+)
 from wesichain.errors import CodecError, ConfigError
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ class TextOutput:
     final_tool: None = None
 
     def read(self, answer: JsonValue) -> str:
-        return answer if isinstance(answer, str) else dump_json(answer)
+        return text_of(answer)
 
 
 @dataclass(frozen=True, slots=True)

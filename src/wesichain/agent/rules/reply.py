@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, dataclass, dump_json, is_object, maker
+from wesichain.core import LlmResponse, ToolCall, dataclass, is_object, maker, text_of
 from wesichain.errors import CodecError, InvalidModelActionError
 from wesichain.tools import PreparedCall, ToolRegistry
 
@@ -142,7 +142,7 @@ class Judge(Generic[OutT]):
             invalid = _invalid(str(error), reply, step_id)
             invalid.__cause__ = error
             return Malformed(reply, invalid, final=refusal)
-        return _answer(output, text or _as_text(answer))
+        return _answer(output, text or text_of(answer))
 
     def _prepare(
         self, call: ToolCall, reply: LlmResponse, step_id: int, excluded: Collection[str]
@@ -213,7 +213,3 @@ def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Collection[str]
         taken.add(fresh)
         calls.append(call if fresh == call.id else replace(call, id=fresh))
     return replace(reply, tool_calls=tuple(calls))
-
-
-def _as_text(answer: Any) -> str:
-    return answer if isinstance(answer, str) else dump_json(answer)

@@ -191,7 +191,7 @@ class _Steps:
             on_limit="partial",
             tool_concurrency=self._tool_concurrency,
             exclude_after=None,
-            loop_guard=None,  # it sees batches that did not have to wait; here all of them do
+            loop_guard=None,  # each leg of a run would count anew: `_check_repeats` looks at all of them
         )
 
     def prepare(self, state: ReActSteps) -> Mapping[str, Any]:

@@ -6,33 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Generic, Self, TypeVar
 
-from typing_extensions import override
-
+from wesichain.agent import EventQueue
 from wesichain.core import Event, EventSink
 from wesichain.errors import ConfigError
 
 R = TypeVar("R")
 
 _GRACE = 2.0  # seconds that a run has to stop after its reader has left
-
-
-class _Queue(EventSink):
-    """A sink that a reader waits on."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self) -> None:
-        self._items: asyncio.Queue[Event | None] = asyncio.Queue()
-
-    @override
-    def emit(self, event: Event) -> None:
-        self._items.put_nowait(event)
-
-    def close(self) -> None:
-        self._items.put_nowait(None)
-
-    async def get(self) -> Event | None:
-        return await self._items.get()
 
 
 class GraphStream(Generic[R]):
@@ -70,7 +50,7 @@ class GraphStream(Generic[R]):
 
 
 async def _events(run: Callable[[EventSink], Awaitable[R]], result: list[R]) -> AsyncGenerator[Event, None]:
-    queue = _Queue()
+    queue = EventQueue()
 
     async def carry() -> None:
         try:

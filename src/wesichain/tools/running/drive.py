@@ -161,7 +161,8 @@ class Drive(Generic[T]):
         if self._expired:
             raise OutOfTimeError(abandoned=self._refused) from error
         if isinstance(error, asyncio.CancelledError):  # nobody else's: it must not look like the caller's
-            raise RuntimeError("it raised CancelledError, though nobody had cancelled it") from error  # noqa: TRY004
+            said = "it raised CancelledError, though nobody had cancelled it"
+            raise RuntimeError(said) from error  # noqa: TRY004  # what it raised is wrong, not its type
         if error is not None:
             raise error
         return value  # type: ignore[no-any-return]  # StopIteration.value is the coroutine's T

@@ -22,10 +22,10 @@ from wesichain.core import (
     RunInterrupted,
     Usage,
     dataclass,
-    dump_json,
     from_plain,
     is_object,
     parse_json,
+    text_of,
 )
 from wesichain.errors import CodecError
 
@@ -53,7 +53,7 @@ def excerpt(text: str) -> str:
 
 def _text(value: JsonValue) -> str:
     try:
-        return value if isinstance(value, str) else dump_json(value)
+        return text_of(value)
     except CodecError:
         return ""
 

@@ -15,7 +15,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The URL of a server of our own; the tests that need it are skipped where it cannot start."""
+    """The URL of a server of our own, with pgvector; the tests that need it are skipped where it cannot start."""
     folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path may have 100 characters
     try:
         with warnings.catch_warnings():
