@@ -104,7 +104,8 @@ def fold(schema: Schema, values: Values, done: Sequence[Done]) -> Folded:
     )
     changes: dict[str, Change] = {}
     after = Values(data, lends)
-    for name, writes in writers.items():
+    for name in sorted(writers):  # of several conflicts, the same is told however the writes came
+        writes = writers[name]
         key = schema.key(name)
         assert key is not None, "writes are checked when they are read"
         changes[name] = _fold_key(key, after, writes, fresh=key.per_step)
