@@ -36,38 +36,71 @@ if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
 _log = logging.getLogger("wesichain")
+_TOLD_EVERY = 64  # steps
+
 _step_started, _model_responded = maker(StepStarted), maker(ModelResponded)
 _run_started, _run_completed = maker(RunStarted), maker(RunCompleted)
 _tool_dispatched, _tool_completed = maker(ToolDispatched), maker(ToolCompleted)
 
 
-class Audience:
-    """Those who are told of a run. What goes to a sink is redacted; the run above hears it as it is."""
+Listener = Callable[[Event], None]
+
+
+def listeners(
+    run_id: str,
+    sinks: Sequence[EventSink],
+    redactor: Redactor | None = None,
+    *,
+    relay: Listener | None = None,
+) -> tuple[Listener, Listener]:
+    """What hands the events of a run to those who are told of it: two functions that never raise.
+
+    The second is for events that others will follow, and may wait for these: the end of a run, whatever is
+    not quite as usual and every 64th step are told to the first.
+
+    What goes to a sink is redacted; the run above, behind `relay`, hears it as it is. A sink may have
+    `listener(run_id)`, as a recorder does: a pair of such functions that take events as they are and
+    redact them later, by the default rules. Where it is the only one, the run tells it directly.
+    """
+    own = [_own_listeners(sink, run_id) if redactor is None else None for sink in sinks]
+    if len(own) == 1 and own[0] is not None and relay is None:
+        return own[0]
+    audience = _Audience(
+        [(sink, pair and pair[0]) for sink, pair in zip(sinks, own, strict=True)], redactor, relay
+    )
+    return audience.hear, audience.hear
+
+
+def _own_listeners(sink: EventSink, run_id: str) -> tuple[Listener, Listener] | None:
+    make: Callable[[str], tuple[Listener, Listener]] | None = getattr(sink, "listener", None)
+    return None if make is None else make(run_id)
+
+
+class _Audience:
+    """Several who are told of a run."""
 
     __slots__ = ("_redactor", "_relay", "_sinks", "_told_off")
 
     def __init__(
         self,
-        sinks: Sequence[EventSink],
-        redactor: Redactor | None = None,
-        *,
-        relay: Callable[[Event], None] | None = None,
+        sinks: list[tuple[EventSink, Listener | None]],
+        redactor: Redactor | None,
+        relay: Listener | None,
     ) -> None:
         self._relay = relay
         self._redactor = redactor
         self._told_off: list[EventSink] = []
-        # A recorder redacts what it writes, in batches, by the default rules: no need to do it twice.
-        self._sinks = [(sink, redactor is None and bool(getattr(sink, "redacts", False))) for sink in sinks]
+        self._sinks = sinks
 
     def hear(self, event: Event) -> None:
         if self._relay is not None:
             self._relay(event)
         redacted: Event | None = None
-        for sink, takes_raw in self._sinks:
+        for sink, take_raw in self._sinks:
+            if take_raw is not None:
+                take_raw(event)
+                continue
             try:
-                if takes_raw:
-                    sink.emit(event)
-                    continue
                 redacted = redacted or self._redact(event)
                 sink.emit(redacted)
             except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
@@ -86,7 +119,7 @@ class Audience:
 class Narrator:
     """Tells one run: its events are kept for the outcome, and the audience, if there is one, hears them."""
 
-    __slots__ = ("_events", "_hear", "_seq", "_time", "run_id")
+    __slots__ = ("_events", "_hear", "_note", "_seq", "_time", "run_id")
 
     def __init__(
         self,
@@ -94,13 +127,15 @@ class Narrator:
         events: list[Event],
         time: Callable[[], float],
         last_seq: int,
-        audience: Audience | None,
+        told: tuple[Listener, Listener] | None,
     ) -> None:
         self.run_id = run_id
         self._events = events
         self._time = time
         self._seq = last_seq
-        self._hear = None if audience is None else audience.hear
+        self._hear: Listener | None
+        self._note: Listener | None
+        self._hear, self._note = told or (None, None)
 
     def run_started(self, task: str, model: str, tools: tuple[ToolSpec, ...], *, resumed: bool) -> None:
         self._seq = seq = self._seq + 1
@@ -110,8 +145,8 @@ class Narrator:
         self._seq = seq = self._seq + 1
         event = _step_started(self.run_id, step, seq, self._time(), messages, follows)
         self._events.append(event)
-        if self._hear is not None:
-            self._hear(event)
+        if self._hear is not None and self._note is not None:
+            (self._note if step % _TOLD_EVERY else self._hear)(event)
 
     def text_delta(self, step: int, text: str) -> None:
         self._seq = seq = self._seq + 1
@@ -121,21 +156,22 @@ class Narrator:
         self._seq = seq = self._seq + 1
         event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms)
         self._events.append(event)
-        if self._hear is not None:
-            self._hear(event)
+        if self._note is not None:
+            self._note(event)
 
     def tool_dispatched(self, step: int, call: ToolCall) -> None:
         self._seq = seq = self._seq + 1
         event = _tool_dispatched(self.run_id, step, seq, self._time(), call)
         self._events.append(event)
-        if self._hear is not None:
-            self._hear(event)
+        if self._note is not None:
+            self._note(event)
 
     def tool_completed(self, step: int, call: ToolCall, value: JsonValue, duration_ms: float) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(
-            _tool_completed(self.run_id, step, seq, self._time(), call.id, call.name, value, duration_ms)
-        )
+        event = _tool_completed(self.run_id, step, seq, self._time(), call.id, call.name, value, duration_ms)
+        self._events.append(event)
+        if self._note is not None:
+            self._note(event)
 
     def step_failed(
         self,

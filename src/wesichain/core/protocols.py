@@ -49,10 +49,7 @@ def traits_of(llm: object) -> LlmTraits:
 
 @runtime_checkable
 class EventSink(Protocol):
-    """Where events go. Called in line: be quick, or stand behind a `BufferedSink`.
-
-    One with `redacts = True` takes secrets out itself and may be handed events as they are.
-    """
+    """Where events go. Called in line: be quick, or stand behind a `BufferedSink`."""
 
     def emit(self, event: Event) -> None: ...
 

@@ -49,6 +49,15 @@ def record(folder: Path, run_events: Sequence[Event], **options: Any) -> Recorde
     return recorder
 
 
+async def holds_soon(folder: Path, count: int) -> bool:
+    """Whether the file comes to hold so many events."""
+    for _ in range(200):
+        if len(read(folder).events) == count:
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
 def only(folder: Path) -> Path:
     (path,) = folder.iterdir()
     return path
@@ -189,15 +198,32 @@ class TestWhenItWrites:
         recorder.emit(run()[3])
         assert len(read(tmp_path).events) == 4
 
-    async def test_in_a_loop_it_is_written_while_the_model_thinks(self, tmp_path: Path) -> None:
+    async def test_in_a_loop_the_start_is_there_when_the_loop_comes_round(self, tmp_path: Path) -> None:
         recorder = record(tmp_path, run()[:3])
-        assert len(read(tmp_path).events) == 1
-        for _ in range(100):
-            await asyncio.sleep(0.05)
-            if len(read(tmp_path).events) == 3:
-                break
+        assert list(tmp_path.iterdir()) == []
+        await asyncio.sleep(0)
         assert len(read(tmp_path).events) == 3
         assert recorder.dropped == 0
+
+    @pytest.mark.parametrize("told", ["emit", "hear", "note"])
+    async def test_in_a_loop_it_is_written_while_the_model_thinks(self, tmp_path: Path, told: str) -> None:
+        recorder = Recorder(tmp_path)
+        hear, note = recorder.listener("run-1")
+        hear(run()[0])
+        await asyncio.sleep(0)
+        for count in (2, 3):  # the second time, nothing was held back meanwhile
+            {"emit": recorder.emit, "hear": hear, "note": note}[told](run()[count - 1])
+            assert len(read(tmp_path).events) == count - 1
+            assert await holds_soon(tmp_path, count)
+
+    async def test_the_runs_of_a_loop_are_let_go_when_they_end(self, tmp_path: Path) -> None:
+        recorder = Recorder(tmp_path)
+        for number in range(5):
+            for event in run(f"run-{number}"):
+                recorder.emit(event)
+        await asyncio.sleep(0)
+        gc.collect()
+        assert [each for each in gc.get_objects() if isinstance(each, run_file.RunFile)] == []
 
     def test_durable_means_at_once(self, tmp_path: Path) -> None:
         recorder = Recorder(tmp_path, durable=True)
@@ -495,3 +521,49 @@ class TestRetention:
         record(tmp_path, run())
         Recorder(tmp_path, days=0.000001)
         assert (tmp_path / "notes.jsonl").exists()
+
+
+class TestListeners:
+    """The quick way in, which a run takes that has no other sink."""
+
+    @pytest.mark.parametrize("durable", [False, True], ids=["in-batches", "durable"])
+    def test_write_the_same_file_as_emit(self, tmp_path: Path, durable: bool) -> None:
+        record(tmp_path / "emitted", run())
+        hear, note = Recorder(tmp_path / "heard", durable=durable).listener("run-1")
+        for event in run():
+            (note if isinstance(event, StepStarted | ModelResponded | ToolCompleted) else hear)(event)
+        assert only(tmp_path / "heard").read_bytes() == only(tmp_path / "emitted").read_bytes()
+
+    def test_go_on_where_the_recorder_was_closed(self, tmp_path: Path) -> None:
+        recorder = Recorder(tmp_path)
+        hear, note = recorder.listener("run-1")
+        first, *rest, last = run()
+        hear(first)
+        for event in rest[:3]:
+            note(event)
+        recorder.close()
+        for event in rest[3:]:
+            note(event)
+        hear(last)
+        assert read(tmp_path).events == tuple(run())
+
+    def test_raise_nothing_and_say_so_once(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        recorder = Recorder(tmp_path / "runs")
+        (tmp_path / "runs").rmdir()
+        (tmp_path / "runs").write_text("no folder")
+        hear, note = recorder.listener("run-1")
+        with caplog.at_level(logging.ERROR):
+            for event in run()[1:]:  # whose start is missing, so that the folder is searched for its file
+                hear(event)
+                note(event)
+        assert [each.message for each in caplog.records if each.levelno == logging.ERROR] == [
+            f"the run run-1 cannot be recorded in {tmp_path / 'runs'}; it goes on"
+        ]
+
+
+def test_two_recorders_give_the_same_id_at_the_same_moment_a_file_each(tmp_path: Path) -> None:
+    one, two = Recorder(tmp_path), Recorder(tmp_path)
+    for event in run():
+        one.emit(event)
+        two.emit(event)
+    assert [load(summary.path).events for summary in list_runs(tmp_path)] == [tuple(run())] * 2

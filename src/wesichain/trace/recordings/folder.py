@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection, Iterator, MutableMapping
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
@@ -25,13 +26,17 @@ _PEEK = 4096
 def file_name(run_id: str, at: float) -> str:
     """The name of a run's file: sorted by time, and a plain name whatever the id is."""
     seconds, micros = divmod(round(min(at, _LAST_MOMENT) * 1_000_000) if at > 0 else 0, 1_000_000)
-    day = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
-    return f"{day}.{micros:06}Z-{_tail(run_id)}"
+    return f"{_moment(seconds)}.{micros:06}Z-{_tail(run_id)}"
+
+
+@lru_cache(maxsize=16)
+def _moment(seconds: int) -> str:
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
 
 
 def _tail(run_id: str) -> str:
     """The end of the file's name. An id that is not a plain word gives its hash: no dot is in a word."""
-    if re.fullmatch(_PLAIN_ID, run_id):
+    if (run_id.isalnum() and run_id.isascii() and len(run_id) <= 64) or re.fullmatch(_PLAIN_ID, run_id):
         return run_id + _SUFFIX
     from hashlib import sha256  # not needed for the ids that the runtime makes
 
@@ -47,28 +52,27 @@ def _names(folder: str | PathLike[str]) -> list[str]:
         return []
 
 
-def latest_file(folder: str | PathLike[str], run_id: str) -> Path | None:
+def latest_file(folder: str | PathLike[str], run_id: str) -> str | None:
     """The newest recording of exactly this run that can be read."""
     tail = _tail(run_id)
-    files = (Path(folder, name) for name in _names(folder) if name[len(_STAMP) :] == tail)
-    return next((path for path in files if _summary(str(path)) is not None), None)
+    paths = (os.path.join(folder, name) for name in _names(folder) if name[len(_STAMP) :] == tail)  # noqa: PTH118  # ten thousand
+    return next((path for path in paths if _summary(path) is not None), None)
 
 
-def new_file(folder: Path, run_id: str, at: float) -> Path:
-    """A path for a new recording that no other has."""
-    path = folder / file_name(run_id, at)
+def new_files(folder: Path, run_id: str, at: float) -> Iterator[str]:
+    """Paths for a new recording: one after the other is taken until one is free."""
+    yield f"{folder}{os.sep}{file_name(run_id, at)}"
     step = 0.000_001
-    while path.exists():  # the same id at the same moment, by a clock that stands still
-        path = folder / file_name(run_id, at + step)
+    while True:  # the same id at the same moment, by a clock that stands still
+        yield f"{folder}{os.sep}{file_name(run_id, at + step)}"
         step *= 2
-    return path
 
 
 def find_run(folder: str | PathLike[str], run_id: str) -> Path:
     """The newest recording of a run, by its id or the beginning of it. None: a `ConfigError`."""
     exact = latest_file(folder, run_id)
     if exact is not None:
-        return exact
+        return Path(exact)
     alike = [name for name in _names(folder) if run_id and name.startswith(run_id, len(_STAMP))]
     ids = {name[len(_STAMP) : -len(_SUFFIX)] for name in alike}
     if len(ids) == 1:

@@ -43,7 +43,7 @@ STATUS_OF: dict[type, Status] = {
 
 def whole_letters(text: str) -> str:
     """The text with a question mark for each half of a letter, which no file can hold."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def excerpt(text: str) -> str:

@@ -6,14 +6,18 @@ for each class of event, from the same dataclass fields that the codec reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic_core import SchemaSerializer, core_schema
 
-from wesichain.core import to_json
+from wesichain.core import Event, to_json
+from wesichain.errors import CodecError
+from wesichain.trace.redaction import Redactor
+
+from .format import whole_letters
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -21,13 +25,45 @@ if TYPE_CHECKING:
 
 def line(value: Any) -> bytes:
     """One value of the project as a line of JSON, without its end. What has no JSON is a `CodecError`."""
-    write = _WRITERS.get(value.__class__) or _writer(value.__class__)
     try:
-        return write(value, exclude_defaults=True)
+        return (_WRITERS.get(value.__class__) or _writer(value.__class__))(value, exclude_defaults=True)
     except Exception:  # noqa: BLE001  # a lone surrogate, a foreign object: the codec says what is wrong
         return to_json(value).encode()
 
 
+def lines_of(
+    events: Sequence[Event], redactor: Redactor, unwritable: Callable[[Event, Exception], None]
+) -> list[bytes]:
+    """The events as lines, without secrets. `unwritable` is told of one that has no JSON, and why."""
+    find, make = _WRITERS.get, _writer
+    try:
+        return [
+            (find(event.__class__) or make(event.__class__))(event, exclude_defaults=True)
+            for event in redactor.events(events)
+        ]
+    except Exception:  # noqa: BLE001  # as above: one of them is no usual one
+        return list(_lines_of_any(events, redactor, unwritable))
+
+
+def _lines_of_any(
+    events: Sequence[Event], redactor: Redactor, unwritable: Callable[[Event, Exception], None]
+) -> Iterator[bytes]:
+    for event in events:
+        try:
+            yield _whole_line(redactor.event(event))
+        except Exception as error:  # noqa: BLE001  # an event may hold anything that a model's code returned
+            unwritable(event, error)
+
+
+def _whole_line(event: Event) -> bytes:
+    """The line of an event that may hold halves of letters, with whole ones in their place."""
+    try:
+        return line(event)
+    except CodecError:
+        return line(replace(_WHOLE_LETTERS.event(event), run_id=whole_letters(event.run_id)))
+
+
+_WHOLE_LETTERS = Redactor(whole_letters, environ={})
 _WRITERS: dict[Any, Callable[..., bytes]] = {}
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Final, Self, cast
+from typing import Final, Self, cast
 
 from wesichain.core import (
     Clock,
@@ -22,14 +23,15 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
-    to_json,
 )
-from wesichain.errors import CodecError, ConfigError
+from wesichain.errors import ConfigError
 from wesichain.trace.redaction import Redactor
 
-from .folder import latest_file, new_file, prune
+from .folder import latest_file, new_files, prune
 from .format import STATUS_OF, VERSION, End, Ended, Header, excerpt, whole_letters
 from .run_file import RunFile
+
+_log = logging.getLogger("wesichain.trace")
 
 _PRUNE_EVERY: Final = 64  # runs
 _ORDINARY: Final = frozenset({StepStarted, ModelResponded, ToolDispatched, ToolCompleted, StepFailed})
@@ -40,17 +42,16 @@ class Recorder:
 
     Files have mode 0600, a new folder 0700. Secrets are taken out here, whoever hands the events in.
 
-    Events are written in batches: the start of a run at once, its end at once, and between them after
-    256 events or half a second, whichever comes first. A process that is killed loses at most that
-    much, and never part of a line. `durable=True` writes and syncs each event before the run goes on.
+    Events are written in batches: the start of a run as soon as the event loop comes round, its end at
+    once, and between them after half a second, or 512 events if the loop does not come round. A process
+    that is killed loses at most that much, and never part of a line. `durable=True` writes and syncs each
+    event before the run goes on.
 
     What cannot be kept is counted in the file, in `dropped` and in the log: events of a run whose file
     has reached `max_bytes` (its end is still written), of a disk that is full. `keep` (how many) and
     `days` (untouched) remove old recordings. `deltas=True` also keeps the pieces of streamed replies,
     which each reply repeats as a whole; a secret that comes in pieces is not known in them.
     """
-
-    redacts: ClassVar[bool] = True  # it need not be handed redacted events
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Recorder:
         redactor: Redactor | None = None,
         clock: Clock | None = None,
     ) -> None:
-        from .lines import line  # it needs pydantic, which takes longer to load than this room
+        from .lines import line, lines_of  # they need pydantic, which takes longer to load than this room
 
         if max_bytes < 1 or (keep is not None and keep < 1) or (days is not None and days <= 0):
             raise ConfigError("max_bytes, keep and days of a Recorder must be above zero")
@@ -74,7 +75,7 @@ class Recorder:
         self._deltas = deltas
         self._keep, self._days, self._clock = keep, days, clock
         self._redactor = redactor or Redactor()
-        self._line = _redacting(line, self._redactor)
+        self._line_of, self._lines_of = line, partial(lines_of, redactor=self._redactor)
         self._lock = threading.Lock()
         self._runs: dict[str, RunFile] = {}
         self._opened = 0
@@ -89,19 +90,44 @@ class Recorder:
         return self._dropped + sum(run.dropped for run in list(self._runs.values()))
 
     def emit(self, event: Event) -> None:
+        self._take(event)
+
+    def listener(self, run_id: str) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
+        """What takes the events of one run as `emit` does, in less time, and raises nothing.
+
+        The second function is for events that another will follow: it looks at nothing. What it takes
+        is written no later than if the first had taken it.
+        """
+        held: list[Event] = []
+        runs, failed = self._runs, False
+
+        def hear(event: Event) -> None:
+            nonlocal failed
+            try:
+                run = runs.get(run_id)
+                if run is not None and event.__class__ in _ORDINARY:
+                    run.add(event)
+                else:
+                    self._take(event, held)
+            except Exception:  # noqa: BLE001  # a sink must never change the run
+                if not failed:
+                    _log.exception("the run %s cannot be recorded in %s; it goes on", run_id, self.folder)
+                failed = True
+
+        return hear, hear if self._durable else held.append
+
+    def _take(self, event: Event, held: list[Event] | None = None) -> None:
         kind = type(event)
-        run = self._runs.get(event.run_id)
-        if run is not None and kind in _ORDINARY:
-            run.add(event)
-            return
         if kind is TextDelta and not self._deltas:
             return
+        run = self._runs.get(event.run_id)
         if run is None or (kind is RunStarted and not event.scope):
-            run = self._open(event)
+            run = self._open(event, held)
         if kind not in STATUS_OF or event.scope:
             run.add(event)
         else:
-            run.end(event, Ended.by(cast("End", self._redactor.event(event)), run.nested))
+            event = self._redactor.event(event)
+            run.end(event, self._line_of(Ended.by(cast("End", event), run.nested)))
             self._forget(event.run_id, run)
 
     def flush(self) -> None:
@@ -122,7 +148,7 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def _open(self, event: Event) -> RunFile:
+    def _open(self, event: Event, held: list[Event] | None) -> RunFile:
         """The file for a run that has none open: a new one, or the one in which it was left off."""
         is_new = isinstance(event, RunStarted) and not event.scope and not event.resumed
         with self._lock:
@@ -131,9 +157,10 @@ class Recorder:
                 return before
             known = None if is_new else latest_file(self.folder, event.run_id)
             run = self._runs[event.run_id] = RunFile(
-                known or new_file(self.folder, event.run_id, event.at),
-                b"" if known else _head(self._redactor.event(event)),
-                self._line,
+                iter((known,)) if known else new_files(self.folder, event.run_id, event.at),
+                b"" if known else self._line_of(_header(self._redactor.event(event))),
+                held=[] if held is None else held,
+                lines_of=self._lines_of,
                 max_bytes=self._max_bytes,
                 durable=self._durable,
             )
@@ -152,7 +179,7 @@ class Recorder:
 
     def _prune(self) -> None:
         if self._keep is not None or self._days is not None:
-            active = {run.path for run in list(self._runs.values())}
+            active = {Path(run.path) for run in list(self._runs.values())}
             prune(self.folder, keep=self._keep, days=self._days, spare=active, clock=self._clock)
 
 
@@ -166,24 +193,6 @@ def _flush_last(runs: dict[str, RunFile], process: int) -> None:
         _flush_all(runs)
 
 
-def _head(event: Event) -> bytes:
+def _header(event: Event) -> Header:
     model, user_input = (event.model, event.user_input) if isinstance(event, RunStarted) else ("", "")
-    header = Header(VERSION, whole_letters(event.run_id), event.at, excerpt(model), excerpt(user_input))
-    return to_json(header).encode()
-
-
-def _redacting(line: Callable[[Event], bytes], redactor: Redactor) -> Callable[[Event], bytes]:
-    """The function that makes a line of an event: redacted, and always written if that is possible."""
-    redact = redactor.event
-
-    def redacted_line(event: Event) -> bytes:
-        event = redact(event)
-        try:
-            return line(event)
-        except CodecError:
-            return line(replace(_WHOLE_LETTERS.event(event), run_id=whole_letters(event.run_id)))
-
-    return redacted_line
-
-
-_WHOLE_LETTERS = Redactor(whole_letters, environ={})
+    return Header(VERSION, whole_letters(event.run_id), event.at, excerpt(model), excerpt(user_input))

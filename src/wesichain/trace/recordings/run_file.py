@@ -7,23 +7,29 @@ import logging
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
 from wesichain.core import Event, ModelResponded, Usage, to_json
 
-from .format import Dropped, Ended
+from .format import Dropped
 
 _log = logging.getLogger("wesichain.trace")
 
-BATCH: Final = 256  # events that are held back at most
-HOLD: Final = 0.5  # seconds that they are
+BATCH: Final = 512  # events after which they are written, however quickly they came
+HOLD: Final = 0.5  # seconds that they are held back
 _RESERVE: Final = 64 * 1024  # bytes beyond the cap, for the end of the run
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class LinesOf(Protocol):
+    def __call__(
+        self, events: Sequence[Event], *, unwritable: Callable[[Event, Exception], None]
+    ) -> list[bytes]: ...
 
 
 class RunFile:
@@ -35,39 +41,45 @@ class RunFile:
     """
 
     __slots__ = (
-        "_durable", "_flushed_at", "_full", "_head", "_held", "_is_made", "_is_timed", "_line", "_lock",
-        "_max_bytes", "_size", "_untold", "_warned", "dropped", "nested", "path",
+        "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_watched", "_lines_of",
+        "_lock", "_max_bytes", "_paths", "_size", "_untold", "_warned", "dropped", "held", "nested", "path",
     )  # fmt: skip
 
     def __init__(
-        self, path: Path, head: bytes, line: Callable[[Event], bytes], *, max_bytes: int, durable: bool
+        self,
+        paths: Iterator[str],
+        head: bytes,
+        *,
+        held: list[Event],
+        lines_of: LinesOf,
+        max_bytes: int,
+        durable: bool,
     ) -> None:
-        self.path = path
+        self.path = next(paths)
         self.dropped = 0
+        self.held = held  # others may append to it at any time
         self.nested = Usage()  # tokens of runs inside this one
+        self._paths = paths  # where the path is taken
         self._head = head  # until it is written
         self._is_made = not head
-        self._line = line
+        self._lines_of = lines_of
         self._max_bytes = max_bytes
         self._durable = durable
-        self._held: deque[Event] = deque()  # several threads may use its ends
         self._size = 0  # bytes in the file, as of the last write
         self._full = False
         self._flushed_at = -inf  # the first event is not held back
-        self._is_timed = False  # a timer will flush
+        self._is_watched = False  # what is held back is written in time
         self._untold: dict[str, int] = {}  # dropped events that the file does not tell of yet, by reason
         self._warned: set[str] = set()
         self._lock = threading.Lock()  # one write at a time
 
     def add(self, event: Event) -> None:
         """Take an event; it is written soon."""
-        held = self._held
+        held = self.held
         held.append(event)
         if event.scope and isinstance(event, ModelResponded):
             self.nested += event.response.usage
-        if len(held) >= BATCH or self._durable:
-            self.flush()
-        elif not self._is_timed:
+        if not self._is_watched or len(held) >= BATCH or self._durable:
             self._wait()
 
     def flush(self) -> None:
@@ -78,11 +90,11 @@ class RunFile:
             if why_not:
                 self._drop(len(held), why_not)
 
-    def end(self, event: Event, ended: Ended) -> None:
+    def end(self, event: Event, ended: bytes) -> None:
         """Write what is held back and the end of the run, this if need be without the rest."""
         with self._lock:
             held = self._lines()
-            last = list(self._last(event, ended))
+            last = self._last(event, ended)
             why_not = self._write([*held, *last])
             if why_not and held:
                 self._drop(len(held), why_not)
@@ -93,35 +105,42 @@ class RunFile:
     def _lines(self) -> list[bytes]:
         """What is held back, as lines; no more than the file may have."""
         self._flushed_at = time.monotonic()
-        lines: list[bytes] = []
-        size = self._size
-        for _ in range(len(self._held)):
-            event = self._held.popleft()
-            line = b"" if self._full else self._as_line(event)
-            size += len(line) + 1
-            if size > self._max_bytes or self._full:
-                self._full = True  # and later events are dropped too: better an early end than a hole
-                self._drop(1, f"the file has reached its cap of {self._max_bytes} bytes")
-            elif line:
-                lines.append(line)
+        events = self.held[:]
+        del self.held[: len(events)]
+        if self._full:
+            self._drop(len(events), self._cap())
+            return []
+        lines = self._lines_of(events, unwritable=self._unwritable)
+        if self._size + sum(map(len, lines)) + len(lines) > self._max_bytes:
+            return self._fitting(lines)
         return lines
 
-    def _last(self, event: Event, ended: Ended) -> Iterator[bytes]:
-        line = self._as_line(event)
-        if self._full and len(line) > _RESERVE:
-            self._drop(1, f"the last event has {len(line)} bytes and the file has reached its cap")
-        elif line:
-            yield line
-        yield to_json(ended).encode()
+    def _fitting(self, lines: list[bytes]) -> list[bytes]:
+        """The lines before the first that the file has no room for: better an early end than a hole."""
+        size, fit = self._size, 0
+        while not self._full:
+            size += len(lines[fit]) + 1
+            self._full = size > self._max_bytes
+            fit += not self._full
+        self._drop(len(lines) - fit, self._cap())
+        return lines[:fit]
 
-    def _as_line(self, event: Event) -> bytes:
-        try:
-            return self._line(event)
-        except Exception as error:  # noqa: BLE001  # an event may hold anything that a model's code returned
-            self._drop(1, f"a {event.kind} has no JSON: {error}")
-            return b""
+    def _last(self, event: Event, ended: bytes) -> list[bytes]:
+        lines = self._lines_of([event], unwritable=self._unwritable)
+        if self._full and any(len(line) > _RESERVE for line in lines):
+            self._drop(1, f"the last event has {len(lines[0])} bytes and {self._cap()}")
+            return [ended]
+        return [*lines, ended]
+
+    def _cap(self) -> str:
+        return f"the file has reached its cap of {self._max_bytes} bytes"
+
+    def _unwritable(self, event: Event, error: Exception) -> None:
+        self._drop(1, f"a {event.kind} has no JSON: {error}")
 
     def _drop(self, events: int, reason: str) -> None:
+        if not events:
+            return
         self.dropped += events
         self._untold[reason] = self._untold.get(reason, 0) + events
         if reason not in self._warned:
@@ -129,26 +148,24 @@ class RunFile:
             _log.warning("the recording %s lacks events: %s", self.path, reason)
 
     def _wait(self) -> None:
-        """Flush if it is time, or see that it is done in time: a model may take long to answer."""
-        if time.monotonic() - self._flushed_at >= HOLD:
+        """Write if it is time, or see that it is done in time: a model may take long to answer."""
+        if not self._is_watched:
+            with suppress(RuntimeError):  # no loop: then this event and each that follows look at the clock
+                _watch(self)
+                self._is_watched = True
+                return
+        if len(self.held) >= BATCH or self._durable or time.monotonic() - self._flushed_at >= HOLD:
             self.flush()
-            return
-        with suppress(RuntimeError):  # no loop: then the next event looks at the clock
-            asyncio.get_running_loop().call_later(HOLD, self._tick)
-            self._is_timed = True
-
-    def _tick(self) -> None:
-        self._is_timed = False
-        self.flush()
 
     def _write(self, lines: list[bytes]) -> str:
         """Append the lines, behind those that the file still lacks; say why not, if that fails."""
         if not lines:
             return ""
-        told = (to_json(Dropped(count, why)).encode() for why, count in self._untold.items())
-        head = [self._head] if self._head else []
+        told = [to_json(Dropped(count, why)).encode() for why, count in self._untold.items()]
+        if self._head:
+            told.insert(0, self._head)
         try:
-            self._append(b"\n".join((*head, *told, *lines)) + b"\n")
+            self._append(b"\n".join((*told, *lines, b"")))
         except OSError as error:
             return error.strerror or str(error)
         self._head = b""
@@ -156,8 +173,7 @@ class RunFile:
         return ""
 
     def _append(self, data: bytes) -> None:
-        flags = _FLAGS if self._is_made else _FLAGS | os.O_CREAT | os.O_EXCL
-        descriptor = os.open(self.path, flags, 0o600)
+        descriptor = os.open(self.path, _FLAGS) if self._is_made else self._make()
         try:
             self._size = append(descriptor, data)
             if self._durable:
@@ -166,7 +182,61 @@ class RunFile:
             os.close(descriptor)
             is_new, self._is_made = not self._is_made, True
         if self._durable and is_new:
-            sync_folder(self.path.parent)
+            sync_folder(Path(self.path).parent)
+
+    def _make(self) -> int:
+        """The descriptor of a file that was not there before."""
+        while True:
+            try:
+                return os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileExistsError:
+                self.path = next(self._paths)
+
+
+class _Watch:
+    """Writes what the runs of one loop hold back: of a new run as soon as the loop comes to it, then every
+    half second."""
+
+    __slots__ = ("_is_timed", "_new", "_runs")
+
+    def __init__(self) -> None:
+        self._runs: WeakSet[RunFile] = WeakSet()
+        self._new: list[RunFile] = []
+        self._is_timed = False
+
+    def begin(self, run: RunFile, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._new:
+            loop.call_soon(self._welcome)
+        self._new.append(run)
+
+    def _welcome(self) -> None:
+        new, self._new = self._new, []
+        self._runs.update(new)
+        if not self._is_timed:
+            asyncio.get_running_loop().call_later(HOLD, self._tick)
+            self._is_timed = True
+        for run in new:
+            run.flush()
+
+    def _tick(self) -> None:
+        for run in list(self._runs):
+            if run.held:
+                run.flush()
+        self._is_timed = bool(self._runs)
+        if self._is_timed:
+            asyncio.get_running_loop().call_later(HOLD, self._tick)
+
+
+_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictionary()
+
+
+def _watch(run: RunFile) -> None:
+    """Let the loop that runs write what the run holds back. Without one: a RuntimeError."""
+    loop = asyncio.get_running_loop()
+    watch = _watches.get(loop)
+    if watch is None:
+        watch = _watches[loop] = _Watch()
+    watch.begin(run, loop)
 
 
 def append(descriptor: int, data: bytes) -> int:
