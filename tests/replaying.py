@@ -1,8 +1,8 @@
 """Every run of the suite is recorded, and replayed when its test has ended: to the same events, or for a reason.
 
-The fixture below is a part of every test. It looks on as `AgentRuntime.run` carries runs to their end, writes
-their events through a `Recorder`, reads them back, and lets the same program replay them without its model and
-its tools. Of tests with many runs it takes the first hundred.
+The fixture below is a part of every test. It looks on as `AgentRuntime.run` carries runs to their end, and as
+interrupted ones go on, writes their events through a `Recorder`, reads them back, and lets the same program
+replay them without its model and its tools. Of tests with many runs it takes the first hundred.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ MOST_EVENTS = 2_000  # of a run
 
 # Tests whose runs cannot be replayed, and why.
 REASONS = {
+    "agent/test_approvals.py::test_a_call_changed_after_the_approval_waits_again": (
+        "somebody forged what was stored between the two halves of the run"
+    ),
     "agent/test_runtime.py::test_a_reply_of_the_wrong_shape_is_malformed": (
         "the model broke its protocol: what it gave is no reply, and a recording holds replies alone"
     ),
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ran:
-    """A run that has ended: what it was given, and what came of it."""
+    """A run that has ended: what it was given, and what came of it. It may go on if it was interrupted."""
 
     runtime: AgentRuntime[Any]  # as it was before the run: a policy of a test may count
     task: Any
@@ -77,6 +80,7 @@ def replays(
     """Looks on while the test runs; then replays what it saw."""
     seen: list[Ran] = []
     carry: Callable[..., Any] = AgentRuntime.run
+    carry_on: Callable[..., Any] = AgentRuntime.go_on
 
     async def run(self: AgentRuntime[Any], task: Any, **options: Any) -> Any:
         if len(seen) >= MOST_RUNS or not is_a_run_of_its_own(options):
@@ -90,9 +94,20 @@ def replays(
         seen.append(Ran(twin, task, options, *before, outcome.events, type(outcome)))
         return outcome
 
+    async def go_on(self: AgentRuntime[Any], interrupted: Any, decisions: Any, **options: Any) -> Any:
+        outcome = await carry_on(self, interrupted, decisions, **options)
+        first = outcome.events[0]
+        for ran in seen if options.get("budget") is None and is_a_run_of_its_own(options) else ():
+            if ran.events[-1].run_id == first.run_id and ran.events[-1].seq + 1 == first.seq:
+                ran.events, ran.ending = (*ran.events, *outcome.events), type(outcome)
+                break
+        return outcome
+
     monkeypatch.setattr(AgentRuntime, "run", run)
+    monkeypatch.setattr(AgentRuntime, "go_on", go_on)
     yield
     monkeypatch.setattr(AgentRuntime, "run", carry)
+    monkeypatch.setattr(AgentRuntime, "go_on", carry_on)
     if seen and reason_of(request.node.nodeid) is None:
         folder = tmp_path_factory.mktemp("replayed")
         for number, ran in enumerate(seen):

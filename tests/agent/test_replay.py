@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, say
-from wesichain.agent import Agent, Completed, Failed, Interrupted, replay
-from wesichain.core import LlmResponse, Message, Role, ToolCall
+from wesichain.agent import (
+    Agent,
+    Approve,
+    ApproveWith,
+    Completed,
+    Decision,
+    Failed,
+    Interrupted,
+    Refuse,
+    replay,
+)
+from wesichain.core import Event, LlmResponse, Message, Role, RunStarted, ToolCall, ToolCompleted
 from wesichain.errors import LlmTransportError, ReplayMismatchError
 from wesichain.policy import Backoff, Budget, ObserveErrors, Recovery, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, StreamingScriptedLlm, assert_replays
@@ -117,6 +128,86 @@ async def test_a_cancelled_run_replays_to_its_cancellation(tmp_path: Path) -> No
     again = await replay(recording, agent(FunctionLlm(never, model="m"), stop))
     assert isinstance(again, Interrupted)
     assert again.reason == "enough"
+
+
+def pay_at_once(sum: int) -> str:
+    """Pay an invoice."""
+    return f"paid {sum}"
+
+
+pay = tool(name="pay", approval=True)(pay_at_once)
+
+
+TWO_PAYMENTS = say(call("pay", {"sum": 5}, id="a"), call("pay", {"sum": 7}, id="b"))
+
+
+def decided(folder: Path, script: list[Any], *decisions: Decision, **options: Any) -> tuple[Recording, Path]:
+    """A run that waits once for every batch of payments, and goes on with a decision for each of them."""
+    run = agent(ScriptedLlm(script, model="m"), add, pay, events=Recorder(folder), **options)
+    said = iter(decisions)
+    outcome = asyncio.run(run.outcome("pay the invoices"))
+    while isinstance(outcome, Interrupted):
+        outcome = asyncio.run(
+            run.runtime.resume(outcome, {item.token: next(said) for item in outcome.pending})
+        )
+    path = find_run(folder, outcome.run_id)
+    return load(path), path
+
+
+@pytest.mark.parametrize(
+    ("script", "decisions", "paid"),
+    [
+        pytest.param([TWO_PAYMENTS, "ok"], [Approve(), Approve()], ["paid 5", "paid 7"], id="approved"),
+        pytest.param(
+            [TWO_PAYMENTS, "ok"], [ApproveWith({"sum": 1}), Approve()], ["paid 1", "paid 7"], id="changed"
+        ),
+        pytest.param([TWO_PAYMENTS, "ok"], [Refuse("too much"), Approve()], ["paid 7"], id="refused"),
+        pytest.param([say(ADD), TWO_PAYMENTS, "ok"], [Refuse(), Refuse()], [], id="after-a-hop"),
+        pytest.param(
+            [TWO_PAYMENTS, say(call("pay", {"sum": 9}, id="c")), "ok"],
+            [Approve(), Refuse(), ApproveWith({"sum": 2})],
+            ["paid 5", "paid 2"],
+            id="two-interruptions",
+        ),
+    ],
+)
+def test_a_run_that_went_on_goes_on_again_as_it_was_decided(
+    script: list[Any], decisions: list[Decision], paid: list[str], tmp_path: Path
+) -> None:
+    # The clock stands where all approvals have expired long ago.
+    recording, path = decided(tmp_path, script, *decisions, clock=FakeClock(), approval_ttl=60.0)
+    late = agent(FunctionLlm(never, model="m"), add, pay, approval_ttl=60.0)
+    outcome = assert_replays(path, late)
+    assert isinstance(outcome, Completed)
+    assert [
+        event.value
+        for event in recording.events
+        if isinstance(event, ToolCompleted) and event.tool_name == "pay"
+    ] == paid
+    assert outcome.events == recording.events
+    check_legs(outcome.events)
+
+
+def check_legs(events: Sequence[Event]) -> None:
+    assert [event.seq for event in events] == list(range(events[0].seq, events[0].seq + len(events)))
+    starts = [event for event in events if isinstance(event, RunStarted)]
+    assert [event.resumed for event in starts] == [False, *[True] * (len(starts) - 1)]
+
+
+def test_a_program_that_no_longer_waits_is_refused(tmp_path: Path) -> None:
+    _, path = decided(tmp_path, [TWO_PAYMENTS, "ok"], Approve(), Approve())
+    free = agent(FunctionLlm(never, model="m"), add, tool(name="pay")(pay_at_once))
+    with pytest.raises(ReplayMismatchError, match="is not in the recording"):
+        asyncio.run(replay(load(path), free))
+
+
+def test_it_forks_behind_a_decision(tmp_path: Path) -> None:
+    _, path = decided(tmp_path, [TWO_PAYMENTS, "ok"], Approve(), Refuse("no"))
+    outcome = asyncio.run(
+        replay(load(path), agent(ScriptedLlm(["another end"], model="m"), add, pay), from_step=2)
+    )
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "another end"
 
 
 def test_a_redacted_run_replays(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wesichain.core import (
+    Approve,
+    ApproveWith,
     CheckpointSaved,
+    Decided,
     Event,
     JsonValue,
     LlmResponse,
@@ -18,6 +21,7 @@ from wesichain.core import (
     NodeFailed,
     NodeStarted,
     PendingCall,
+    Refuse,
     Role,
     RunCompleted,
     RunFailed,
@@ -118,6 +122,14 @@ specs = st.builds(
 pending = st.builds(PendingCall, calls, ids, st.none() | times)
 
 
+decided = st.builds(
+    Decided,
+    ids,
+    texts,
+    st.just(Approve()) | st.builds(ApproveWith, json_values) | st.builds(Refuse, texts),
+)
+
+
 def events(
     run_id: st.SearchStrategy[str] = ids, scope: st.SearchStrategy[str] | None = None
 ) -> st.SearchStrategy[Event]:
@@ -125,7 +137,14 @@ def events(
     tail = {"scope": scope if scope is not None else st.just("") | ids}
     return st.one_of(
         st.builds(
-            RunStarted, *head, texts, texts, st.lists(specs, max_size=2).map(tuple), st.booleans(), **tail
+            RunStarted,
+            *head,
+            texts,
+            texts,
+            st.lists(specs, max_size=2).map(tuple),
+            st.booleans(),
+            st.lists(decided, max_size=2).map(tuple),
+            **tail,
         ),
         st.builds(StepStarted, *head, st.lists(messages, max_size=3).map(tuple), **tail),
         st.builds(TextDelta, *head, texts, **tail),

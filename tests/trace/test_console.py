@@ -8,12 +8,16 @@ import pytest
 
 from tests.trace.runs import NOON, run
 from wesichain.core import (
+    Approve,
+    ApproveWith,
+    Decided,
     Event,
     LlmResponse,
     ModelResponded,
     NodeFailed,
     NodeStarted,
     PendingCall,
+    Refuse,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -59,6 +63,23 @@ def test_a_run() -> None:
     [
         pytest.param(
             RunStarted(*HEAD, "q", "", resumed=True), "» the run goes on: q\n", id="a run that goes on"
+        ),
+        pytest.param(
+            RunStarted(
+                *HEAD,
+                "q",
+                "m",
+                resumed=True,
+                decisions=(
+                    Decided("t1", "pay", Approve()),
+                    Decided("t2", "pay", ApproveWith({"sum": 5})),
+                    Decided("t3", "shout\x1b[31m", Refuse("too loud")),
+                    Decided("t4", "wait", Refuse()),
+                ),
+            ),
+            '» m goes on: q\n» approved: pay\n» approved: pay with {"sum":5}\n'
+            "» refused: shout␛[31m (too loud)\n» refused: wait\n",
+            id="what was decided",
         ),
         pytest.param(
             ModelResponded(*HEAD, LlmResponse("done", reasoning="hm"), 1.0),

@@ -1,5 +1,7 @@
 """The agent runtime: one typed machine, one loop, and the agent's friendly face."""
 
+from wesichain.core import Approve, ApproveWith, Decision, Refuse
+
 from .agent import Agent, RunResult, Source
 from .conversation import Conversation
 from .drive import Drive
@@ -21,7 +23,7 @@ from .phases import (
     Unfinished,
 )
 from .replay import ReplayEffects, replay
-from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Tally
+from .rules import LoopGuard, Tally
 from .running import OnLimit, Running, Settings
 from .runtime import AgentRuntime
 from .stream import EventQueue, RunStream

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 from wesichain.core import (
     Clock,
     CompletionLlm,
+    Decision,
     Event,
     EventSink,
     JsonValue,
@@ -35,7 +36,7 @@ from .conversation import Conversation
 from .effects import Effects
 from .models import resolve_model
 from .phases import Completed, Failed, Interrupted, Outcome
-from .rules import Decision, LoopGuard
+from .rules import LoopGuard
 from .running import OnLimit
 from .runtime import AgentRuntime, Sinks, as_sinks
 from .stream import RunStream

@@ -6,13 +6,22 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import PendingCall, ToolCall, maker, text_of
+from wesichain.core import (
+    Approve,
+    ApproveWith,
+    Decision,
+    PendingCall,
+    Refuse,
+    ToolCall,
+    maker,
+    text_of,
+)
 from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError
 from wesichain.policy import Reprompt
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .phases import Acting
-from .rules import Approve, ApproveWith, Decision, LoopGuard, Refuse, Rejected, approval_token, wording
+from .rules import LoopGuard, Rejected, approval_token, wording
 from .running import Running, put_down
 from .trail import Observed
 

@@ -12,7 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
-from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, PendingCall, Role, maker, text_of
+from wesichain.core import (
+    Decided,
+    Decision,
+    JsonValue,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    PendingCall,
+    Role,
+    maker,
+    text_of,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -41,7 +52,7 @@ from .phases import (
     Thinking,
     Unfinished,
 )
-from .rules import Answer, Decision, FlawedPlan, Malformed, Plan, Rejected, is_response, wording
+from .rules import Answer, FlawedPlan, Malformed, Plan, Rejected, is_response, wording
 from .running import Running, Stopped
 from .trail import Observed
 
@@ -85,13 +96,13 @@ class Drive(Generic[OutT]):
     async def go_on(
         self,
         phase: Thinking[OutT] | Acting[OutT],
-        decisions: Mapping[str, Decision],
+        decided: tuple[Decided, ...],
         done: Sequence[Observed],
         *,
         stream: bool = False,
     ) -> Outcome[OutT]:
         """Carry the phase of an interrupted run to its end, with what people decided and what was done."""
-        self._decisions = decisions
+        self._decisions = {item.token: item.decision for item in decided}
         self._done = {item.call_id: item for item in done if item.call_id is not None}
         self._notes = [item for item in done if item.call_id is None]
         self._seen = phase.trail.length
@@ -99,15 +110,15 @@ class Drive(Generic[OutT]):
             self._run.used_ids.update((call.id, None) for call in message.tool_calls)
             if message.role is Role.ASSISTANT:
                 self._last_content = message.content
-        return await self.carry(phase, stream=stream, resumed=True)
+        return await self.carry(phase, stream=stream, decided=decided)
 
     async def carry(
-        self, phase: Active[OutT], *, stream: bool = False, resumed: bool = False
+        self, phase: Active[OutT], *, stream: bool = False, decided: tuple[Decided, ...] | None = None
     ) -> Outcome[OutT]:
-        """Carry a phase to its end."""
+        """Carry a phase to its end; `decided` is given for a run that goes on."""
         run = self._run
         self._on_text = self._tell_text if stream else None
-        run.narrator.run_started(phase.info.task, run.settings.model, run.specs(), resumed=resumed)
+        run.narrator.run_started(phase.info.task, run.settings.model, run.specs(), decided)
         while True:
             try:
                 match phase:

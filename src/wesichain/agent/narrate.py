@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wesichain.core import (
+    Decided,
     Event,
     EventSink,
     JsonValue,
@@ -137,9 +138,13 @@ class Narrator:
         self._note: Listener | None
         self._hear, self._note = told or (None, None)
 
-    def run_started(self, task: str, model: str, tools: tuple[ToolSpec, ...], *, resumed: bool) -> None:
+    def run_started(
+        self, task: str, model: str, tools: tuple[ToolSpec, ...], decided: tuple[Decided, ...] | None
+    ) -> None:
+        """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
         self._seq = seq = self._seq + 1
-        self._tell(_run_started(self.run_id, 0, seq, self._time(), task, model, tools, resumed))
+        again = decided is not None
+        self._tell(_run_started(self.run_id, 0, seq, self._time(), task, model, tools, again, decided or ()))
 
     def step_started(self, step: int, messages: tuple[Message, ...], *, follows: bool) -> None:
         self._seq = seq = self._seq + 1

@@ -35,7 +35,7 @@ from wesichain.tools import CancellationToken, PreparedCall, ToolContext, ToolRe
 
 from .agent import Agent
 from .effects import Caller, Effects, OnText
-from .phases import Outcome
+from .phases import Interrupted, Outcome
 from .running import Stopped
 
 if TYPE_CHECKING:
@@ -51,31 +51,49 @@ async def replay(recording: Recording, agent: Agent[OutT], from_step: int | None
 
     Requests and calls are compared redacted, as they were recorded. What the program now does
     otherwise (another prompt, tool or argument) is a `ReplayMismatchError` at the first difference.
-    With `from_step`, the steps before it are replayed and the run goes on live from there.
+    A run that was interrupted and went on does so again, with the decisions of then. With `from_step`,
+    the steps before it are replayed and the run goes on live from there.
     """
-    own = [event for event in recording.events if not event.scope]
-    started = next((event for event in own if isinstance(event, RunStarted)), None)
-    if started is None:
+    legs = _legs(recording.events)
+    started = legs[0][0] if legs else None
+    if not isinstance(started, RunStarted):
         raise ReplayMismatchError(f"the recording of {recording.run_id!r} has no beginning")
     if started.resumed:
         raise ReplayMismatchError(f"the recording of {recording.run_id!r} begins in the middle of a run")
-    script = _Script(recording.events, from_step)
+    script = _Script(legs[0], from_step)
     script.check_tools(agent)
-    return await agent.outcome(
-        started.user_input,
-        history=script.history(agent),
-        run_id=recording.run_id,
-        stream=any(isinstance(event, TextDelta) for event in own),
-        effects=partial(ReplayEffects, script),
-        clock=_ReplayClock(script),
-        cancellation=script.cancellation,
+    outcome = await agent.outcome(
+        started.user_input, history=script.history(agent), run_id=recording.run_id, **script.options()
     )
+    told = [*outcome.events]
+    for leg in legs[1:]:
+        start = leg[0]
+        if not isinstance(outcome, Interrupted) or not isinstance(start, RunStarted):
+            raise ReplayMismatchError(
+                "the recording goes on behind an interruption, and the program now was not interrupted there"
+            )
+        decisions = {item.token: item.decision for item in start.decisions}
+        script = _Script(leg, from_step, seen=outcome.trail.length)
+        outcome = await agent.runtime.go_on(outcome, decisions, **script.options())
+        told += outcome.events
+    return outcome if len(legs) == 1 else replace(outcome, info=replace(outcome.info, events=told))
+
+
+def _legs(events: Sequence[Event]) -> list[list[Event]]:
+    """The parts of a run: up to its first interruption, from there to the next, and so on."""
+    legs: list[list[Event]] = []
+    for event in events:
+        if not legs or (isinstance(event, RunStarted) and not event.scope):
+            legs.append([])
+        legs[-1].append(event)
+    return legs
 
 
 class _Script:
-    """A recording, in the order in which a run needs it."""
+    """A recording, or one leg of it, in the order in which a run needs it."""
 
-    def __init__(self, events: Sequence[Event], from_step: int | None) -> None:
+    def __init__(self, events: Sequence[Event], from_step: int | None, *, seen: int = 0) -> None:
+        self.seen = seen  # messages that the model was shown before
         self.events = [event for event in events if not event.scope]
         self.nested = [event for event in events if event.scope]
         self.times = [event.at for event in events]
@@ -99,6 +117,15 @@ class _Script:
                 self._calls.setdefault(event.call_id, []).append((event, self._end_of(event, position)))
         if from_step is None and _is_stopped_from_outside(self.events):
             self.cancellation = CancellationToken()
+
+    def options(self) -> dict[str, Any]:
+        """What makes a run follow this script."""
+        return {
+            "stream": any(isinstance(event, TextDelta) for event in self.events),
+            "effects": partial(ReplayEffects, self),
+            "clock": _ReplayClock(self),
+            "cancellation": self.cancellation,
+        }
 
     def is_live(self, step_id: int) -> bool:
         return self.from_step is not None and step_id >= self.from_step
@@ -254,7 +281,7 @@ class ReplayEffects(Effects):
     def __init__(self, script: _Script, live: Effects) -> None:
         self._script = script
         self._live = live
-        self._seen = 0
+        self._seen = script.seen
 
     @override
     async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from wesichain.core import (
     Clock,
+    Decided,
+    Decision,
     EventSink,
     Message,
     ReActStep,
@@ -30,7 +32,7 @@ from .effects import Effects, LiveEffects
 from .history import clean_history, is_over, messages_of
 from .narrate import Narrator, listeners
 from .phases import Idle, Interrupted, Outcome, RunInfo, begin, go_on
-from .rules import GUARD, Decision, Judge, LoopGuard, Tally, output_form
+from .rules import GUARD, Judge, LoopGuard, Tally, output_form
 from .running import OnLimit, Running, Settings
 from .trail import Trail
 
@@ -254,6 +256,31 @@ class AgentRuntime(Generic[OutT]):
         """Go on with an interrupted run, with a decision for each call that waits for one."""
         decisions = dict(decisions or {})
         self._check_decisions(interrupted, decisions)
+        return await self.go_on(
+            interrupted,
+            decisions,
+            cancellation=cancellation,
+            stream=stream,
+            events=events,
+            budget=budget,
+            parent=parent,
+            effects=effects,
+        )
+
+    def go_on(
+        self,
+        interrupted: Interrupted[OutT],
+        decisions: Mapping[str, Decision],
+        *,
+        cancellation: CancellationToken | None = None,
+        stream: bool = False,
+        events: Sinks = None,
+        budget: Budget | None = None,
+        parent: ToolContext | None = None,
+        effects: Callable[[Effects], Effects] | None = None,
+        clock: Clock | None = None,
+    ) -> Coroutine[Any, Any, Outcome[OutT]]:
+        """The same for decisions that were used before, or long ago: a replay has them from its recording."""
         phase = go_on(interrupted)
         drive = self._drive(
             phase.info,
@@ -263,9 +290,15 @@ class AgentRuntime(Generic[OutT]):
             budget=budget,
             parent=parent,
             effects=effects,
+            clock=clock,
         )
         done = interrupted.unfinished.done if interrupted.unfinished else ()
-        return await drive.go_on(phase, decisions, done, stream=stream)
+        decided = tuple(
+            Decided(item.token, item.call.name, decisions[item.token])
+            for item in interrupted.pending
+            if item.token in decisions
+        )
+        return drive.go_on(phase, decided, done, stream=stream)
 
     def _check_decisions(self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision]) -> None:
         """Every waiting call has its decision, none is stale, none is used twice."""

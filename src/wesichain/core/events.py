@@ -39,14 +39,50 @@ class PendingCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Approve:
+    """Run the call as it is."""
+
+    kind: ClassVar[str] = "approve"
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveWith:
+    """Run the call with other arguments."""
+
+    kind: ClassVar[str] = "approve_with"
+    args: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Do not run the call; the model is told the reason."""
+
+    kind: ClassVar[str] = "refuse"
+    reason: str = field(default="", metadata=OMIT)
+
+
+Decision: TypeAlias = Approve | ApproveWith | Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The decision on one call that waited."""
+
+    token: str
+    tool_name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted(RunEvent):
-    """A run begins, or goes on after an interruption (`resumed`)."""
+    """A run begins, or goes on after an interruption (`resumed`), with what was decided on its calls."""
 
     kind: ClassVar[str] = "run_started"
     user_input: str
     model: str
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
     resumed: bool = field(default=False, metadata=OMIT)
+    decisions: tuple[Decided, ...] = field(default=(), metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,14 @@ from contextlib import suppress
 from typing import TextIO
 
 from wesichain.core import (
+    Approve,
+    ApproveWith,
+    Decided,
     Event,
     ModelResponded,
     NodeFailed,
     NodeStarted,
+    Refuse,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -90,7 +94,11 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
     match event:
         case RunStarted():
             again = "goes on" if event.resumed else "starts"
-            return [("dim", "» ", f"{event.model or 'the run'} {again}: {_cut(event.user_input, width)}")]
+            begins = f"{event.model or 'the run'} {again}: {_cut(event.user_input, width)}"
+            return [
+                ("dim", "» ", begins),
+                *(("dim", "» ", _said(item, width)) for item in event.decisions),
+            ]
         case ModelResponded():
             # A reply without calls is the answer, which the end of the run tells.
             thought = event.response.content if event.response.tool_calls else ""
@@ -115,6 +123,18 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
             return [("error", "! ", f"node {_line(event.node)}: {event.error}: {_cut(event.message, width)}")]
         case _:
             return []
+
+
+def _said(decided: Decided, width: int) -> str:
+    """What a person said of a call that waited."""
+    tool = _line(decided.tool_name)
+    match decided.decision:
+        case Approve():
+            return f"approved: {tool}"
+        case ApproveWith(args=args):
+            return f"approved: {tool} with {_cut(text_of(args), width)}"
+        case Refuse(reason=reason):
+            return f"refused: {tool}" + (f" ({_cut(reason, width)})" if reason else "")
 
 
 def _line(text: str) -> str:

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 from tests.trace.runs import SPEC, events, json_values, run
 from wesichain.core import (
+    ApproveWith,
+    Decided,
     Event,
     LlmResponse,
     Message,
     ModelResponded,
     PendingCall,
+    Refuse,
     Role,
     RunCompleted,
     RunFailed,
@@ -146,6 +149,8 @@ def _events_with(text: str, value: Any) -> list[Event]:
     head = ("run", 1, 2, 3.0)
     return [
         RunStarted(*head, text, text, (ToolSpec("t", text, {"type": "object", "default": value}),)),
+        RunStarted(*head, "q", "m", (), True, (Decided("t", text, ApproveWith(value)),)),
+        RunStarted(*head, "q", "m", (), True, (Decided("t", text, Refuse(text)),)),
         StepStarted(*head, (Message(Role.ASSISTANT, text, "c1", (call,), text, value),)),
         TextDelta(*head, text),
         ModelResponded(*head, LlmResponse(text, (call,), Usage(), "stop", text, value), 1.0),

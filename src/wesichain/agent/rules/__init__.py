@@ -1,6 +1,6 @@
 """The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
 
-from .approval import Approve, ApproveWith, Decision, Refuse, approval_token
+from .approval import approval_token
 from .guard import GUARD, LoopGuard
 from .output import FINAL_TOOL, OutputForm, TextOutput, TypedOutput, output_form
 from .reply import Answer, FlawedPlan, Judge, Malformed, Plan, Rejected, Verdict, is_response
@@ -10,16 +10,12 @@ __all__ = [
     "FINAL_TOOL",
     "GUARD",
     "Answer",
-    "Approve",
-    "ApproveWith",
-    "Decision",
     "FlawedPlan",
     "Judge",
     "LoopGuard",
     "Malformed",
     "OutputForm",
     "Plan",
-    "Refuse",
     "Rejected",
     "Tally",
     "TextOutput",

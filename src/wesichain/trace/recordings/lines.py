@@ -88,6 +88,8 @@ def _schema(type_: Any) -> CoreSchema:
         return core_schema.tuple_schema([_schema(args[0])], variadic_item_index=0)
     if origin in (Union, UnionType) and len(args) == 2 and type(None) in args:
         return core_schema.nullable_schema(_schema(next(arg for arg in args if arg is not type(None))))
+    if origin in (Union, UnionType) and all(map(is_dataclass, args)):
+        return core_schema.union_schema([_schema(arg) for arg in args])
     if origin is Literal or (isinstance(type_, type) and issubclass(type_, str)):
         return _SCALARS[str]
     return _dataclass_schema(type_) if is_dataclass(cast("object", type_)) else core_schema.any_schema()

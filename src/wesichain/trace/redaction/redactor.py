@@ -133,7 +133,7 @@ class Redactor:
         return True
 
     def _is_clean_start(self, event: RunStarted) -> bool:
-        if not (self._is_clean(event.user_input) and self._is_clean(event.model)):
+        if event.decisions or not (self._is_clean(event.user_input) and self._is_clean(event.model)):
             return False
         if event.tools is not self._tools:  # as in every run of an agent
             if not all(map(self._is_clean_spec, event.tools)):

@@ -183,6 +183,12 @@ function card(event, item) {
   return item;
 }
 
+function said({ tool_name: tool, decision }) {
+  if (decision.kind === "approve") return `Approved: ${tool}`;
+  if (decision.kind === "approve_with") return `Approved: ${tool} with ${jsonText(decision.args, 0)}`;
+  return `Refused: ${tool}${decision.reason ? ` (${decision.reason})` : ""}`;
+}
+
 const SHOWN = {
   run_started(line, event, item) {
     const tools = (event.tools ?? []).map((tool) => chip(tool.name, "tool", tool.description));
@@ -190,6 +196,7 @@ const SHOWN = {
       h("header", null, h("h3", null, event.resumed ? "Resumed" : event.scope ? "Nested run" : "Started"),
         event.scope ? chip(event.scope, "scope") : null, chip(event.model, "model", "the model")),
       event.user_input === line.title ? null : textBlock(event.user_input ?? "", "prose"),
+      (event.decisions ?? []).map((decided) => h("p", { class: "prose" }, said(decided))),
       tools.length ? h("p", { class: "tools" }, "Tools ", tools) : null));
   },
 
