@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.trace.recordings.test_recorder import only, record
 from tests.trace.runs import NOON, SPEC, hops, run
 from wesichain.core import (
+    LlmResponse,
     Message,
+    ModelResponded,
     Role,
     RunCompleted,
     RunFailed,
@@ -181,12 +184,27 @@ class TestWhatIsNotARecording:
         with pytest.raises(CodecError, match=message):
             load(path)
 
-    def test_an_unknown_event_is_an_error_that_says_where(self, tmp_path: Path) -> None:
-        record(tmp_path, run()[:1])
+
+class TestALineThatIsNoEvent:
+    def test_is_told_and_costs_no_other(self, tmp_path: Path) -> None:
+        recorder = record(tmp_path, run()[:1])
         with only(tmp_path).open("ab") as file:
             file.write(b'{"kind":"party_started"}\n')
-        with pytest.raises(CodecError, match="line 3"):
-            load(only(tmp_path))
+        for event in run()[1:]:
+            recorder.emit(event)
+        recording = load(only(tmp_path))
+        assert recording.events == tuple(run())
+        (problem,) = recording.problems
+        assert problem.startswith("line 3 is no event: ")
+
+    def test_comes_of_a_model_that_breaks_its_protocol(self, tmp_path: Path) -> None:
+        odd: Any = 5
+        reply = LlmResponse("", (ToolCall(odd, "weather", {}),), finish_reason="tool_calls")
+        record(tmp_path, [*run()[:2], ModelResponded("run-1", 1, 2, NOON, reply, 1.0), run()[-1]])
+        recording = load(only(tmp_path))
+        assert recording.status == "completed"
+        assert len(recording.events) == 3
+        assert "line 4 is no event" in recording.problems[0]
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.stem)

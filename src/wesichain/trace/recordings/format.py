@@ -6,7 +6,8 @@
     {"kind":"recording_ended",...}          after the event that ended the run
 
 A run that is resumed goes on in its file, behind the `Ended`. A line that is not JSON was torn by a
-crash or a full disk; the lines around it are whole.
+crash or a full disk, one that is no event comes of a model that broke its protocol; the lines around it
+are whole.
 """
 
 from __future__ import annotations
@@ -124,8 +125,8 @@ def read_header(line: bytes, where: str) -> Header:
     return from_plain(Header, plain)
 
 
-def read_lines(data: bytes, where: str, *, first: int = 1) -> Iterator[Line | str]:
-    """The lines of `data`, numbered from `first`; for one that is not JSON, a sentence that says so."""
+def read_lines(data: bytes, *, first: int = 1) -> Iterator[Line | str]:
+    """The lines of `data`, numbered from `first`; for one that cannot be read, a sentence that says why."""
     for number, line in enumerate(data.split(b"\n"), start=first):
         if not line:
             continue
@@ -137,4 +138,4 @@ def read_lines(data: bytes, where: str, *, first: int = 1) -> Iterator[Line | st
         try:
             yield from_plain(Line, plain)
         except CodecError as error:
-            raise CodecError(f"{where}, line {number}: {error}") from None
+            yield f"line {number} is no event: {error}"

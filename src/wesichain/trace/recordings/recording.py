@@ -196,7 +196,7 @@ def _settled(calls: Iterable[RecordedCall], outcome: RecordedCall) -> tuple[Reco
 
 
 def load(path: str | PathLike[str]) -> Recording:
-    """Read a recording. What a crash has torn off is told in `problems`; what is there, is there.
+    """Read a recording. What cannot be read, or was torn off by a crash, is told in `problems`.
 
     A file that is no recording, or one of a newer format, is a `CodecError`.
     """
@@ -205,7 +205,7 @@ def load(path: str | PathLike[str]) -> Recording:
     events: list[Event] = []
     problems: list[str] = []
     dropped: Counter[str] = Counter()
-    for line in read_lines(rest, str(path), first=2):
+    for line in read_lines(rest, first=2):
         match line:
             case str():
                 problems.append(line)
@@ -229,6 +229,6 @@ def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, .
         file.seek(offset)
         data = file.read()
     whole = data[: data.rfind(b"\n") + 1]
-    lines = read_lines(whole, str(path))
+    lines = read_lines(whole)
     events = tuple(line for line in lines if not isinstance(line, str | Dropped | Ended))
     return events, offset + len(whole)
