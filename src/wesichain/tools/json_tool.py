@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ class JsonTool(Tool):
         self._result = None if self._returns is None else _compiled(name, self._returns)
         self._usage = signature_line(name, self._parameters)
         self._output = Output(limit=self.max_output)
+        self._whole = Output(limit=sys.maxsize)
         self._invoke = invoke
         self.takes_context = _takes_context(invoke)
         self.is_async = is_or_calls(inspect.iscoroutinefunction, invoke)
@@ -87,11 +89,12 @@ class JsonTool(Tool):
 
     @override
     def render(self, value: Any) -> JsonValue:
-        rendered = self._output.render(value)
-        issues = self._result.issues(rendered) if self._result else []
-        if issues:
-            raise ToolSerializationError(f"its result is not what it declares: {issues[0]}")
-        return rendered
+        if self._result:
+            value = self._whole.render(value)  # what is cut to its limit is no longer what was declared
+            issues = self._result.issues(value)
+            if issues:
+                raise ToolSerializationError(f"its result is not what it declares: {issues[0]}")
+        return self._output.render(value)
 
 
 def _copied(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
