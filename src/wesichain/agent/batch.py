@@ -58,7 +58,7 @@ class Batch(Generic[OutT]):
         pending: list[PendingCall] = []
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
-            if isinstance(ready, PreparedCall) and ready.tool.approval and _needs_approval(ready):
+            if isinstance(ready, PreparedCall) and ready.tool.approval and ready.needs_approval:
                 call = ready.call
                 token = approval_token(self._phase.run_id, self._phase.trail.length, call)
                 decision = decisions.get(token)
@@ -251,8 +251,3 @@ _NEVER_RUN = wording.not_run("the run ended before this call did")
 
 def _failed(call: ToolCall, text: str) -> Observed:
     return Observed(text, text, call.id, call.name, ok=False)
-
-
-def _needs_approval(prepared: PreparedCall) -> bool:
-    rule = prepared.tool.approval
-    return rule(prepared.args) if callable(rule) else rule

@@ -20,6 +20,12 @@ class PreparedCall:
     tool: Tool
     args: Any
 
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person is asked first."""
+        rule = self.tool.approval
+        return rule(self.args) if callable(rule) else rule
+
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
