@@ -166,6 +166,7 @@ OWN_DOORS = {
     "wesichain.graph.postgres",
     "wesichain.learning.postgres",
     "wesichain.learning.embedders.openai",
+    "wesichain.tools.mcp",
     "wesichain.trace.otel",
 }
 

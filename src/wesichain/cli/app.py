@@ -17,6 +17,7 @@ from wesichain.errors import WesichainError
 
 from . import asking, playbooks, traces
 from .doctor import doctor
+from .mcp import mcp
 from .models import models
 from .terminal import fail, note
 
@@ -30,6 +31,7 @@ app.command()(asking.ask)
 app.command()(asking.chat)
 app.command()(asking.run)
 app.command()(asking.demo)
+app.command()(mcp)
 app.command()(models)
 app.command()(doctor)
 app.add_typer(traces.app, name="trace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ from wesichain.policy import Budget
 
 from .demo import QUESTIONS, Office
 from .loading import chosen_model, fetch, load_agent, load_tools
+from .mcp import connect
 from .running import carry_on, carry_out
 from .terminal import OK, fail, note
 
@@ -23,11 +26,19 @@ Json = Annotated[bool, typer.Option("--json", help="Events as lines of JSON on s
 NoRecord = Annotated[bool, typer.Option("--no-record", help="Keep no recording of the run.")]
 Steps = Annotated[int, typer.Option(min=1, help="How many model calls the run may make.")]
 Instructions = Annotated[str | None, typer.Option(help="What the model is told before the task.")]
+Servers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mcp", metavar="COMMAND|URL", help="An MCP server whose tools are added; may be repeated."
+    ),
+]
 
 
-def build(model: str | None, tools: Path | None, instructions: str | None, steps: int) -> Agent[str]:
+def build(
+    model: str | None, tools: Path | None, instructions: str | None, steps: int, more: Sequence[Any] = ()
+) -> Agent[str]:
     try:
-        found: list[Any] = load_tools(tools) if tools is not None else []
+        found: list[Any] = [*(load_tools(tools) if tools is not None else ()), *more]
         return Agent(chosen_model(model), tools=found, instructions=instructions, budget=Budget(steps=steps))
     except WesichainError as error:
         fail(error)
@@ -42,10 +53,12 @@ def ask(
     steps: Steps = 12,
     as_json: Json = False,
     no_record: NoRecord = False,
+    mcp: Servers = None,
     resume: Annotated[str | None, typer.Option(help="Go on with an interrupted run, by its id.")] = None,
 ) -> None:
     """Ask one question, and watch the thoughts, the calls and the results on the way to the answer."""
-    agent = build(model, tools, instructions, steps)
+    make = partial(build, model, tools, instructions, steps)
+    agent = partial(connect, mcp, make) if mcp else make()
     if resume is not None:
         raise typer.Exit(carry_on(agent, resume, as_json=as_json, record=not no_record))
     text = (typer.get_text_stream("stdin").read() if text == "-" else text).strip()

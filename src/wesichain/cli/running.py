@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import Any, TypeAlias
 
 import typer
 from typing_extensions import override
@@ -41,6 +42,9 @@ from wesichain.trace import ConsoleSink, Recorder, redact
 from wesichain.web import ApprovalFolder
 
 from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, Waiting, fail, is_interactive, note, tell
+
+# An agent, or how it is made inside the loop that it runs in: what it needs there is put on the stack.
+Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any]]]
 
 
 class Printer(EventSink):
@@ -78,12 +82,12 @@ def sinks(*, as_json: bool, record: bool) -> list[EventSink]:
     return [shown, Recorder(home_folder() / "runs")] if record else [shown]
 
 
-def carry_out(agent: Agent[Any], task: str, *, as_json: bool, record: bool, **options: Any) -> int:
+def carry_out(agent: Program, task: str, *, as_json: bool, record: bool, **options: Any) -> int:
     """Run a task and return the status that the command ends with."""
     return _carry(agent, task, None, as_json=as_json, record=record, options=options)
 
 
-def carry_on(agent: Agent[Any], run_id: str, *, as_json: bool, record: bool) -> int:
+def carry_on(agent: Program, run_id: str, *, as_json: bool, record: bool) -> int:
     """Go on with an interrupted run, with the decisions that were taken for it meanwhile."""
     folder = ApprovalFolder(home_folder() / "approvals")
     try:
@@ -101,7 +105,7 @@ def carry_on(agent: Agent[Any], run_id: str, *, as_json: bool, record: bool) -> 
 
 
 def _carry(
-    agent: Agent[Any],
+    program: Program,
     task: str | Interrupted[Any],
     decisions: Mapping[str, Decision] | None,
     *,
@@ -111,7 +115,8 @@ def _carry(
 ) -> int:
     events = sinks(as_json=as_json, record=record)
     try:
-        outcome, pressed = asyncio.run(_run(agent, task, decisions, events, as_json=as_json, options=options))
+        run = partial(_run, task, decisions, events, as_json=as_json, options=options)
+        outcome, pressed = asyncio.run(_made(program, run))
     except WesichainError as error:
         fail(error)
     finally:
@@ -121,11 +126,18 @@ def _carry(
     return _end(outcome, pressed=pressed, record=record)
 
 
+async def _made(
+    program: Program, run: Callable[[Agent[Any]], Awaitable[tuple[Outcome[Any], bool]]]
+) -> tuple[Outcome[Any], bool]:
+    async with AsyncExitStack() as stack:
+        return await run(await program(stack) if callable(program) else program)
+
+
 async def _run(
-    agent: Agent[Any],
     task: str | Interrupted[Any],
     decisions: Mapping[str, Decision] | None,
     events: list[EventSink],
+    agent: Agent[Any],
     *,
     as_json: bool,
     options: dict[str, Any],

@@ -1,0 +1,73 @@
+"""mcp: the tools of a file for any MCP client, and the tools of any MCP server for an agent."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wesichain.agent import Agent
+from wesichain.errors import ConfigError, WesichainError
+from wesichain.tools import ToolSet
+
+from .loading import load_tools
+from .terminal import fail, note
+
+
+def mcp(
+    tools: Annotated[Path, typer.Argument(help="A Python file with tools: functions marked with @tool.")],
+    *,
+    http: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve at this port of 127.0.0.1; 0 takes a free one."),
+    ] = None,
+    approved: Annotated[
+        bool, typer.Option("--approved", help="The client asks a person: run calls that need approval.")
+    ] = False,
+) -> None:
+    """Serve the tools of a file to an MCP client, over standard input and output."""
+    try:
+        from wesichain.tools.mcp import serve_http, serve_stdio
+
+        with redirect_stdout(sys.stderr):  # standard output belongs to the protocol
+            registry = ToolSet.of(load_tools(tools)).build()
+        if http is None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing else ends a read of standard input
+            asyncio.run(serve_stdio(registry, name=tools.stem, approved=approved))
+        else:
+            asyncio.run(serve_http(registry, http, name=tools.stem, approved=approved, announce=note))
+    except WesichainError as error:
+        fail(error)
+
+
+async def connect(
+    servers: Sequence[str], build: Callable[[Sequence[Any]], Agent[Any]], stack: AsyncExitStack
+) -> Agent[Any]:
+    """An agent with the tools of servers, each a URL or a command, which stay for as long as the stack."""
+    from wesichain.tools.mcp import McpServer
+
+    tools: list[Any] = []
+    for text in servers:
+        if text.startswith(("http://", "https://")):
+            server = McpServer.http(text)
+        else:
+            server = McpServer.stdio(*_words(text))
+        tools += (await stack.enter_async_context(server)).tools
+    return build(tools)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"--mcp {command!r} is no command: {error}") from None
+    if not words:
+        raise ConfigError("--mcp is empty; name the command of a server, or its URL")
+    return words

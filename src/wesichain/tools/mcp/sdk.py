@@ -1,0 +1,40 @@
+"""The official SDK, and what comes with it: the one place that imports them."""
+
+from __future__ import annotations
+
+from wesichain.errors import MissingDependencyError
+
+try:
+    import anyio
+    import httpx2
+    import uvicorn
+    from mcp import Client, ClientSession, MCPError, types
+    from mcp.client.stdio import get_default_environment
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.server import Server, ServerRequestContext
+    from mcp.server.stdio import stdio_server
+    from mcp.server.transport_security import TransportSecuritySettings
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter as wire
+    from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+except ImportError as error:
+    raise MissingDependencyError("MCP", package="mcp", extra="mcp") from error
+
+__all__ = [
+    "MODERN_PROTOCOL_VERSIONS",
+    "Client",
+    "ClientSession",
+    "MCPError",
+    "Server",
+    "ServerRequestContext",
+    "SessionMessage",
+    "TransportSecuritySettings",
+    "anyio",
+    "get_default_environment",
+    "httpx2",
+    "stdio_server",
+    "streamable_http_client",
+    "types",
+    "uvicorn",
+    "wire",
+]

@@ -1,0 +1,140 @@
+"""`wesichain mcp`, and `wesichain ask --mcp`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.stub_server import call, serving, text
+from tests.tools.mcp.kit import ENV
+from tests.tools.mcp.kit import serving as serving_mcp
+
+MAIN = [sys.executable, "-W", "error", "-c", "from wesichain.cli import main; main()"]
+
+
+def mcp(tools: str) -> str:
+    """The command of a server: it gets none of our environment but what the command itself says."""
+    return shlex.join(["env", *(f"{name}={value}" for name, value in ENV.items()), *MAIN, "mcp", tools])
+
+
+def test_ask_uses_the_tools_of_a_server_beside_others(wesichain: Command, tools: str, tmp_path: Path) -> None:
+    more = tmp_path / "more.py"
+    more.write_text(
+        'from wesichain import tool\n\n@tool\ndef double(n: int) -> int:\n    """Double."""\n    return 2 * n\n',
+        encoding="utf-8",
+    )
+    with serving(call("double", {"n": 21}), call("add", {"a": 1, "b": 2}), text("it is done")) as url:
+        done = wesichain(
+            "ask", "go", "--model", "openai:stub", "--tools", tools, "--mcp", mcp(str(more)), url=url
+        )
+    assert done.status == 0, done.err
+    assert "42" in done.out
+    assert "it is done" in done.out
+
+
+def test_ask_uses_a_server_behind_a_url(wesichain: Command, tools: str) -> None:
+    pattern = r"http://127\.0\.0\.1:\d+/mcp"
+    with (
+        serving_mcp(*MAIN[3:], "mcp", tools, "--http", "0", pattern=pattern) as address,
+        serving(call("add", {"a": 1, "b": 2}), text("it is 3")) as url,
+    ):
+        done = wesichain("ask", "1 + 2?", "--model", "openai:stub", "--mcp", address, url=url)
+    assert done.status == 0, done.err
+    assert "it is 3" in done.out
+
+
+def test_a_destructive_tool_of_a_server_waits_for_a_person(wesichain: Command, tools: str) -> None:
+    with serving(call("delete", {"path": "x"}), text("gone")) as url:
+        done = wesichain("ask", "clean up", "--model", "openai:stub", "--mcp", mcp(tools), url=url)
+    assert done.status == 3
+    assert "--resume" in done.err
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        pytest.param("no-such-command", "cannot be started", id="a-command-that-is-not-there"),
+        pytest.param("", "--mcp is empty", id="nothing"),
+        pytest.param("'", "is no command", id="an-open-quote"),
+        pytest.param("http://127.0.0.1:9/mcp", "cannot be reached", id="an-address-that-is-not-there"),
+        pytest.param(f"{sys.executable} -c 'raise SystemExit(4)'", "status 4", id="a-program-that-ends"),
+        pytest.param(None, "registered twice", id="a-name-that-is-taken"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_one_line(
+    wesichain: Command, tools: str, server: str | None, words: str
+) -> None:
+    given = mcp(tools) if server is None else server
+    done = wesichain("ask", "x", "--model", "openai:stub", "--tools", tools, "--mcp", given)
+    assert done.status == 2, done.err
+    assert words in done.err
+    assert "Traceback" not in done.err
+
+
+def test_mcp_needs_a_file_with_tools(wesichain: Command, tmp_path: Path) -> None:
+    assert "no file" in wesichain("mcp", str(tmp_path / "none.py")).err
+    empty = tmp_path / "empty.py"
+    empty.write_text("", encoding="utf-8")
+    assert "has no tools" in wesichain("mcp", str(empty)).err
+
+
+def request(number: int, method: str, **params: object) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
+
+
+def test_standard_output_is_the_protocol_alone(tmp_path: Path) -> None:
+    """Whatever the file and its tools print; and the server ends when its input does."""
+    noisy = tmp_path / "noisy.py"
+    noisy.write_text(
+        "import os\nfrom wesichain import tool\nprint('loading')\n\n"
+        "@tool\ndef shout() -> str:\n    '''Shout.'''\n    print('LOUD')\n    os.system('echo louder')\n    return 'ok'\n",
+        encoding="utf-8",
+    )
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    process = subprocess.Popen(
+        [*MAIN, "mcp", str(noisy)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ENV},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(
+        request(1, "initialize", **hello) + request(2, "tools/call", name="shout", arguments={})
+    )
+    process.stdin.flush()
+    answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+    rest, errors = process.communicate(timeout=30)
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["content"] == [{"type": "text", "text": "ok"}]
+    assert (rest, process.returncode) == ("", 0)
+    assert {"loading", "LOUD", "louder"} <= {*re.findall(r"\w+", errors)}
+
+
+def test_ctrl_c_ends_it_at_once(tools: str) -> None:
+    process = subprocess.Popen(
+        [*MAIN, "mcp", tools],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ENV},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        process.stdin.write(request(1, "server/nothing"))
+        process.stdin.flush()
+        process.stdout.readline()  # it is up
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == -signal.SIGINT

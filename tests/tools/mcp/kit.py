@@ -1,0 +1,74 @@
+"""What the tests of MCP share: servers as processes, and calls."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.conftest import ROOT
+from wesichain.core import ToolCall
+from wesichain.tools import ToolResult, ToolSet
+from wesichain.tools.mcp import McpServer
+
+HERE = Path(__file__).parent
+ENV = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+
+
+def raw(how: str, env: dict[str, str] | None = None, **options: Any) -> McpServer:
+    return McpServer.stdio(
+        sys.executable, str(HERE / "raw_server.py"), how, env=env or {}, name="raw", **options
+    )
+
+
+def official(**options: Any) -> McpServer:
+    return McpServer.stdio(sys.executable, str(HERE / "sdk_server.py"), **options)
+
+
+async def call(server: McpServer, name: str, args: dict[str, Any] | None = None) -> ToolResult:
+    """As an agent would: through a registry."""
+    return await ToolSet.of(server.tools).build().dispatch(ToolCall("c1", name, args or {}))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def are_gone(pids: list[int]) -> bool:
+    """A process that was killed needs a moment to go."""
+    for _ in range(100):
+        if all(map(is_gone, pids)):
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+@contextmanager
+def serving(*command: str, pattern: str) -> Iterator[str]:
+    """A server that says its address on standard error; ended by its id."""
+    process = subprocess.Popen(
+        [sys.executable, *command], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**ENV}, text=True
+    )
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if found := re.search(pattern, line):
+                yield found[0]
+                break
+        else:
+            raise AssertionError("the server did not start")
+    finally:
+        process.terminate()
+        process.wait(20)
+        assert process.stderr is not None
+        process.stderr.close()

@@ -1,0 +1,446 @@
+"""The tools of real servers: processes over stdio, and HTTP on loopback; well behaved and not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.mcp.kit import HERE, are_gone, call, is_gone, official, raw, serving
+from wesichain import Agent
+from wesichain.core import Message
+from wesichain.errors import (
+    ConfigError,
+    RunInterruptedError,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionError,
+    ToolSerializationError,
+    ToolTimeoutError,
+)
+from wesichain.testing import ScriptedLlm, calls
+from wesichain.tools import CancellationToken, ToolWarning
+from wesichain.tools.mcp import McpServer
+
+SECRET = "canary-1234567890"
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wesichain.tools.mcp.transports._PATIENCE", 0.5)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+# --- good servers --------------------------------------------------------------------------------
+
+
+async def test_the_tools_of_a_server_of_the_official_sdk() -> None:
+    async with official() as server:
+        assert [tool.name for tool in server.tools] == ["add", "greet", "wait", "agent_of"]
+        assert [tool.signature for tool in server.tools][:2] == ["add(a: int, b: int)", "greet(name: str)"]
+        assert [tool.approval for tool in server.tools] == [False, False, True, False]
+        assert (await call(server, "add", {"a": 1, "b": 2})).value == {"result": 3}
+        assert (await call(server, "greet", {"name": "you"})).value == "hello you"
+
+
+async def test_an_agent_uses_them_beside_its_own() -> None:
+    def shout(text: str) -> str:
+        """Say it louder."""
+        return text.upper()
+
+    async with official(prefix="far_", only=["add", "greet"]) as server:
+        model = ScriptedLlm([calls(("far_greet", {"name": "you"}), ("shout", {"text": "hi"})), "done"])
+        result = await Agent(model, tools=[*server.tools, shout]).run("greet me")
+    assert result.output == "done"
+    assert [spec.name for spec in model.requests[0].tools] == ["far_add", "far_greet", "shout"]
+    told = [message.content for message in model.requests[1].messages if isinstance(message, Message)]
+    assert told[-2:] == ["hello you", "HI"]
+
+
+async def test_a_tool_that_the_server_calls_destructive_waits_for_a_person() -> None:
+    async with official() as server:
+        agent = Agent(ScriptedLlm([calls(("wait", {"seconds": 0}))]), tools=server.tools)
+        with pytest.raises(RunInterruptedError) as waiting:
+            await agent.run("wait")
+    assert [pending.call.name for pending in waiting.value.outcome.pending] == ["wait"]
+
+
+async def test_streamable_http_with_headers() -> None:
+    port = free_port()
+    with serving(str(HERE / "sdk_server.py"), str(port), pattern="startup complete"):
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with McpServer.http(url, headers={"x-key": SECRET}) as server:
+            assert (await call(server, "add", {"a": 1, "b": 2})).value == {"result": 3}
+            assert (await call(server, "agent_of")).value == SECRET
+            assert server.name == f"http://127.0.0.1:{port}"
+        async with server:
+            assert (await call(server, "greet", {"name": "again"})).value == "hello again"
+
+
+async def test_calls_side_by_side_from_many_tasks() -> None:
+    async with official() as server:
+        results = await asyncio.gather(*(call(server, "add", {"a": n, "b": n}) for n in range(20)))
+    assert [result.value for result in results] == [{"result": 2 * n} for n in range(20)]
+
+
+# --- what comes back -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "value"),
+    [
+        pytest.param("text", "hello", id="text"),
+        pytest.param("structured", {"n": 1}, id="data-before-text"),
+        pytest.param("empty", None, id="nothing"),
+        pytest.param("is-noisy", "hello", id="an-answer-among-noise"),
+        pytest.param("complains", "hello", id="nine-megabytes-of-complaints"),
+        pytest.param(
+            "blocks",
+            "one\n[image: image/png, 300 bytes]\n[resource: notes, file:///notes.txt]\ninside\n"
+            "[resource: file:///b, 3 bytes]\ntwo",
+            id="blocks-in-order-and-what-cannot-be-read-is-named",
+        ),
+    ],
+)
+async def test_a_result(how: str, value: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    async with raw(how) as server:
+        assert (await call(server, "fine")).value == value
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "kind", "words"),
+    [
+        pytest.param("error", ToolExecutionError, "execution_failed", "the disk is full", id="it-says-so"),
+        pytest.param(
+            "silent-error", ToolExecutionError, "execution_failed", "does not say why", id="says-nothing"
+        ),
+        pytest.param("refuses", ToolExecutionError, "invalid_input", "text is not a haiku", id="it-refuses"),
+        pytest.param("breaks", ToolExecutionError, "execution_failed", "internal trouble", id="it-breaks"),
+        pytest.param(
+            "no-result", ToolExecutionError, "serialization", "its answer is not valid", id="no-result"
+        ),
+        pytest.param(
+            "declared", ToolSerializationError, "serialization", "not what it declares", id="other-data"
+        ),
+        pytest.param("leaks", ToolExecutionError, "execution_failed", "the key is [redacted]", id="a-secret"),
+        pytest.param(
+            "dies", ToolExecutionError, "unavailable", "is gone; it ended with status 7", id="it-dies"
+        ),
+        pytest.param(
+            "dies", ToolExecutionError, "unavailable", "its last words: out of memory", id="saying-why"
+        ),
+        pytest.param(
+            "too-huge", ToolExecutionError, "unavailable", "more than 16,777,216 bytes", id="too-huge"
+        ),
+        pytest.param("hangs", ToolTimeoutError, "timeout", "did not finish within 0.5 s", id="it-hangs"),
+    ],
+)
+async def test_a_failure_is_a_value(how: str, error: type, kind: str, words: str) -> None:
+    timeout = 0.5 if how == "hangs" else 30.0
+    async with raw(how, env={"API_KEY": SECRET}, timeout=timeout) as server:
+        result = await call(server, "fine")
+        assert type(result.error) is error
+        assert (result.error.kind, SECRET in str(result.error)) == (ToolErrorKind(kind), False)
+        assert words in str(result.error)
+
+
+async def test_a_server_that_is_gone_stays_gone_until_it_is_entered_again() -> None:
+    async with raw("dies") as server:
+        first, second = await call(server, "fine"), await call(server, "fine")
+        assert str(first.error) == str(second.error)
+    result = await call(server, "fine")
+    assert "is not connected: use its tools inside its 'async with'" in str(result.error)
+    async with server:
+        assert "status 7" in str((await call(server, "fine")).error)
+
+
+async def test_a_server_that_reads_no_more_is_noticed() -> None:
+    async with raw("stops-reading", timeout=1.0) as server:
+        assert isinstance((await call(server, "fine")).error, ToolTimeoutError)
+        after = (await call(server, "fine")).error
+        assert isinstance(after, ToolExecutionError)
+        assert after.kind is ToolErrorKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("how", "starts"),
+    [pytest.param("huge", "xxxxxxxxxx", id="text"), pytest.param("huge-data", '{"n":"xxxx', id="data")],
+)
+async def test_a_huge_result_is_cut(how: str, starts: str) -> None:
+    async with raw(how, max_output=1_000) as server:
+        value = (await call(server, "fine")).value
+    assert isinstance(value, str)
+    assert value[:10] == starts
+    assert "[cut: " in value
+    assert len(value) < 1_100
+
+
+# --- what is listed ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "offered", "left_out"),
+    [
+        pytest.param("wrong-schema", ["fine"], {"bad": "pattern"}, id="a-schema-that-is-none"),
+        pytest.param(
+            "remote-schema", ["fine"], {"bad": "http://127.0.0.1:9/x"}, id="a-schema-from-elsewhere"
+        ),
+        pytest.param("twice", ["fine", "other"], {"fine": "listed more than once"}, id="a-name-twice"),
+    ],
+)
+async def test_a_tool_that_cannot_be_used_is_left_out(
+    how: str, offered: list[str], left_out: dict[str, str]
+) -> None:
+    server = raw(how)
+    with pytest.warns(ToolWarning, match="MCP server 'raw': tool '(bad|fine)' is left out"):
+        await server.__aenter__()
+    assert [tool.name for tool in server.tools] == offered
+    assert [*server.left_out] == [*left_out]
+    assert all(why in server.left_out[name] for name, why in left_out.items())
+    assert (await call(server, "fine", {"text": "x"})).value == "hello"
+    await server.__aexit__(None, None, None)
+
+
+async def test_odd_names_are_made_legal_and_lead_back() -> None:
+    async with raw("odd-names") as server:
+        names = [tool.name for tool in server.tools]
+        assert [names[1], names[3], names[4]] == ["get_it", "_1st", "_"]
+        assert len({*names}) == 6
+        assert [(await call(server, name)).value for name in names] == ["hello"] * 6
+
+
+async def test_all_pages_are_read() -> None:
+    async with raw("pages") as server:
+        assert [tool.name for tool in server.tools] == ["tool0", "tool1", "tool2"]
+
+
+async def test_a_refresh_lists_the_tools_anew(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    count.write_text("1", encoding="utf-8")
+    async with raw("grows", env={"COUNT": str(count)}) as server:
+        before = server.tools
+        count.write_text("3", encoding="utf-8")
+        assert [tool.name for tool in await server.refresh()] == ["tool0", "tool1", "tool2"]
+        assert (len(before), len(server.tools)) == (1, 3)
+
+
+# --- servers that cannot be used -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        pytest.param("ends", "status 1; its last words: cannot read its configuration", id="it-ends"),
+        pytest.param("leaks-and-ends", "cannot log in with [redacted]", id="saying-a-secret"),
+        pytest.param("waits", "did not answer within 1 s", id="it-does-not-answer"),
+        pytest.param("prints-and-waits", 'what is no message: "Welcome to the server!', id="it-is-no-server"),
+        pytest.param("prints-for-ever", "no message: ", id="it-prints-for-ever"),
+        pytest.param("never-ends-its-line", "more than 16,777,216 bytes", id="its-line-never-ends"),
+        pytest.param("lists-nothing", "did not list its tools within 1 s", id="it-lists-nothing"),
+        pytest.param("endless-pages", "on more than 100 pages", id="its-list-never-ends"),
+        pytest.param(
+            "wrong-root",
+            "its list of tools is not valid: tools.1.inputSchema.type: Input should be 'object'",
+            id="a-list-that-is-none",
+        ),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
+    how: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    waits = {"waits", "prints-and-waits", "prints-for-ever", "lists-nothing"}
+    server = raw(how, env={"API_KEY": SECRET}, connect_timeout=1.0 if how in waits else 30.0)
+    with pytest.raises(ToolError) as caught:
+        await server.__aenter__()
+    assert words in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert server._transport._process.returncode is not None  # type: ignore[attr-defined]  # it is a program
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        pytest.param(
+            lambda: McpServer.stdio("no-such-command"), "'no-such-command' cannot be started", id="command"
+        ),
+        pytest.param(lambda: McpServer.stdio(sys.executable, cwd="/no/such"), "No such file", id="folder"),
+        pytest.param(lambda: McpServer.stdio("a\0b"), "cannot be started", id="no-text"),
+        pytest.param(lambda: McpServer.http("ftp://host/x"), "looks like http://", id="scheme"),
+        pytest.param(lambda: McpServer.http("http://[bad/x"), "looks like http://", id="no-url"),
+        pytest.param(lambda: raw("text", only=["fin"]), "has no tool 'fin'", id="a-tool-that-is-not-there"),
+    ],
+)
+async def test_a_mistake_of_ours_is_a_config_error(make: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        await make().__aenter__()
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        pytest.param(None, "it cannot be reached (ConnectError)", id="nobody-listens"),
+        pytest.param(b"", "it cannot be reached (", id="it-hangs-up"),
+        pytest.param(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "error response", id="it-wants-a-key"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "content type", id="it-is-no-server"
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
+            "encoding that was not asked for",
+            id="it-packs-its-answer",
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + b"x" * 17_000_000,
+            "more than 16,777,216 bytes",
+            id="its-answer-has-no-end",
+        ),
+    ],
+)
+async def test_an_address_that_cannot_be_used_is_a_clear_error(reply: bytes | None, words: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100_000)
+        writer.write(reply or b"")
+        await writer.drain()
+        writer.close()
+
+    port = free_port()
+    listener = await asyncio.start_server(answer, "127.0.0.1", port) if reply is not None else None
+    server = McpServer.http(
+        f"http://127.0.0.1:{port}/{SECRET}", headers={"authorization": f"Bearer {SECRET}"}
+    )
+    with pytest.raises(ToolError) as caught:
+        await server.__aenter__()
+    assert words in str(caught.value)
+    assert SECRET not in str(caught.value)
+    if listener is not None:
+        listener.close()
+
+
+async def test_a_server_behind_a_url_that_goes_away_fails_calls_and_may_come_back() -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    run = (str(HERE / "sdk_server.py"), str(port))
+    with serving(*run, pattern="startup complete"):
+        server = await McpServer.http(url).__aenter__()
+        assert (await call(server, "greet", {"name": "you"})).ok
+    gone = (await call(server, "greet", {"name": "you"})).error
+    assert "it cannot be reached" in str(gone)
+    with serving(*run, pattern="startup complete"):
+        assert (await call(server, "greet", {"name": "you"})).value == "hello you"
+        await server.__aexit__(None, None, None)
+
+
+async def test_a_server_belongs_to_one_loop() -> None:
+    async with raw("text") as server:
+        result = await asyncio.to_thread(lambda: asyncio.run(call(server, "fine")))
+        assert "was entered in another event loop" in str(result.error)
+        with pytest.raises(ConfigError, match="in use already"):
+            await server.__aenter__()
+
+
+# --- leaving -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["has-a-stubborn-child", "is-stubborn"])
+async def test_nothing_of_a_server_is_left(how: str, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    async with raw(how, env={"PIDS": str(pids)}):
+        found = [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
+        assert not any(map(is_gone, found))
+    assert await are_gone(found)
+
+
+@pytest.mark.parametrize("how", ["waits", "lists-nothing"])
+async def test_cancelled_while_connecting_it_leaves_nothing(how: str) -> None:
+    server = raw(how)
+    entering = asyncio.create_task(server.__aenter__())
+    while server._transport._process is None:  # type: ignore[attr-defined]  # it is a program
+        await asyncio.sleep(0.05)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert server._transport._process.returncode is not None  # type: ignore[attr-defined]  # it is a program
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_cancelled_twice_while_leaving_it_still_waits_for_the_end(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+
+    async def use() -> None:
+        async with raw("is-stubborn", env={"PIDS": str(pids)}):
+            await asyncio.sleep(600)
+
+    using = asyncio.create_task(use())
+    while not (pids.exists() and pids.read_text(encoding="utf-8")):
+        await asyncio.sleep(0.05)
+    for _ in range(3):
+        await asyncio.sleep(0.3)
+        using.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await using
+    assert await are_gone([int(pid) for pid in pids.read_text(encoding="utf-8").split()])
+
+
+async def test_left_while_a_call_is_on_its_way_the_call_fails() -> None:
+    async with raw("hangs") as server:
+        calling = asyncio.create_task(call(server, "fine"))
+        await asyncio.sleep(0.2)
+    result = await asyncio.wait_for(calling, 10)
+    assert isinstance(result.error, ToolExecutionError)
+    assert result.error.kind is ToolErrorKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize("by", ["a token", "the task", "the timeout"])
+async def test_a_cancelled_call_is_cancelled_at_the_server(by: str, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    timeout = 0.5 if by == "the timeout" else 60.0
+    async with raw("hangs", env={"NOTES": str(notes)}, timeout=timeout) as server:
+        token = CancellationToken()
+        agent = Agent(ScriptedLlm([calls(("fine", {}))]), tools=server.tools)
+        running = asyncio.create_task(agent.outcome("go", cancellation=token))
+        await asyncio.sleep(0.3)
+        if by == "a token":
+            token.cancel("enough")
+        elif by == "the task":
+            running.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait_for(running, 10)
+        for _ in range(100):
+            if notes.exists():
+                break
+            await asyncio.sleep(0.05)
+    assert notes.read_text(encoding="utf-8") == "cancelled"
+
+
+async def test_ours_is_not_the_environment_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", SECRET)
+    async with raw("leaks") as server:
+        assert str((await call(server, "fine")).error) == "the key is None"
+    assert os.environ["API_KEY"] == SECRET
+
+
+async def test_entering_and_leaving_many_times_leaks_nothing() -> None:
+    files = Path("/proc/self/fd")
+    async with raw("text") as server:
+        await call(server, "fine")
+    before = len([*files.iterdir()])
+    started = time.monotonic()
+    for _ in range(5):
+        async with server:
+            await call(server, "fine")
+    assert len([*files.iterdir()]) <= before
+    assert len(asyncio.all_tasks()) == 1
+    assert time.monotonic() - started < 60

@@ -1,0 +1,108 @@
+"""What is offered of a server's tools: under which names, which of them, and with how much care."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wesichain.errors import ConfigError
+from wesichain.tools.mcp.offer import Offer, local_names
+from wesichain.tools.mcp.sdk import types
+
+HASH, AGAIN = "b3dda5b6", "bea2ba2b"  # of "a/"
+LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix", "called"),
+    [
+        pytest.param(["search", "a.b-c"], "", ["search", "a.b-c"], id="legal-names-stay"),
+        pytest.param(["search"], "gh_", ["gh_search"], id="a-prefix-goes-before"),
+        pytest.param(["get/it"], "", ["get_it"], id="what-is-not-allowed-becomes-a-line"),
+        pytest.param(["1st"], "", ["_1st"], id="a-digit-does-not-come-first"),
+        pytest.param(["1st"], "n", ["n1st"], id="unless-the-prefix-does"),
+        pytest.param(["get/it", "get_it"], "", ["get_it_4ee187c1", "get_it"], id="a-legal-name-wins"),
+        pytest.param(["x" * 70], "", ["x" * 55 + "_c71bd109"], id="a-long-name-is-cut"),
+        pytest.param(
+            ["a", "a/", "a_", f"a__{HASH}"],
+            "",
+            ["a", f"a__{AGAIN}", "a_", f"a__{HASH}"],
+            id="even-against-malice",
+        ),
+        pytest.param([""], "", ["_"], id="no-name-at-all"),
+    ],
+)
+def test_names(names: list[str], prefix: str, called: list[str]) -> None:
+    assert [*local_names(names, prefix=prefix).values()] == called
+
+
+@given(st.lists(st.text(max_size=80), unique=True, max_size=20), st.text(max_size=10))
+def test_whatever_a_server_calls_its_tools_the_names_are_legal_and_distinct(
+    names: list[str], prefix: str
+) -> None:
+    called = local_names(names, prefix=prefix)
+    assert [*called] == names
+    assert all(LEGAL.fullmatch(name) for name in called.values())
+    assert len({*called.values()}) == len(names)
+
+
+async def nothing(name: str, args: Any) -> None:
+    """A call that is not made."""
+
+
+def listed(name: str, *, destructive: bool | None = None) -> types.Tool:
+    hints = types.ToolAnnotations(destructive_hint=destructive, read_only_hint=True, idempotent_hint=True)
+    return types.Tool(name=name, input_schema={"type": "object"}, annotations=hints)
+
+
+LIST = [listed("wipe", destructive=True), listed("look"), listed("edit")]
+
+
+@pytest.mark.parametrize(
+    ("approval", "asked"),
+    [
+        pytest.param((), ["wipe"], id="by-default-where-the-server-says-destructive"),
+        pytest.param(["edit"], ["wipe", "edit"], id="names-add-to-it"),
+        pytest.param("edit", ["wipe", "edit"], id="one-name-will-do"),
+        pytest.param(True, ["wipe", "look", "edit"], id="for-all"),
+        pytest.param(False, [], id="for-none"),
+    ],
+)
+def test_approval(approval: Any, asked: list[str]) -> None:
+    tools, _ = Offer(approval=approval).choose(LIST, "s", nothing)
+    assert [tool.name for tool in tools if tool.approval] == asked
+
+
+def test_hints_never_make_us_less_careful() -> None:
+    tools, _ = Offer().choose(LIST, "s", nothing)
+    assert {tool.effect for tool in tools} == {"once"}
+    tools, _ = Offer(effect="pure").choose(LIST, "s", nothing)
+    assert {tool.effect for tool in tools} == {"pure"}
+
+
+@pytest.mark.parametrize(
+    ("only", "offered"),
+    [
+        pytest.param(None, ["wipe", "look", "edit"], id="all"),
+        pytest.param(["edit", "look"], ["look", "edit"], id="by-name-in-the-servers-order"),
+        pytest.param("look", ["look"], id="one-name"),
+        pytest.param(lambda name: "i" in name, ["wipe", "edit"], id="by-a-question"),
+        pytest.param([], [], id="none"),
+    ],
+)
+def test_only(only: Any, offered: list[str]) -> None:
+    tools, left_out = Offer(only=only).choose(LIST, "s", nothing)
+    assert [tool.name for tool in tools] == offered
+    assert left_out == {}
+
+
+@pytest.mark.parametrize("option", ["only", "approval"])
+def test_an_option_that_names_no_tool_is_a_mistake(option: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"'s' has no tool 'wpe', which {option}= names; its tools are wipe, look"
+    ):
+        Offer(**{option: ["wpe"]}).choose(LIST, "s", nothing)

@@ -1,0 +1,209 @@
+"""Our tools behind MCP are our tools: the same schemas, checks, limits and results."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp import Client, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+
+from tests.tools.mcp import served_tools
+from tests.tools.mcp.kit import ENV, HERE, call, serving
+from wesichain.core import JsonValue, ToolCall
+from wesichain.tools import Tool, ToolError, ToolRegistry, ToolSet
+from wesichain.tools.mcp import McpServer
+
+FILE = str(HERE / "served_tools.py")
+MAIN = ("-c", "from wesichain.cli import main; main()", "mcp", FILE)
+TOOLS = [value for value in vars(served_tools).values() if isinstance(value, Tool)]
+
+
+def here() -> ToolRegistry:
+    return ToolSet.of(TOOLS).build()
+
+
+def ours(*args: str, **options: Any) -> McpServer:
+    return McpServer.stdio(sys.executable, *MAIN, *args, env=ENV, approval=False, **options)
+
+
+@asynccontextmanager
+async def theirs(mode: str) -> AsyncIterator[Client]:
+    """A client of the official SDK, in the protocol of today or of 2025."""
+    started = StdioServerParameters(command=sys.executable, args=[*MAIN], env=ENV)
+    with open("/dev/null", "w", encoding="utf-8") as quiet:  # noqa: PTH123  # no path of ours
+        async with Client(stdio_client(started, quiet), mode=mode) as client:
+            yield client
+
+
+CALLS = [
+    pytest.param("add", {"a": 1}, id="a-number"),
+    pytest.param("add", {"c": 2}, id="wrong-arguments"),
+    pytest.param("move", {"point": {"x": 1}, "how": "up"}, id="an-object"),
+    pytest.param("find", {"q": "x"}, id="a-schema-known-at-run-time"),
+    pytest.param("alone", {}, id="in-a-process-of-its-own"),
+    pytest.param("slow", {}, id="too-slow"),
+    pytest.param("refuse", {}, id="a-failure-on-purpose"),
+    pytest.param("leave", {}, id="a-tool-that-exits"),
+    pytest.param("much", {}, id="too-much"),
+    pytest.param("pay", {"amount": 5}, id="no-approval-needed"),
+    pytest.param("echo", {"value": None}, id="nothing"),
+    pytest.param("echo", {"value": "text"}, id="a-text"),
+    pytest.param("echo", {"value": [1, {"a": None}, 2.5, True]}, id="a-list"),
+]
+
+
+@pytest.fixture(scope="module")
+def remote() -> dict[str, Any]:
+    """What a client of ours sees and gets, of all calls, from one server process."""
+
+    async def ask() -> dict[str, Any]:
+        async with ours() as server:
+            results = {param.id: await call(server, *param.values) for param in CALLS}  # type: ignore[arg-type]  # a name and arguments
+            specs = ToolSet.of(server.tools).build().specs()
+        return {"specs": specs, **results}
+
+    return asyncio.run(ask())
+
+
+def test_the_specs_are_the_same(remote: dict[str, Any]) -> None:
+    assert remote["specs"] == here().specs()
+
+
+@pytest.mark.parametrize(("name", "args"), CALLS)
+async def test_a_call_gives_the_same(
+    name: str, args: dict[str, Any], remote: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    direct = await here().dispatch(ToolCall("c1", name, args))
+    through = remote[request.node.callspec.id]
+    assert (through.ok, through.value) == (direct.ok, direct.value)
+    assert str(through.error) == str(direct.error)
+
+
+async def test_arguments_are_checked_where_the_tools_are() -> None:
+    """By the server too: another client may not look at schemas."""
+    direct = await here().dispatch(ToolCall("c1", "add", {"a": "1"}))
+    async with ours() as server:
+        with pytest.raises(ToolError) as caught:
+            await server.call("add", {"a": "1"})
+    assert str(caught.value) == str(direct.error)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+async def test_whatever_a_tool_returns_comes_back_the_same() -> None:
+    loop = asyncio.get_running_loop()
+    async with ours(only=["echo"]) as server:
+
+        @settings(max_examples=100)
+        @given(JSON)
+        def law(value: JsonValue) -> None:
+            ask = asyncio.run_coroutine_threadsafe(call(server, "echo", {"value": value}), loop)
+            assert ask.result(30).value == value
+
+        await asyncio.to_thread(law)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "args", "words"),
+    [
+        pytest.param([], "erase", {"path": "x"}, "'erase' needs a person's approval", id="always"),
+        pytest.param([], "pay", {"amount": 500}, "'pay' needs a person's approval", id="by-a-rule"),
+        pytest.param(["--approved"], "erase", {"path": "x"}, "erased x", id="unless-the-client-asks"),
+    ],
+)
+async def test_nobody_is_asked_so_nothing_is_done(
+    options: list[str], name: str, args: dict[str, Any], words: str
+) -> None:
+    async with ours(*options) as server:
+        result = await call(server, name, args)
+    assert words in str(result.value or result.error)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_other_clients_are_served(mode: str) -> None:
+    async with theirs(mode) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert [*listed] == [tool.name for tool in TOOLS]
+        hints = {name: tool.annotations for name, tool in listed.items()}
+        assert hints["echo"] == types.ToolAnnotations(
+            read_only_hint=True, idempotent_hint=True, destructive_hint=False
+        )
+        assert hints["move"] == types.ToolAnnotations(
+            read_only_hint=False, idempotent_hint=False, destructive_hint=False
+        )
+        assert hints["erase"] == types.ToolAnnotations(
+            read_only_hint=False, idempotent_hint=True, destructive_hint=True
+        )
+        added = await client.call_tool("add", {"a": 1})
+        assert [block.text for block in added.content if isinstance(block, types.TextContent)] == ["3"]
+        assert added.structured_content == (3 if mode == "auto" else None)
+        moved = await client.call_tool("move", {"point": {"x": 1}, "how": "down"})
+        assert moved.structured_content == {"x": 0, "y": 0.5}
+        failed = await client.call_tool("nope", {})
+        assert failed.is_error
+        assert "there is no tool" in str(failed.content)
+
+
+async def test_http_serves_programs_of_this_machine_and_no_web_page() -> None:
+    with serving(*MAIN, "--http", "0", pattern=r"http://127\.0\.0\.1:\d+/mcp") as url:
+        async with McpServer.http(url) as server:
+            assert (await call(server, "add", {"a": 1, "b": 4})).value == 5
+        port = url.split(":")[2].removesuffix("/mcp")
+        async with httpx2.AsyncClient() as web:
+            for headers, status in [
+                ({"host": "evil.example"}, 421),
+                ({"host": f"evil.example:{port}"}, 421),
+                ({"origin": "http://evil.example"}, 403),
+                ({"origin": "null"}, 403),
+                ({"content-type": "text/plain"}, 400),
+            ]:
+                said = {
+                    "content-type": "application/json",
+                    "accept": "application/json, text/event-stream",
+                    **headers,
+                }
+                answer = await web.post(url, headers=said, content=b"{}")
+                assert answer.status_code == status, (headers, answer.text)
+
+
+@pytest.mark.parametrize(
+    ("door", "gone"),
+    [
+        pytest.param("wesichain.tools.mcp", "mcp", id="without-the-sdk"),
+        pytest.param("wesichain.tools.mcp", "mcp.server", id="with-an-sdk-that-is-too-old"),
+    ],
+)
+def test_without_the_extra_it_is_named(door: str, gone: str) -> None:
+    script = f"""
+        import sys
+        import wesichain.tools
+        assert "mcp" not in sys.modules
+        sys.modules[{gone!r}] = None
+        from wesichain.errors import MissingDependencyError
+        try:
+            import {door}
+        except MissingDependencyError as error:
+            print(error)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said == "MCP needs the 'mcp' package: pip install 'wesichain[mcp]'\n"
