@@ -14,6 +14,7 @@ DOORS = (
     "wesichain.core",
     "wesichain.errors",
     "wesichain.tools",
+    "wesichain.tools.mcp",
     "wesichain.policy",
     "wesichain.agent",
     "wesichain.llm.openai",

@@ -103,7 +103,8 @@ def call(number: Any) -> None:
             sys.stderr.write("out of memory\n")
             os._exit(7)
         case "hangs":
-            pass
+            if "NOTES" in os.environ:
+                Path(os.environ["NOTES"]).write_text("called", encoding="utf-8")
         case "stops-reading":
             os.close(0)
             time.sleep(600)
@@ -135,6 +136,8 @@ def listed(number: Any, params: dict[str, Any]) -> None:
         send(number, result={"tools": [tool(f"tool{n}") for n in range(count)]})
     elif HOW != "lists-nothing":
         send(number, result={"tools": tools})
+        if HOW == "turns-deaf":
+            time.sleep(600)
 
 
 def main() -> None:

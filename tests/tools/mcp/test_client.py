@@ -15,7 +15,6 @@ import pytest
 
 from tests.tools.mcp.kit import HERE, are_gone, call, is_gone, official, raw, serving
 from wesichain import Agent
-from wesichain.core import Message
 from wesichain.errors import (
     ConfigError,
     RunInterruptedError,
@@ -64,7 +63,7 @@ async def test_an_agent_uses_them_beside_its_own() -> None:
         result = await Agent(model, tools=[*server.tools, shout]).run("greet me")
     assert result.output == "done"
     assert [spec.name for spec in model.requests[0].tools] == ["far_add", "far_greet", "shout"]
-    told = [message.content for message in model.requests[1].messages if isinstance(message, Message)]
+    told = [message.content for message in model.requests[1].messages]
     assert told[-2:] == ["hello you", "HI"]
 
 
@@ -78,7 +77,7 @@ async def test_a_tool_that_the_server_calls_destructive_waits_for_a_person() -> 
 
 async def test_streamable_http_with_headers() -> None:
     port = free_port()
-    with serving(str(HERE / "sdk_server.py"), str(port), pattern="startup complete"):
+    with serving(str(HERE / "sdk_server.py"), str(port), pattern="running on"):
         url = f"http://127.0.0.1:{port}/mcp"
         async with McpServer.http(url, headers={"x-key": SECRET}) as server:
             assert (await call(server, "add", {"a": 1, "b": 2})).value == {"result": 3}
@@ -151,6 +150,7 @@ async def test_a_failure_is_a_value(how: str, error: type, kind: str, words: str
     timeout = 0.5 if how == "hangs" else 30.0
     async with raw(how, env={"API_KEY": SECRET}, timeout=timeout) as server:
         result = await call(server, "fine")
+        assert result.error is not None
         assert type(result.error) is error
         assert (result.error.kind, SECRET in str(result.error)) == (ToolErrorKind(kind), False)
         assert words in str(result.error)
@@ -172,6 +172,15 @@ async def test_a_server_that_reads_no_more_is_noticed() -> None:
         after = (await call(server, "fine")).error
         assert isinstance(after, ToolExecutionError)
         assert after.kind is ToolErrorKind.UNAVAILABLE
+
+
+async def test_a_server_that_turns_deaf_holds_nobody() -> None:
+    """Its pipe is full, so not even a cancellation can be sent."""
+    started = time.monotonic()
+    async with raw("turns-deaf", timeout=0.5) as server:
+        results = [await call(server, "fine", {"text": "x" * 1_000_000}) for _ in range(2)]
+    assert [type(result.error) for result in results] == [ToolTimeoutError] * 2
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(
@@ -244,11 +253,11 @@ async def test_a_refresh_lists_the_tools_anew(tmp_path: Path) -> None:
     [
         pytest.param("ends", "status 1; its last words: cannot read its configuration", id="it-ends"),
         pytest.param("leaks-and-ends", "cannot log in with [redacted]", id="saying-a-secret"),
-        pytest.param("waits", "did not answer within 1 s", id="it-does-not-answer"),
+        pytest.param("waits", "did not answer within 3 s", id="it-does-not-answer"),
         pytest.param("prints-and-waits", 'what is no message: "Welcome to the server!', id="it-is-no-server"),
         pytest.param("prints-for-ever", "no message: ", id="it-prints-for-ever"),
         pytest.param("never-ends-its-line", "more than 16,777,216 bytes", id="its-line-never-ends"),
-        pytest.param("lists-nothing", "did not list its tools within 1 s", id="it-lists-nothing"),
+        pytest.param("lists-nothing", "did not list its tools within 3 s", id="it-lists-nothing"),
         pytest.param("endless-pages", "on more than 100 pages", id="its-list-never-ends"),
         pytest.param(
             "wrong-root",
@@ -261,7 +270,7 @@ async def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
     how: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     waits = {"waits", "prints-and-waits", "prints-for-ever", "lists-nothing"}
-    server = raw(how, env={"API_KEY": SECRET}, connect_timeout=1.0 if how in waits else 30.0)
+    server = raw(how, env={"API_KEY": SECRET}, connect_timeout=3.0 if how in waits else 30.0)
     with pytest.raises(ToolError) as caught:
         await server.__aenter__()
     assert words in str(caught.value)
@@ -309,7 +318,9 @@ async def test_a_mistake_of_ours_is_a_config_error(make: Any, words: str) -> Non
         ),
     ],
 )
-async def test_an_address_that_cannot_be_used_is_a_clear_error(reply: bytes | None, words: str) -> None:
+async def test_an_address_that_cannot_be_used_is_a_clear_error(
+    reply: bytes | None, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100_000)
         writer.write(reply or b"")
@@ -325,6 +336,7 @@ async def test_an_address_that_cannot_be_used_is_a_clear_error(reply: bytes | No
         await server.__aenter__()
     assert words in str(caught.value)
     assert SECRET not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
     if listener is not None:
         listener.close()
 
@@ -333,12 +345,12 @@ async def test_a_server_behind_a_url_that_goes_away_fails_calls_and_may_come_bac
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     run = (str(HERE / "sdk_server.py"), str(port))
-    with serving(*run, pattern="startup complete"):
+    with serving(*run, pattern="running on"):
         server = await McpServer.http(url).__aenter__()
         assert (await call(server, "greet", {"name": "you"})).ok
     gone = (await call(server, "greet", {"name": "you"})).error
     assert "it cannot be reached" in str(gone)
-    with serving(*run, pattern="startup complete"):
+    with serving(*run, pattern="running on"):
         assert (await call(server, "greet", {"name": "you"})).value == "hello you"
         await server.__aexit__(None, None, None)
 
@@ -403,26 +415,28 @@ async def test_left_while_a_call_is_on_its_way_the_call_fails() -> None:
     assert result.error.kind is ToolErrorKind.UNAVAILABLE
 
 
+async def appears(file: Path, text: str) -> None:
+    async with asyncio.timeout(20):
+        while not (file.exists() and file.read_text(encoding="utf-8") == text):
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize("by", ["a token", "the task", "the timeout"])
 async def test_a_cancelled_call_is_cancelled_at_the_server(by: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    timeout = 0.5 if by == "the timeout" else 60.0
+    timeout = 2.0 if by == "the timeout" else 60.0
     async with raw("hangs", env={"NOTES": str(notes)}, timeout=timeout) as server:
         token = CancellationToken()
         agent = Agent(ScriptedLlm([calls(("fine", {}))]), tools=server.tools)
         running = asyncio.create_task(agent.outcome("go", cancellation=token))
-        await asyncio.sleep(0.3)
+        await appears(notes, "called")
         if by == "a token":
             token.cancel("enough")
         elif by == "the task":
             running.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.wait_for(running, 10)
-        for _ in range(100):
-            if notes.exists():
-                break
-            await asyncio.sleep(0.05)
-    assert notes.read_text(encoding="utf-8") == "cancelled"
+        await appears(notes, "cancelled")
 
 
 async def test_ours_is_not_the_environment_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,4 +105,17 @@ def test_an_option_that_names_no_tool_is_a_mistake(option: str) -> None:
     with pytest.raises(
         ConfigError, match=f"'s' has no tool 'wpe', which {option}= names; its tools are wipe, look"
     ):
-        Offer(**{option: ["wpe"]}).choose(LIST, "s", nothing)
+        Offer(**{option: ["wpe"]}).choose(LIST, "s", nothing)  # type: ignore[arg-type]  # either takes names
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param({"timeout": 0}, "timeout is 0", id="no-time"),
+        pytest.param({"effect": "safe"}, "effect is 'safe'", id="an-effect-that-is-none"),
+        pytest.param({"max_output": -1}, "max_output is -1", id="less-than-nothing"),
+    ],
+)
+def test_options_are_those_of_a_tool(options: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Offer(**options)

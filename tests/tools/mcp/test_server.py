@@ -68,7 +68,7 @@ def remote() -> dict[str, Any]:
 
     async def ask() -> dict[str, Any]:
         async with ours() as server:
-            results = {param.id: await call(server, *param.values) for param in CALLS}  # type: ignore[arg-type]  # a name and arguments
+            results = {str(param.id): await call(server, *param.values) for param in CALLS}  # type: ignore[arg-type]  # a name and arguments
             specs = ToolSet.of(server.tools).build().specs()
         return {"specs": specs, **results}
 

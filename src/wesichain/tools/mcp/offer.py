@@ -55,6 +55,9 @@ class Offer:
     effect: Effect = "once"
     max_output: int = Tool.max_output
 
+    def __post_init__(self) -> None:
+        self._tool(types.Tool(name="options", input_schema={"type": "object"}), "options", print)
+
     def choose(
         self, listed: list[types.Tool], server: str, call: Callable[[str, Any], Coroutine[Any, Any, Any]]
     ) -> tuple[tuple[Tool, ...], dict[str, str]]:
@@ -116,12 +119,14 @@ def local_names(names: list[str], *, prefix: str = "") -> dict[str, str]:
     taken, ends in a few digits made of the original.
     """
     found: dict[str, str] = {}
+    taken: set[str] = set()
     plain = {name: _ILLEGAL.sub("_", prefix + name) for name in names}
     for name in sorted(names, key=lambda name: plain[name] != prefix + name):  # legal ones first
         local = whole = plain[name] if re.match(r"[A-Za-z_]", plain[name]) else f"_{plain[name]}"
         digest = name
-        while len(local) > _LONGEST or local in found.values():
+        while len(local) > _LONGEST or local in taken:
             digest = sha256(digest.encode()).hexdigest()[:8]
             local = f"{whole[: _LONGEST - 9]}_{digest}"
+        taken.add(local)
         found[name] = local
     return {name: found[name] for name in names}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from wesichain.errors import MissingDependencyError
 
 try:
@@ -19,6 +21,9 @@ try:
     from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
     raise MissingDependencyError("MCP", package="mcp", extra="mcp") from error
+
+for _name in ("mcp", "client"):  # what it logs comes back to us as errors; it need not be printed, too
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 __all__ = [
     "MODERN_PROTOCOL_VERSIONS",

@@ -85,9 +85,11 @@ def _server(tools: Tools, name: str, *, approved: bool) -> Server[Any]:
     ) -> types.CallToolResult:
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
         prepared = registry.prepare(call)
-        if isinstance(prepared, PreparedCall) and prepared.needs_approval and not approved:
+        if not isinstance(prepared, PreparedCall):
+            return refused(str(prepared))
+        if prepared.needs_approval and not approved:
             return refused(f"{call.name!r} needs a person's approval, and this server has nobody to ask")
-        result = await registry.dispatch(call, ToolContext(correlation_id=call.id))
+        result = await registry.run(prepared, ToolContext(correlation_id=call.id))
         return to_result(result, any_data=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS)
 
     return Server(name, version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)

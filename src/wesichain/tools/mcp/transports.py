@@ -29,7 +29,7 @@ from .sdk import SessionMessage, anyio, get_default_environment, httpx2, streama
 
 MAX_MESSAGE = 16_777_216  # bytes
 _PATIENCE = 2.0  # seconds between asking a program to end, and insisting
-_LAST_WORDS = 2_000  # bytes
+_LAST_WORDS = 1_000  # bytes
 
 Streams: TypeAlias = tuple[Any, Any]  # what the SDK reads from, and writes to
 
@@ -62,11 +62,9 @@ class Program:
     ) -> None:
         self.label = os.path.basename(command)  # noqa: PTH119  # a command is no path
         self._command = (command, *args)
-        self._env = {
-            **get_default_environment(),
-            **env,
-        }  # our own environment holds keys that are not its own
         self.secrets = [*env.values()]
+        # Not the whole of our own environment: it holds keys that are none of its business.
+        self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._process: asyncio.subprocess.Process | None = None
         self._said = bytearray()  # on standard error, at the end
@@ -127,15 +125,11 @@ class Program:
                 try:
                     message = wire.validate_json(line, by_name=False)
                 except ValueError:
-                    self._fault = (
-                        self._fault
-                        or f"it printed what is no message: {preview(line.decode(errors='replace'))}"
-                    )
+                    printed = preview(line.decode(errors="replace"))
+                    self._fault = self._fault or f"it printed what is no message: {printed}"
                     await asyncio.sleep(0)  # a flood of lines must not hold the loop
                     continue
-                with suppress(
-                    anyio.BrokenResourceError, anyio.ClosedResourceError
-                ):  # nobody listens any more
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens now
                     await incoming.send(SessionMessage(message))
 
     async def _write(self, process: asyncio.subprocess.Process, outgoing: Any, incoming: Any) -> None:
@@ -158,7 +152,8 @@ class Program:
 
     def remarks(self) -> str:
         status = self._process.returncode if self._process else None
-        said = " ".join(self._said.decode(errors="replace").split())
+        words = self._said.decode(errors="replace").split()
+        said = " ".join(words[len(self._said) == _LAST_WORDS :])  # without half a word: it may be a secret's
         told = [
             f"it ended with status {status}" if status is not None and status >= 0 else "",
             f"it was ended by signal {-status}" if status is not None and status < 0 else "",
@@ -177,8 +172,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await _has_ended(process, seconds=_PATIENCE)
     _signal(process, kill=True)  # also what it has left behind
     await _has_ended(process, seconds=_PATIENCE)
-    transport: asyncio.BaseTransport = getattr(process, "_transport")  # noqa: B009  # asyncio offers no other way to close its pipes
-    transport.close()
+    getattr(process, "_transport").close()  # noqa: B009  # there is no other way to close its pipes
 
 
 async def _has_ended(process: asyncio.subprocess.Process, *, seconds: float) -> bool:
@@ -214,13 +208,14 @@ class Address:
         self._url = url
         self._headers = {**headers, "accept-encoding": "identity"}
         self.secrets = [word for value in headers.values() for word in value.split()]
+        self.secrets += [parts.path, parts.query, parts.password or ""]
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Streams]:
         timeout = httpx2.Timeout(30.0, read=300.0)  # a call has a limit of its own
         async with (
-            httpx2.AsyncClient(headers=self._headers, timeout=timeout, transport=_Line()) as client,
-            streamable_http_client(self._url, http_client=client) as streams,
+            httpx2.AsyncClient(headers=self._headers, timeout=timeout, transport=_Bounded()) as client,
+            streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
         ):
             yield streams
 
@@ -228,7 +223,7 @@ class Address:
         return ""
 
 
-class _Line(httpx2.AsyncHTTPTransport):
+class _Bounded(httpx2.AsyncHTTPTransport):
     """Answers a request that fails with an error of its own, and takes no body without an end."""
 
     @override
