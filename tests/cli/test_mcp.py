@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
-from tests.tools.mcp.kit import ENV
+from tests.tools.mcp.kit import ENV, HERE
 from tests.tools.mcp.kit import serving as serving_mcp
 
 MAIN = [sys.executable, "-W", "error", "-c", "from wesichain.cli import main; main()"]
@@ -57,6 +57,15 @@ def test_a_destructive_tool_of_a_server_waits_for_a_person(wesichain: Command, t
         done = wesichain("ask", "clean up", "--model", "openai:stub", "--mcp", mcp(tools), url=url)
     assert done.status == 3
     assert "--resume" in done.err
+
+
+def test_a_tool_that_is_left_out_is_told_in_a_line(wesichain: Command) -> None:
+    server = shlex.join([sys.executable, str(HERE / "raw_server.py"), "wrong-schema"])
+    with serving(text("hi")) as url:
+        done = wesichain("ask", "x", "--model", "openai:stub", "--mcp", server, url=url)
+    assert done.status == 0, done.err
+    assert "the tool bad is left out: tool 'bad'" in done.err
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

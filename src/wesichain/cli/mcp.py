@@ -6,6 +6,7 @@ import asyncio
 import shlex
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 
 from wesichain.agent import Agent
 from wesichain.errors import ConfigError, WesichainError
-from wesichain.tools import ToolSet
+from wesichain.tools import ToolSet, ToolWarning
 
 from .loading import load_tools
 from .terminal import fail, note
@@ -59,7 +60,10 @@ async def connect(
             server = McpServer.http(text)
         else:
             server = McpServer.stdio(*_words(text))
-        tools += (await stack.enter_async_context(server)).tools
+        with warnings.catch_warnings(action="ignore", category=ToolWarning):  # told below, in our way
+            tools += (await stack.enter_async_context(server)).tools
+        for name, why in server.left_out.items():
+            note(f"{server.name}: the tool {name} is left out: {why}")
     return build(tools)
 
 

@@ -51,6 +51,8 @@ async def test_the_tools_of_a_server_of_the_official_sdk() -> None:
         assert [tool.approval for tool in server.tools] == [False, False, True, False]
         assert (await call(server, "add", {"a": 1, "b": 2})).value == {"result": 3}
         assert (await call(server, "greet", {"name": "you"})).value == "hello you"
+        results = await asyncio.gather(*(call(server, "add", {"a": n, "b": n}) for n in range(20)))
+        assert [result.value for result in results] == [{"result": 2 * n} for n in range(20)]
 
 
 async def test_an_agent_uses_them_beside_its_own() -> None:
@@ -68,11 +70,11 @@ async def test_an_agent_uses_them_beside_its_own() -> None:
 
 
 async def test_a_tool_that_the_server_calls_destructive_waits_for_a_person() -> None:
-    async with official() as server:
-        agent = Agent(ScriptedLlm([calls(("wait", {"seconds": 0}))]), tools=server.tools)
+    async with raw("hints") as server:
+        agent = Agent(ScriptedLlm([calls(("look", {}), ("wipe", {}))]), tools=server.tools)
         with pytest.raises(RunInterruptedError) as waiting:
-            await agent.run("wait")
-    assert [pending.call.name for pending in waiting.value.outcome.pending] == ["wait"]
+            await agent.run("clean up")
+    assert [pending.call.name for pending in waiting.value.outcome.pending] == ["wipe"]
 
 
 async def test_streamable_http_with_headers() -> None:
@@ -87,10 +89,12 @@ async def test_streamable_http_with_headers() -> None:
             assert (await call(server, "greet", {"name": "again"})).value == "hello again"
 
 
-async def test_calls_side_by_side_from_many_tasks() -> None:
-    async with official() as server:
-        results = await asyncio.gather(*(call(server, "add", {"a": n, "b": n}) for n in range(20)))
-    assert [result.value for result in results] == [{"result": 2 * n} for n in range(20)]
+async def test_one_task_may_enter_and_another_leave() -> None:
+    server = raw("text")
+    await asyncio.create_task(server.__aenter__())
+    assert (await asyncio.create_task(call(server, "fine"))).value == "hello"
+    await asyncio.create_task(server.__aexit__(None, None, None))
+    assert len(asyncio.all_tasks()) == 1
 
 
 # --- what comes back -----------------------------------------------------------------------------

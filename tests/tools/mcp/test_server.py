@@ -89,15 +89,6 @@ async def test_a_call_gives_the_same(
     assert str(through.error) == str(direct.error)
 
 
-async def test_arguments_are_checked_where_the_tools_are() -> None:
-    """By the server too: another client may not look at schemas."""
-    direct = await here().dispatch(ToolCall("c1", "add", {"a": "1"}))
-    async with ours() as server:
-        with pytest.raises(ToolError) as caught:
-            await server.call("add", {"a": "1"})
-    assert str(caught.value) == str(direct.error)
-
-
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -109,9 +100,9 @@ JSON = st.recursive(
 )
 
 
-async def test_whatever_a_tool_returns_comes_back_the_same() -> None:
+async def test_whatever_a_tool_takes_and_returns_comes_back_the_same() -> None:
     loop = asyncio.get_running_loop()
-    async with ours(only=["echo"]) as server:
+    async with ours() as server:
 
         @settings(max_examples=100)
         @given(JSON)
@@ -121,21 +112,31 @@ async def test_whatever_a_tool_returns_comes_back_the_same() -> None:
 
         await asyncio.to_thread(law)
 
+        # Arguments are checked there, too: another client may not look at schemas.
+        direct = await here().dispatch(ToolCall("c1", "add", {"a": "1"}))
+        with pytest.raises(ToolError) as caught:
+            await server.call("add", {"a": "1"})
+        assert str(caught.value) == str(direct.error)
+
 
 @pytest.mark.parametrize(
-    ("options", "name", "args", "words"),
+    ("options", "said"),
     [
-        pytest.param([], "erase", {"path": "x"}, "'erase' needs a person's approval", id="always"),
-        pytest.param([], "pay", {"amount": 500}, "'pay' needs a person's approval", id="by-a-rule"),
-        pytest.param(["--approved"], "erase", {"path": "x"}, "erased x", id="unless-the-client-asks"),
+        pytest.param(
+            [],
+            [
+                "'erase' needs a person's approval, and this server has nobody to ask",
+                "'pay' needs a person's approval, and this server has nobody to ask",
+            ],
+            id="nobody-is-asked-so-nothing-is-done",
+        ),
+        pytest.param(["--approved"], ["erased x", "paid 500"], id="unless-the-client-asks"),
     ],
 )
-async def test_nobody_is_asked_so_nothing_is_done(
-    options: list[str], name: str, args: dict[str, Any], words: str
-) -> None:
+async def test_calls_that_need_approval(options: list[str], said: list[str]) -> None:
     async with ours(*options) as server:
-        result = await call(server, name, args)
-    assert words in str(result.value or result.error)
+        results = [await call(server, "erase", {"path": "x"}), await call(server, "pay", {"amount": 500})]
+    assert [str(result.value or result.error) for result in results] == said
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
