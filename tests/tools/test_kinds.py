@@ -173,6 +173,14 @@ def test_a_json_tool_checks_its_result_where_it_declares_one() -> None:
         result_of(made, {})
 
 
+def test_a_result_is_checked_before_it_is_cut() -> None:
+    returns = {"type": "object", "required": ["a"]}
+    made = JsonTool("x", "X.", OBJECT, lambda args: {**args, "b": "x" * 100}, returns=returns, max_output=50)
+    assert result_of(made, {"a": 1}).startswith('{"a":1,"b":"xxx')
+    with pytest.raises(Exception, match="a: is required"):
+        result_of(made, {})
+
+
 def test_a_schema_cannot_be_changed_behind_a_tool_s_back() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
     made = JsonTool("x", "X.", schema, lambda args: 1)
