@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.trace.runs import run
-from wesichain.agent import Approve
+from wesichain.agent import Approve, ApproveWith, Refuse
+from wesichain.core import Decided, RunStarted
 from wesichain.trace import Recorder
 
 from .browser import Page
@@ -98,6 +99,22 @@ def test_a_call_is_approved_and_another_refused(page: Page, site: Site) -> None:
     assert site.approvals.decisions("first") == {first.pending[0].token: Approve()}
     (refusal,) = site.approvals.decisions("second").values()
     assert getattr(refusal, "reason", None) == "keep it"
+    is_clean(page, site)
+
+
+def test_a_run_that_went_on_shows_what_was_decided(page: Page, site: Site) -> None:
+    decisions = (
+        Decided("t1", "pay", Approve()),
+        Decided("t2", "pay", ApproveWith({"sum": 5})),
+        Decided("t3", "<b>shout</b>", Refuse("too loud")),
+    )
+    first, *rest = run("decided", 1)
+    again = RunStarted("decided", 0, first.seq, first.at, "", "scripted", resumed=True, decisions=decisions)
+    record(site.runs, [first, again, *rest])
+    site.open(page, "#/runs/decided")
+    page.wait_for("Resumed")
+    for line in ("Approved: pay", 'Approved: pay with {"sum":5}', "Refused: <b>shout</b> (too loud)"):
+        assert line in page.text()
     is_clean(page, site)
 
 

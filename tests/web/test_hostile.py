@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.trace.runs import NOON
 from wesichain.core import (
+    ApproveWith,
+    Decided,
     Event,
     LlmResponse,
     Message,
@@ -19,6 +21,7 @@ from wesichain.core import (
     NodeFailed,
     NodeStarted,
     PendingCall,
+    Refuse,
     Role,
     RunFailed,
     RunInterrupted,
@@ -75,6 +78,8 @@ def hostile_run(text: str, number: int) -> list[Event]:
         (ToolDispatched, (call,), ""),
         (ToolCompleted, (name, text, {text: [text]}, 1.0), ""),
         (RunStarted, (text, text, (spec,)), text),
+        (RunStarted, (text, text, (), True, (Decided(text, text, ApproveWith(text)),)), ""),
+        (RunStarted, (text, text, (), True, (Decided(text, text, Refuse(text)),)), ""),
         (StepStarted, (said,), text),
         (ToolDispatched, (call,), text),
         (StepFailed, (text, text, text, name, text), text),
