@@ -60,7 +60,7 @@ def listeners(
     not quite as usual and every 64th step are told to the first.
 
     What goes to a sink is redacted; the run above, behind `relay`, hears it as it is. A sink may have
-    `listener(run_id)`, as a recorder does: a pair of such functions that take events as they are and
+    `run_listeners(run_id)`, as a recorder does: a pair of such functions that take events as they are and
     redact them later, by the default rules. Where it is the only one, the run tells it directly.
     """
     own = [_own_listeners(sink, run_id) if redactor is None else None for sink in sinks]
@@ -73,7 +73,7 @@ def listeners(
 
 
 def _own_listeners(sink: EventSink, run_id: str) -> tuple[Listener, Listener] | None:
-    make: Callable[[str], tuple[Listener, Listener]] | None = getattr(sink, "listener", None)
+    make: Callable[[str], tuple[Listener, Listener]] | None = getattr(sink, "run_listeners", None)
     return None if make is None else make(run_id)
 
 

@@ -208,7 +208,7 @@ class TestWhenItWrites:
     @pytest.mark.parametrize("told", ["emit", "hear", "note"])
     async def test_in_a_loop_it_is_written_while_the_model_thinks(self, tmp_path: Path, told: str) -> None:
         recorder = Recorder(tmp_path)
-        hear, note = recorder.listener("run-1")
+        hear, note = recorder.run_listeners("run-1")
         hear(run()[0])
         await asyncio.sleep(0)
         for count in (2, 3):  # the second time, nothing was held back meanwhile
@@ -529,14 +529,14 @@ class TestListeners:
     @pytest.mark.parametrize("durable", [False, True], ids=["in-batches", "durable"])
     def test_write_the_same_file_as_emit(self, tmp_path: Path, durable: bool) -> None:
         record(tmp_path / "emitted", run())
-        hear, note = Recorder(tmp_path / "heard", durable=durable).listener("run-1")
+        hear, note = Recorder(tmp_path / "heard", durable=durable).run_listeners("run-1")
         for event in run():
             (note if isinstance(event, StepStarted | ModelResponded | ToolCompleted) else hear)(event)
         assert only(tmp_path / "heard").read_bytes() == only(tmp_path / "emitted").read_bytes()
 
     def test_go_on_where_the_recorder_was_closed(self, tmp_path: Path) -> None:
         recorder = Recorder(tmp_path)
-        hear, note = recorder.listener("run-1")
+        hear, note = recorder.run_listeners("run-1")
         first, *rest, last = run()
         hear(first)
         for event in rest[:3]:
@@ -551,7 +551,7 @@ class TestListeners:
         recorder = Recorder(tmp_path / "runs")
         (tmp_path / "runs").rmdir()
         (tmp_path / "runs").write_text("no folder")
-        hear, note = recorder.listener("run-1")
+        hear, note = recorder.run_listeners("run-1")
         with caplog.at_level(logging.ERROR):
             for event in run()[1:]:  # whose start is missing, so that the folder is searched for its file
                 hear(event)

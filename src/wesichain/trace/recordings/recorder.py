@@ -43,9 +43,9 @@ class Recorder:
     Files have mode 0600, a new folder 0700. Secrets are taken out here, whoever hands the events in.
 
     Events are written in batches: the start of a run as soon as the event loop comes round, its end at
-    once, and between them after half a second, or 512 events if the loop does not come round. A process
-    that is killed loses at most that much, and never part of a line. `durable=True` writes and syncs each
-    event before the run goes on.
+    once, and between them after half a second, or a few hundred events if the loop does not come round.
+    A process that is killed loses at most that much, and never part of a line. `durable=True` writes and
+    syncs each event before the run goes on.
 
     What cannot be kept is counted in the file, in `dropped` and in the log: events of a run whose file
     has reached `max_bytes` (its end is still written), of a disk that is full. `keep` (how many) and
@@ -92,7 +92,7 @@ class Recorder:
     def emit(self, event: Event) -> None:
         self._take(event)
 
-    def listener(self, run_id: str) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
+    def run_listeners(self, run_id: str) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
         """What takes the events of one run as `emit` does, in less time, and raises nothing.
 
         The second function is for events that another will follow: it looks at nothing. What it takes
