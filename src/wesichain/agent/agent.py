@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 from typing_extensions import Unpack
 
@@ -38,7 +38,7 @@ from .models import resolve_model
 from .phases import Completed, Failed, Interrupted, Outcome
 from .rules import LoopGuard
 from .running import OnLimit
-from .runtime import AgentRuntime, Sinks, as_sinks
+from .runtime import AgentRuntime, ResumeOptions, Sinks, as_sinks
 from .stream import RunStream
 
 if TYPE_CHECKING:
@@ -48,18 +48,11 @@ OutT = TypeVar("OutT")
 _DAY = 86_400.0
 
 
-class LoopOptions(TypedDict, total=False):
+class LoopOptions(ResumeOptions, total=False):
     """What the loop may be told of one run."""
 
     history: Sequence[Message]
-    cancellation: CancellationToken | None
     run_id: str | None
-    stream: bool
-    events: Sinks
-    budget: Budget | None
-    parent: ToolContext | None
-    effects: Callable[[Effects], Effects] | None
-    clock: Clock | None
 
 
 class RunOptions(LoopOptions, total=False):
@@ -288,7 +281,10 @@ class Agent(Generic[OutT]):
         return outcome
 
     async def resume(
-        self, interrupted: Interrupted[OutT], decisions: dict[str, Decision] | None = None, **options: Any
+        self,
+        interrupted: Interrupted[OutT],
+        decisions: Mapping[str, Decision] | None = None,
+        **options: Unpack[ResumeOptions],
     ) -> RunResult[OutT]:
         """Go on with the outcome that a RunInterruptedError carries."""
         return self._result(await self.runtime.resume(interrupted, decisions, **options))

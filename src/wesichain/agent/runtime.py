@@ -6,7 +6,9 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast, overload
+
+from typing_extensions import Unpack
 
 from wesichain.core import (
     Clock,
@@ -46,6 +48,23 @@ _REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
 _NOTHING = Spent()
 _message, _info = maker(Message), maker(RunInfo)
+
+
+class DriveOptions(TypedDict, total=False):
+    """What a run may be told, whether it begins or goes on; see `AgentRuntime.run`."""
+
+    cancellation: CancellationToken | None
+    events: Sinks
+    budget: Budget | None
+    parent: ToolContext | None
+    effects: Callable[[Effects], Effects] | None
+    clock: Clock | None
+
+
+class ResumeOptions(DriveOptions, total=False):
+    """What a run that goes on may be told."""
+
+    stream: bool
 
 
 class AgentRuntime(Generic[OutT]):
@@ -245,53 +264,24 @@ class AgentRuntime(Generic[OutT]):
         self,
         interrupted: Interrupted[OutT],
         decisions: Mapping[str, Decision] | None = None,
-        *,
-        cancellation: CancellationToken | None = None,
-        stream: bool = False,
-        events: Sinks = None,
-        budget: Budget | None = None,
-        parent: ToolContext | None = None,
-        effects: Callable[[Effects], Effects] | None = None,
+        **options: Unpack[ResumeOptions],
     ) -> Outcome[OutT]:
         """Go on with an interrupted run, with a decision for each call that waits for one."""
-        decisions = dict(decisions or {})
-        self._check_decisions(interrupted, decisions)
-        return await self.go_on(
-            interrupted,
-            decisions,
-            cancellation=cancellation,
-            stream=stream,
-            events=events,
-            budget=budget,
-            parent=parent,
-            effects=effects,
-        )
+        clock = options.get("clock") or self._settings.clock
+        self._check_decisions(interrupted, decisions or {}, clock.time())
+        return await self.go_on(interrupted, decisions or {}, **options)
 
     def go_on(
         self,
         interrupted: Interrupted[OutT],
         decisions: Mapping[str, Decision],
         *,
-        cancellation: CancellationToken | None = None,
         stream: bool = False,
-        events: Sinks = None,
-        budget: Budget | None = None,
-        parent: ToolContext | None = None,
-        effects: Callable[[Effects], Effects] | None = None,
-        clock: Clock | None = None,
+        **options: Unpack[DriveOptions],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        """The same for decisions that were used before, or long ago: a replay has them from its recording."""
+        """The same for decisions that were checked, and may have been used before, as in a replay."""
         phase = go_on(interrupted)
-        drive = self._drive(
-            phase.info,
-            tally=interrupted.tally,
-            cancellation=cancellation,
-            events=events,
-            budget=budget,
-            parent=parent,
-            effects=effects,
-            clock=clock,
-        )
+        drive = self._drive(phase.info, tally=interrupted.tally, **options)
         done = interrupted.unfinished.done if interrupted.unfinished else ()
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
@@ -300,7 +290,9 @@ class AgentRuntime(Generic[OutT]):
         )
         return drive.go_on(phase, decided, done, stream=stream)
 
-    def _check_decisions(self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision]) -> None:
+    def _check_decisions(
+        self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision], now: float
+    ) -> None:
         """Every waiting call has its decision, none is stale, none is used twice."""
         waiting = {item.token: item for item in interrupted.pending}
         unknown = [token for token in decisions if token not in waiting]
@@ -309,7 +301,6 @@ class AgentRuntime(Generic[OutT]):
         missing = [item.call.name for token, item in waiting.items() if token not in decisions]
         if missing:
             raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
-        now = self._settings.clock.time()
         for token, item in waiting.items():
             if item.expires_at is not None and now > item.expires_at:
                 raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
@@ -324,11 +315,11 @@ class AgentRuntime(Generic[OutT]):
         self,
         info: RunInfo,
         *,
-        cancellation: CancellationToken | None,
-        events: Sinks,
-        budget: Budget | None,
-        parent: ToolContext | None,
-        effects: Callable[[Effects], Effects] | None,
+        cancellation: CancellationToken | None = None,
+        events: Sinks = None,
+        budget: Budget | None = None,
+        parent: ToolContext | None = None,
+        effects: Callable[[Effects], Effects] | None = None,
         clock: Clock | None = None,
         tally: Tally | None = None,
     ) -> Drive[OutT]:
