@@ -32,7 +32,7 @@ from typing import Any, Literal
 import psutil
 
 from wesichain.agent import Agent
-from wesichain.core import Message, Role, ToolCall, to_plain
+from wesichain.core import Message, Role, ToolCall, ToolCallingLlm, to_plain
 from wesichain.errors import RunFailedError, ToolError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.react_text import TextReAct
@@ -228,6 +228,8 @@ EXAMPLES = {
     ],
 }
 
+MODES = ("constrained", "text", "text, examples")
+
 # --- running and judging --------------------------------------------------------------------------
 
 
@@ -250,8 +252,18 @@ def agents(model: str, mode: str, *, folder: Path, threads: int | None) -> dict[
     made: dict[str, Agent[str]] = {}
     for box, functions in tools.items():
         llm = LocalLlm(model, threads=threads, max_tokens=200, examples=EXAMPLES[box])
-        made[box] = Agent(TextReAct(llm) if mode == "text" else llm, tools=functions, budget=Budget(steps=6))
+        made[box] = Agent(in_mode(mode, llm, EXAMPLES[box]), tools=functions, budget=Budget(steps=6))
     return made
+
+
+def in_mode(mode: str, llm: LocalLlm, examples: list[Message]) -> ToolCallingLlm:
+    match mode:
+        case "text":
+            return TextReAct(llm)
+        case "text, examples":
+            return TextReAct(llm, chat=True, examples=examples)
+        case _:
+            return llm
 
 
 async def run(arguments: argparse.Namespace) -> None:
@@ -358,7 +370,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How well local models answer questions with tools.")
     parser.add_argument("action", choices=["run", "report"])
     parser.add_argument("--model", default="qwen2.5-coder-0.5b")
-    parser.add_argument("--mode", choices=["constrained", "text"], default="constrained")
+    parser.add_argument("--mode", choices=MODES, default="constrained")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--every", type=int, default=1, help="every n-th question alone")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)

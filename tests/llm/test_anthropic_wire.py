@@ -38,7 +38,9 @@ CALLS = (ToolCall("1", "files.read", {"path": "a"}), ToolCall("2", "files.read",
 
 
 def wire(*messages: Message, tools: tuple[ToolSpec, ...] = (), **settings: Any) -> dict[str, Any]:
-    request = LlmRequest("ignored", messages, tools, settings.pop("output_schema", None))
+    request = LlmRequest(
+        "ignored", messages, tools, settings.pop("output_schema", None), settings.pop("stop", ())
+    )
     settings = {"max_tokens": 100, "options": {}, "stream": False, **settings}
     body = to_wire(request, ToolNames.of(request), model="m", **settings)
     plain: dict[str, Any] = json.loads(to_json(body))
@@ -110,6 +112,14 @@ def test_a_silent_assistant_is_left_out() -> None:
     body = wire(Message(Role.USER, "a"), Message(Role.ASSISTANT, " \n"), Message(Role.USER, "b"))
     texts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert body["messages"] == [{"role": "user", "content": texts}]
+
+
+def test_stops_are_sent_if_there_are_any() -> None:
+    assert wire(Message(Role.USER, "hi"), stop=("\nObservation:", "END"))["stop_sequences"] == [
+        "\nObservation:",
+        "END",
+    ]
+    assert "stop_sequences" not in wire(Message(Role.USER, "hi"))
 
 
 def test_an_output_schema_joins_the_options() -> None:

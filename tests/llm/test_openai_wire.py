@@ -29,7 +29,9 @@ READ = ToolSpec("files.read", "Read a file.", EMPTY)
 
 
 def wire(*messages: Message, tools: tuple[ToolSpec, ...] = (), **settings: Any) -> dict[str, Any]:
-    request = LlmRequest("ignored", messages, tools, settings.pop("output_schema", None))
+    request = LlmRequest(
+        "ignored", messages, tools, settings.pop("output_schema", None), settings.pop("stop", ())
+    )
     names = ToolNames.of(request)
     body = to_wire(request, names, model="m", **{"options": {}, "stream": False, **settings})
     plain: dict[str, Any] = json.loads(to_json(body))
@@ -76,6 +78,11 @@ def test_a_conversation_with_parallel_calls_is_sent_in_its_order() -> None:
         ],
         "tools": [{"type": "function", "function": function}],
     }
+
+
+def test_stops_are_sent_if_there_are_any() -> None:
+    assert wire(Message(Role.USER, "hi"), stop=("\nObservation:", "END"))["stop"] == ["\nObservation:", "END"]
+    assert "stop" not in wire(Message(Role.USER, "hi"))
 
 
 def test_an_output_schema_is_a_response_format() -> None:

@@ -34,12 +34,16 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class LlmRequest:
-    """What is asked of a model. `output_schema`: the JSON schema that the answer must have."""
+    """What is asked of a model. `output_schema`: the JSON schema that the answer must have.
+
+    `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`).
+    """
 
     model: str
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
     output_schema: Mapping[str, Any] | None = field(default=None, metadata=OMIT)
+    stop: tuple[str, ...] = field(default=(), metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

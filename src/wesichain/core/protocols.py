@@ -40,6 +40,7 @@ class LlmTraits:
 
     observes_errors: bool = False  # faults are best told to it as observations (text ReAct)
     native_output: bool = False  # it honours LlmRequest.output_schema
+    takes_stop: bool = False  # it honours LlmRequest.stop, whichever model it is
 
 
 def traits_of(llm: object) -> LlmTraits:

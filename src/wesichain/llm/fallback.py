@@ -33,6 +33,7 @@ class Fallback:
         self.traits = LlmTraits(
             observes_errors=any(trait.observes_errors for trait in traits),
             native_output=all(trait.native_output for trait in traits),
+            takes_stop=all(trait.takes_stop for trait in traits),
         )
 
     async def complete(self, request: LlmRequest) -> LlmResponse:

@@ -330,7 +330,72 @@ async def test_stop_sequences(stop: Any, sent: tuple[str, ...]) -> None:
     assert inner.stops == [sent]
 
 
+class Both(Scripted):
+    """A model that goes on with a text, and that can be talked to."""
+
+    traits = LlmTraits(takes_stop=True)
+
+    def __init__(self) -> None:
+        Scripted.__init__(self, "Final Answer: written")
+        self.spoken = Chat(LlmResponse("Final Answer: said"))
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        return await self.spoken.complete(request)
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "stops"),
+    [
+        pytest.param({}, "written", ("\nObservation:",), id="it-is-given-a-text"),
+        pytest.param({"chat": False}, "written", ("\nObservation:",), id="a-text-on-purpose"),
+        pytest.param({"chat": True}, "said", ("\nObservation:",), id="it-is-talked-to"),
+        pytest.param({"chat": True, "stop": False}, "said", (), id="and-goes-on-for-ever"),
+    ],
+)
+async def test_a_model_that_can_do_both(options: Any, answer: str, stops: tuple[str, ...]) -> None:
+    model = Both()
+    assert (await TextReAct(model, **options).complete(ask())).content == answer
+    assert [*model.stops, *(request.stop for request in model.spoken.requests)] == [stops]
+
+
+@pytest.mark.parametrize(
+    ("llm", "chat"), [(Scripted(), True), (Chat(), False)], ids=["text-cannot-talk", "chat-cannot-complete"]
+)
+def test_a_model_is_not_asked_for_what_it_cannot_do(llm: Any, chat: bool) -> None:
+    with pytest.raises(ConfigError, match=f"chat={chat}"):
+        TextReAct(llm, chat=chat)
+
+
+SOLVED = [
+    Message(Role.USER, "What is 2 plus 5?"),
+    Message(Role.ASSISTANT, "I add them.", tool_calls=(ToolCall("", "add", {"a": 2, "b": 5}),)),
+    Message(Role.TOOL, "7"),
+    Message(Role.ASSISTANT, "It is 7."),
+]
+
+
+async def test_examples_stand_in_the_format_before_the_question() -> None:
+    inner = Scripted("Final Answer: 1")
+    await TextReAct(inner, examples=SOLVED).complete(
+        ask(user("Before?"), Message(Role.ASSISTANT, "Yes."), user("Now?"))
+    )
+    (prompt,) = inner.prompts
+    shown = prompt.partition("Begin!\n\n")[2]
+    assert shown == (
+        'Question: What is 2 plus 5?\nThought: I add them.\nAction: add\nAction Input: {"a": 2, "b": 5}\n'
+        "Observation: 7\nFinal Answer: It is 7.\n"
+        "Question: Before?\nFinal Answer: Yes.\n\n"
+        "Question: Now?\nThought:"
+    )
+
+
 class TestChatModels:
+    async def test_stops_are_sent_to_those_known_to_take_them(self) -> None:
+        for stop, sent in ((True, ()), (["\nObservation:"], ("\nObservation:",))):
+            inner = Chat(LlmResponse("Final Answer: 1"))
+            await TextReAct(inner, stop=stop).complete(ask())
+            assert inner.requests[0].stop == sent
+
     async def test_the_steps_are_turns_and_no_tools_are_sent(self) -> None:
         inner = Chat(LlmResponse("Final Answer: noon", usage=Usage(7, 3), reasoning="because"))
         reply = await TextReAct(inner).complete(

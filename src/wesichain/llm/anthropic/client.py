@@ -37,7 +37,7 @@ class AnthropicClient:
     back in `LlmResponse.opaque` and are sent again, unchanged, with the message that carries them.
     """
 
-    traits = LlmTraits(native_output=True)
+    traits = LlmTraits(native_output=True, takes_stop=True)
 
     def __init__(
         self,

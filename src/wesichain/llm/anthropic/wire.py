@@ -45,6 +45,8 @@ def to_wire(
     if request.output_schema is not None:
         answer = {"type": "json_schema", "schema": request.output_schema}
         body["output_config"] = {"format": answer}
+    if request.stop:
+        body["stop_sequences"] = [*request.stop]
     if stream:
         body["stream"] = True
     return with_options(body, options)

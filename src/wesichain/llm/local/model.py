@@ -46,7 +46,7 @@ class LocalLlm:
     `$WESICHAIN_THREADS`, else what is faster as the model is loaded. `timings` are of the last reply.
     """
 
-    traits = LlmTraits(observes_errors=True, native_output=True)
+    traits = LlmTraits(observes_errors=True, native_output=True, takes_stop=True)
 
     def __init__(
         self,
@@ -89,7 +89,8 @@ class LocalLlm:
             chat = {"messages": chat_messages(request, self._examples)}
             prompt = str((await ask(address, "/apply-template", chat)).get("prompt"))
             text, shown = "", ""
-            async with aclosing(self._events(address, prompt, self._constraint(request))) as events:
+            options = self._constraint(request) | {"stop": [*request.stop]}
+            async with aclosing(self._events(address, prompt, options)) as events:
                 async for event in events:
                     text += str(event.get("content", ""))
                     answer = _readable(text, request)

@@ -25,6 +25,8 @@ def to_wire(
     if request.output_schema is not None:
         answer = {"name": "answer", "schema": request.output_schema}
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
+    if request.stop:
+        body["stop"] = [*request.stop]
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return with_options(body, options)

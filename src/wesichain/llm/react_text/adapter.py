@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
-from typing import Literal
+from typing import Literal, cast
 
 from wesichain.core import (
     CompletionLlm,
@@ -22,6 +22,7 @@ from wesichain.core import (
     ToolCall,
     ToolCallingLlm,
     ToolSpec,
+    traits_of,
 )
 from wesichain.errors import ConfigError
 from wesichain.llm.relay import relay
@@ -43,13 +44,15 @@ class TextReAct:
     """Asks a model in plain text for `Thought / Action / Action Input` and reads what it writes.
 
     The model is a `CompletionLlm`, which is given one growing prompt, or a chat model, which is given
-    the prompt as its first message and the steps as the turns that follow. Neither is sent any tools.
+    the prompt as its first message and the steps as the turns that follow. One that can do both goes on
+    with a text, unless `chat=True`. Neither is sent any tools. `examples` are solved questions, as
+    ordinary messages, which are shown in the format before the question.
 
     A reply that cannot be read comes back as a call without a name, with the reason, and the format
     once more, in `reasoning`: the runtime tells it to the model. Without tools in the request, text
-    without a marker is the answer. `stop`: texts at which a completion model ends; True means the
-    start of an observation, False sends none, for models that accept none (an observation that the
-    model makes up is cut off in any case).
+    without a marker is the answer. `stop`: texts at which the model ends; True means the start of an
+    observation, where the model is known to accept it, False sends none (an observation that the model
+    makes up is cut off in any case).
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True)
@@ -62,34 +65,43 @@ class TextReAct:
         dialect: str | Dialect = "react",
         strict: bool = True,
         stop: bool | Sequence[str] = True,
+        chat: bool | None = None,
+        examples: Sequence[Message] = (),
     ) -> None:
         if not hasattr(llm, "complete_text") and not hasattr(llm, "complete"):
             raise ConfigError(
                 f"{type(llm).__name__} is not a model: it has neither complete_text(prompt, *, stop) "
                 f"nor complete(request)"
             )
-        self._llm = llm
+        if chat is not None and not hasattr(llm, "complete" if chat else "complete_text"):
+            raise ConfigError(f"chat={chat}: {type(llm).__name__} cannot do that; leave chat out")
+        talks = not hasattr(llm, "complete_text") if chat is None else chat
+        self._chat_model = cast("ToolCallingLlm", llm) if talks else None
+        self._text_model = None if talks else cast("CompletionLlm", llm)
+        self._examples = tuple(examples)
         self._prompt = Prompt.of(template, dialect=dialect)
         self._strict = strict
-        self._stop = (_STOP if stop else ()) if isinstance(stop, bool) else tuple(stop)
+        accepts = not talks or traits_of(llm).takes_stop
+        self._stop = (_STOP if stop and accepts else ()) if isinstance(stop, bool) else tuple(stop)
 
     @property
     def model(self) -> str:
-        return str(getattr(self._llm, "model", ""))
+        return str(getattr(self._chat_model or self._text_model, "model", ""))
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        if isinstance(self._llm, CompletionLlm):
-            text = await self._llm.complete_text(self.prompt(request), stop=self._stop)
+        if self._text_model is not None:
+            text = await self._text_model.complete_text(self.prompt(request), stop=self._stop)
             return self._read(request, LlmResponse(text))
-        return self._read(request, await self._llm.complete(self._chat(request)))
+        assert self._chat_model is not None
+        return self._read(request, await self._chat_model.complete(self._chat(request)))
 
     async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         """The thoughts and the answer as they come, where the model streams; the response last."""
-        if isinstance(self._llm, CompletionLlm):
+        if self._chat_model is None:
             yield await self.complete(request)
             return
         speech = Speech()
-        async with aclosing(relay(self._llm, self._chat(request))) as items:
+        async with aclosing(relay(self._chat_model, self._chat(request))) as items:
             async for item in items:
                 if isinstance(item, TextChunk) and (text := speech.hear(item.text)):
                     yield TextChunk(text)
@@ -106,14 +118,14 @@ class TextReAct:
     def _chat(self, request: LlmRequest) -> LlmRequest:
         read = read_messages(request.messages)
         first = Message(Role.USER, self._render(request, read, scratchpad="").rstrip())
-        return LlmRequest(request.model, (first, *self._prompt.turns(read.steps)))
+        return LlmRequest(request.model, (first, *self._prompt.turns(read.steps)), stop=self._stop)
 
     def _render(self, request: LlmRequest, read: Transcript, *, scratchpad: str) -> str:
         return self._prompt.render(
             request.tools,
             read.question,
             scratchpad=scratchpad,
-            history=read.history,
+            history=(*self._examples, *read.history),
             instructions=read.instructions,
             output_schema=request.output_schema,
         )
