@@ -22,7 +22,7 @@ from .phases import (
     Thinking,
     Unfinished,
 )
-from .replay import ReplayEffects, replay
+from .replay import ReplayEffects, replay, retell, revived_dispatch, revived_error
 from .rules import LoopGuard, Tally
 from .running import OnLimit, Running, Settings
 from .runtime import AgentRuntime
@@ -68,4 +68,7 @@ __all__ = [
     "Unfinished",
     "replay",
     "resolve_model",
+    "retell",
+    "revived_dispatch",
+    "revived_error",
 ]

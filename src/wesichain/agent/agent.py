@@ -267,18 +267,22 @@ class Agent(Generic[OutT]):
         self, task: str, conversation: Conversation | None, options: LoopOptions
     ) -> Outcome[OutT]:
         """A run whose instructions have to be asked for, or that is part of a conversation."""
+        instructions, advice = await self.prompt(task)
+        if conversation is not None:
+            options["history"] = (*conversation.window(), *options.get("history", ()))
+        outcome = await self.runtime.run(task, instructions=instructions, advice=advice, **options)
+        if conversation is not None and isinstance(outcome, Completed):
+            conversation.add(Message(Role.USER, task), Message(Role.ASSISTANT, outcome.text))
+        return outcome
+
+    async def prompt(self, task: str) -> tuple[str | None, str]:
+        """The instructions and the advice that a run of the task begins with, asked for now."""
         instructions = self._instructions
         if callable(instructions):
             takes_task = bool(inspect.signature(instructions).parameters)
             text = instructions(task) if takes_task else instructions()
             instructions = await text if inspect.isawaitable(text) else text
-        if conversation is not None:
-            options["history"] = (*conversation.window(), *options.get("history", ()))
-        advice = "" if self._playbook is None else self._advise(self._playbook, task)
-        outcome = await self.runtime.run(task, instructions=instructions, advice=advice, **options)
-        if conversation is not None and isinstance(outcome, Completed):
-            conversation.add(Message(Role.USER, task), Message(Role.ASSISTANT, outcome.text))
-        return outcome
+        return instructions, "" if self._playbook is None else self._advise(self._playbook, task)
 
     async def resume(
         self,
@@ -293,7 +297,8 @@ class Agent(Generic[OutT]):
         """This agent as a tool of another one, on whose budget, cancellation and log it draws."""
 
         async def ask(args: Any, ctx: ToolContext) -> JsonValue:
-            outcome = await self.outcome(args["task"], parent=ctx)
+            # A call that is run again is the same run again: its own calls keep their idempotency keys.
+            outcome = await self.outcome(args["task"], parent=ctx, run_id=ctx.idempotency_key or None)
             match outcome:
                 case Completed(text=text):
                     return text
@@ -314,6 +319,7 @@ class Agent(Generic[OutT]):
             },
             ask,
             timeout=_DAY,  # the caller's budget and cancellation are what bounds it
+            effect="once" if any(tool.effect == "once" for tool in self.runtime.registry) else "idempotent",
         )
 
     def _advise(self, playbook: StrategySource, task: str) -> str:

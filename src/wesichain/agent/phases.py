@@ -12,12 +12,14 @@ Only `Idle` can be made from outside, with `AgentRuntime.start(task)`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from typing_extensions import override
 
+from wesichain import errors
 from wesichain.core import (
     ErrorStep,
     Event,
@@ -37,7 +39,7 @@ from wesichain.core import (
     turn_of,
     write_state,
 )
-from wesichain.errors import AgentError
+from wesichain.errors import AgentError, CodecError
 from wesichain.policy import Spent
 
 from .rules import Tally
@@ -47,6 +49,7 @@ OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
 
 
+_SCALARS = (str, int, float, bool)
 STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count"})
 
 
@@ -183,6 +186,7 @@ class Observing(_Active[OutT]):
 class _Ended(_Phase, Generic[OutT]):
     """A phase that ends the run."""
 
+    kind: ClassVar[str] = "ended"
     spent: Spent
 
     @property
@@ -215,14 +219,41 @@ class _Ended(_Phase, Generic[OutT]):
     def new_messages(self) -> tuple[Message, ...]:
         return self.trail.messages_since(self.info.first_new)
 
+    @property
+    def last_seq(self) -> int:
+        return self.info.events[-1].seq if self.info.events else self.info.last_seq
+
     def _final_output(self) -> str | None:
         return None
+
+    @abstractmethod
+    def to_plain(self) -> Mapping[str, Any]:
+        """The outcome as data, without its events; `from_plain` makes it one again."""
+
+    def _plain(self) -> dict[str, Any]:
+        info, given = self.info, self.info.state
+        rest = None
+        if is_object(given):
+            rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
+        return {
+            "kind": self.kind,
+            "run_id": info.run_id,
+            "task": info.task,
+            "state": rest,
+            "first_new": info.first_new,
+            "earlier": info.earlier,
+            "last_seq": self.last_seq,
+            "messages": self.trail.messages,
+            "steps": self.trail.steps,
+            "spent": self.spent,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Completed(_Ended[OutT]):
     """The run ended with an answer."""
 
+    kind: ClassVar[str] = "completed"
     output: OutT
     text: str
     stopped_by: LimitName | None = None
@@ -231,12 +262,43 @@ class Completed(_Ended[OutT]):
     def _final_output(self) -> str | None:
         return self.text
 
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        return {**self._plain(), "text": self.text, "stopped_by": self.stopped_by}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The outcome again; its output is the text, which `AgentRuntime.read_output` makes a typed one."""
+        saved = _saved(plain, cls.kind)
+        text: Any = saved.text
+        return cls(_SEAL, *saved.restored(), text, saved.text, saved.stopped_by)
+
 
 @dataclass(frozen=True, slots=True)
 class Failed(_Ended[OutT]):
     """The run ended with an error; the scratchpad ends in an ErrorStep."""
 
+    kind: ClassVar[str] = "failed"
     error: AgentError
+
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        error = self.error
+        fields = {name: value for name, value in vars(error).items() if isinstance(value, _SCALARS)}
+        told = {"error": type(error).__name__, "message": str(error), "fields": fields}
+        return {**self._plain(), **told}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The outcome again. Its error is of the class that it was; what caused it is not kept."""
+        saved = _saved(plain, cls.kind)
+        known = getattr(errors, saved.error, AgentError)
+        is_one = isinstance(known, type) and issubclass(known, AgentError)
+        error = (known if is_one else AgentError)(saved.message)
+        for name, value in saved.fields.items():
+            if name in vars(error):
+                setattr(error, name, value)
+        return cls(_SEAL, *saved.restored(), error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,52 +309,30 @@ class Interrupted(_Ended[OutT]):
     a dict is kept; any other comes back as a `ReActState`.
     """
 
+    kind: ClassVar[str] = "interrupted"
     reason: str
     pending: tuple[PendingCall, ...] = ()
     unfinished: Unfinished | None = None
     tally: Tally = field(default_factory=Tally)
 
-    @property
-    def last_seq(self) -> int:
-        return self.info.events[-1].seq if self.info.events else self.info.last_seq
-
+    @override
     def to_plain(self) -> Mapping[str, Any]:
-        info, trail = self.info, self.trail
-        return {
-            "kind": "interrupted",
-            "run_id": info.run_id,
-            "task": info.task,
-            "state": {key: value for key, value in info.state.items() if key not in STATE_KEYS}
-            if is_object(info.state)
-            else None,
-            "first_new": info.first_new,
-            "earlier": info.earlier,
-            "last_seq": self.last_seq,
-            "messages": trail.messages,
-            "steps": trail.steps,
-            "spent": self.spent,
-            "reason": self.reason,
-            "pending": self.pending,
-            "unfinished": self.unfinished,
-            "tally": self.tally,
-        }
+        held = {"pending": self.pending, "unfinished": self.unfinished, "tally": self.tally}
+        return {**self._plain(), "reason": self.reason, **held}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        saved = from_plain(_Saved, plain)
-        rest = saved.state
-        state: object = ReActState(saved.task) if rest is None else {**rest, "input": saved.task}
-        info = RunInfo(saved.run_id, saved.task, state, saved.first_new, saved.earlier, saved.last_seq)
-        trail = Trail.of([*saved.messages], saved.steps)
-        held = (saved.reason, saved.pending, saved.unfinished, saved.tally)
-        return cls(_SEAL, info, trail, saved.spent, *held)
+        saved = _saved(plain, cls.kind)
+        info, trail, spent = saved.restored()
+        tally = saved.tally or Tally()
+        return cls(_SEAL, info, trail, spent, saved.reason, saved.pending, saved.unfinished, tally)
 
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """The fields of an `Interrupted` as they stand in JSON."""
+    """The fields of an outcome as they stand in JSON."""
 
-    kind: ClassVar[str] = "interrupted"
+    kind: str
     run_id: str
     task: str
     state: dict[str, Any] | None
@@ -302,10 +342,28 @@ class _Saved:
     messages: tuple[Message, ...]
     steps: tuple[ReActStep, ...]
     spent: Spent
-    reason: str
-    pending: tuple[PendingCall, ...]
-    unfinished: Unfinished | None
-    tally: Tally
+    text: str = ""
+    stopped_by: LimitName | None = None
+    error: str = ""
+    message: str = ""
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    reason: str = ""
+    pending: tuple[PendingCall, ...] = ()
+    unfinished: Unfinished | None = None
+    tally: Tally | None = None
+
+    def restored(self) -> tuple[RunInfo, Trail, Spent]:
+        rest = self.state
+        state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
+        info = RunInfo(self.run_id, self.task, state, self.first_new, self.earlier, self.last_seq)
+        return info, Trail.of([*self.messages], self.steps), self.spent
+
+
+def _saved(plain: Mapping[str, Any], kind: str) -> _Saved:
+    saved = from_plain(_Saved, plain)
+    if saved.kind != kind:
+        raise CodecError(f"kind: expected {kind!r}, got {saved.kind[:60]!r}")
+    return saved
 
 
 _message, _final_answer = maker(Message), maker(FinalAnswer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -205,9 +205,9 @@ class _Script:
                     return response
                 case StepFailed(call_id=None):
                     message = event.message.removeprefix(_UNASKED)
-                    raise _revived(event.error, message, retryable=event.decision != "fail")
+                    raise revived_error(event.error, message, retryable=event.decision != "fail")
                 case RunFailed(error=kind, message=message):  # a call that was cut off, or one past the limit
-                    raise _revived(kind, message)
+                    raise revived_error(kind, message)
                 case RunInterrupted(reason=reason):
                     raise Stopped(reason)
                 case _:
@@ -235,36 +235,16 @@ class _Script:
                 expected=expected,
                 actual=actual,
             )
-        self._tell_nested(call.id, ctx)
+        retell(_below(self.nested, call.id), ctx)
         match end:
             case ToolCompleted(value=value, duration_ms=duration):
                 return ToolResult(call.id, call.name, value, None, duration)
             case StepFailed(decision="cancelled") | None:
                 raise Stopped(self._reason)
             case StepFailed(error=kind, message=message, duration_ms=duration):
-                error = _revived_dispatch(kind, message)
+                error = revived_dispatch(kind, message)
                 error.call_id, error.tool_name = call.id, call.name
                 return ToolResult(call.id, call.name, None, error, duration)
-
-    def _tell_nested(self, call_id: str, ctx: ToolContext) -> None:
-        """Tell the events of the runs inside a call again, and charge what they spent to the caller."""
-        account = ctx.budget if isinstance(ctx.budget, Account) else None
-        for event in self.nested:
-            outer, _, inner = event.scope.partition("/")
-            if outer != call_id:
-                continue
-            if ctx.emit is not None:
-                ctx.emit(replace(event, scope=inner))
-            if account is not None and not inner:
-                match event:
-                    case StepStarted():
-                        account.spend_step()
-                    case ModelResponded(response=response):
-                        account.spend_usage(response.usage)
-                    case ToolDispatched():
-                        account.spend_tool_call()
-                    case _:
-                        pass
 
     def _end_of(self, event: ToolDispatched, position: int) -> ToolCompleted | StepFailed | None:
         for later in self.events[position + 1 :]:
@@ -329,7 +309,10 @@ def _is_stopped_from_outside(events: Sequence[Event]) -> bool:
     return not any(isinstance(event, StepFailed) and event.decision == "interrupt" for event in events[-2:])
 
 
-def _revived(kind: str, message: str, *, retryable: bool = False) -> Exception:
+# --- what a record tells, made real again ------------------------------------------------------------
+
+
+def revived_error(kind: str, message: str, *, retryable: bool = False) -> Exception:
     """An exception of the class that was recorded, as far as it is known here, with the same text."""
     known = getattr(errors, kind, None) or getattr(builtins, kind, None)
     base = known if isinstance(known, type) and issubclass(known, Exception) else Exception
@@ -343,8 +326,41 @@ def _text_of(error: Exception) -> str:
     return str(error.args[0])  # as it was: KeyError and its like would put quotes around it
 
 
-def _revived_dispatch(kind: str, message: str) -> ToolDispatchError:
-    known = getattr(errors, kind, ToolExecutionError)
-    if not (isinstance(known, type) and issubclass(known, ToolDispatchError)):
-        known = ToolExecutionError
-    return known(message)
+def revived_dispatch(
+    kind: str, message: str, *, otherwise: type[ToolDispatchError] = ToolExecutionError
+) -> ToolDispatchError:
+    """The error of a tool call that was recorded; `otherwise` where its class is no such error."""
+    known = getattr(errors, kind, otherwise)
+    is_one = isinstance(known, type) and issubclass(known, ToolDispatchError)
+    return (known if is_one else otherwise)(message)
+
+
+def retell(events: Iterable[Event], ctx: ToolContext) -> None:
+    """Tell what happened inside a call again, and charge what it spent to the caller.
+
+    The events are those of the runs inside: their scope is the way down from the call.
+    """
+    account = ctx.budget if isinstance(ctx.budget, Account) else None
+    for event in events:
+        if ctx.emit is not None:
+            ctx.emit(event)
+        if account is not None and not event.scope:
+            match event:
+                case StepStarted():
+                    account.spend_step()
+                case ModelResponded(response=response):
+                    account.spend_usage(response.usage)
+                case ToolDispatched():
+                    account.spend_tool_call()
+                case _:
+                    pass
+
+
+def _below(events: Iterable[Event], call_id: str) -> list[Event]:
+    """The events of the runs inside a call, as that call heard them."""
+    inside: list[Event] = []
+    for event in events:
+        outer, _, inner = event.scope.partition("/")
+        if outer == call_id:
+            inside.append(replace(event, scope=inner))
+    return inside

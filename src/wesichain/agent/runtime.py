@@ -181,6 +181,10 @@ class AgentRuntime(Generic[OutT]):
         final = self._settings.judge.output.final_tool
         return self.registry.specs() if final is None else (*self.registry.specs(), final)
 
+    def read_output(self, text: str) -> OutT:
+        """The typed answer that a text stands for; one that does not is a `CodecError`."""
+        return self._settings.judge.output.read(text)
+
     @property
     def model(self) -> str:
         return self._settings.model
