@@ -1,0 +1,339 @@
+"""The engine: the one place that knows DBOS. It runs runs as workflows, and finds them again.
+
+DBOS is one for a process, and so is the `Engine`. Those who only ask (status, approvals, the queue) need
+`Runs` alone, which launches nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from wesichain.core import dataclass
+from wesichain.errors import DurableError, MissingDependencyError
+from wesichain.tools import CancellationToken
+
+from .journal import LostRunError, Step
+from .ledger import Lease, Ledger
+from .watch import LOOKS, Census, Watch
+
+try:
+    from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, SetWorkflowID
+    from dbos._error import DBOSException, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
+    from dbos._serialization import DBOSDefaultSerializer
+except ModuleNotFoundError as missing:
+    if missing.name != "dbos":
+        raise
+    raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
+
+Execute: TypeAlias = Callable[[str, str, Mapping[str, str], Step, CancellationToken], Awaitable[str]]
+
+_APPLICATION, _FORMAT = "wesichain", "1"
+_PREFIX = "wesichain."
+_LOST = "lost"  # stands in for a step that was under way, beside others, when its process died
+_POLL = 0.2  # seconds between two looks into a queue
+
+
+def _refuse(_: object, serialized_data: str) -> Any:
+    raise TypeError(f"a pickle in the database ({len(serialized_data)} characters) is not read")
+
+
+# What is stored is data. DBOS reads JSON here, but would load a pickle if a row said that it is one.
+DBOSDefaultSerializer.deserialize = _refuse.__get__(DBOSDefaultSerializer)  # type: ignore[method-assign]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A workflow: one stretch of a run, from its start or a resumption to its end or an interruption."""
+
+    id: str
+    agent: str
+    status: str  # as DBOS has it
+    order: str = ""  # what it was given
+    executor: str = ""
+    ending: str | None = None  # what it came to
+    error: tuple[str, str] | None = None  # class and message, of one that was refused
+
+    @property
+    def is_over(self) -> bool:
+        return self.status not in ("ENQUEUED", "DELAYED", "PENDING")
+
+
+class Runs:
+    """The runs in a database, for those who look on. Blocks; any thread may use it."""
+
+    def __init__(self, url: str) -> None:
+        self.ledger = Ledger(url)
+        try:
+            DBOS.migrate(url)
+            self._client = DBOSClient(
+                system_database_url=url,
+                serializer=DBOSPortableJSONSerializer(),
+                application_name=_APPLICATION,
+            )
+        except Exception as error:
+            raise DurableError(f"the database cannot be used: {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        self._client.destroy()
+        self.ledger.close()
+
+    def row(self, workflow_id: str) -> Row | None:
+        found = self._client.list_workflows(workflow_ids=[workflow_id])
+        return _row(found[0]) if found else None
+
+    def under_way(self, agents: Iterable[str]) -> list[Row]:
+        """The rows of these agents that a process runs, or ran when it died."""
+        names = [_PREFIX + agent for agent in agents]
+        found = self._client.list_workflows(status="PENDING", name=names, load_input=False, load_output=False)
+        return [_row(status) for status in found]
+
+    def cancelled(self, workflow_ids: Iterable[str]) -> list[str]:
+        found = self._client.list_workflows(
+            workflow_ids=[*workflow_ids], status="CANCELLED", load_input=False, load_output=False
+        )
+        return [status.workflow_id for status in found]
+
+    def steps(self, workflow_id: str) -> list[tuple[int, str, str | None]]:
+        """Number, name and text of each finished step; one that broke has no text."""
+        found = self._client.list_workflow_steps(workflow_id)
+        return [
+            (step["function_id"], step["function_name"], None if step["error"] else step["output"])
+            for step in found
+        ]
+
+    def enqueue(self, agent: str, workflow_id: str, order: str) -> None:
+        """Put a row into its agent's queue; one that is there already stays as it is."""
+        name = _PREFIX + agent
+        with suppress(DBOSException):  # a row of another agent's, which the caller will see
+            self._client.enqueue(
+                {"workflow_name": name, "queue_name": name, "workflow_id": workflow_id}, order
+            )
+
+    def cancel(self, workflow_id: str) -> None:
+        self._client.cancel_workflow(workflow_id)
+
+    def uncancel(self, row: Row) -> None:
+        self._client.resume_workflow(row.id, queue_name=_PREFIX + row.agent)
+
+    def rewind(self, row: Row, step: int) -> None:
+        """Queue a row that was refused again, with its steps before this one."""
+        self._client.rewind_workflow(row.id, start_step=step, queue_name=_PREFIX + row.agent)
+
+    def adopt(self, row: Row) -> bool:
+        """Queue a row whose process is dead: of several that try, one does, and a cancelled row stays so."""
+        # resume_workflow knows neither of these conditions.
+        database = self._client._sys_db  # pyright: ignore[reportPrivateUsage]  # no public form has them
+        return database.reenqueue_for_recovery(row.id, [row.executor], _PREFIX + row.agent)
+
+
+def _row(status: Any) -> Row:
+    args = (status.input or {}).get("args") or ("",)
+    error = status.error
+    return Row(
+        status.workflow_id,
+        status.name.removeprefix(_PREFIX),
+        status.status,
+        str(args[0]),
+        status.executor_id or "",
+        status.output,
+        None if error is None else (str(getattr(error, "name", type(error).__name__)), str(error)),
+    )
+
+
+class Engine:
+    """DBOS in this process, on one database, with the agents that it serves."""
+
+    def __init__(self, url: str, *, lease: float, concurrency: int) -> None:
+        self.url = url
+        self.runs = Runs(url)
+        self.active: dict[str, CancellationToken] = {}
+        self.users: set[int] = set()
+        self.loop = asyncio.get_running_loop()
+        self._concurrency = concurrency
+        self._executes: dict[str, Execute] = {}
+        self._workflows: dict[str, Any] = {}
+        self._is_closing = False
+        executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lease = Lease(executor, socket.gethostname(), os.getpid(), 0)
+        self.runs.ledger.beat(self._lease)
+        self._dbos: Any = DBOS(
+            config={
+                "name": _APPLICATION,
+                "system_database_url": url,
+                "serializer": DBOSPortableJSONSerializer(),
+                "executor_id": executor,
+                "application_version": _FORMAT,
+                "log_level": "CRITICAL",  # what goes wrong is told by the run, or by the watch
+            }
+        )
+        DBOS.listen_queues([])
+        DBOS.launch()
+        self._census = Census()
+        self._watch = Watch(self._look, seconds=lease / LOOKS, on_failure=self._census.forget)
+        self._watch.start()
+
+    def _look(self) -> None:
+        """Say that this process lives; queue the rows of dead ones; stop what was cancelled elsewhere."""
+        self.runs.ledger.beat(self._lease)
+        rows = self.runs.under_way(self._executes)  # before the leases: who has a row has had a lease
+        living = self._census.living(self.runs.ledger.leases())
+        for row in rows:
+            if row.executor not in living:
+                self.runs.adopt(row)
+        for workflow_id in self.runs.cancelled(self.active) if self.active else ():
+            if token := self.active.get(workflow_id):
+                token.cancel("the run was cancelled")
+
+    async def serve(self, agent: str, execute: Execute) -> None:
+        """Run this agent's runs here: those that are started here, and those in its queue."""
+        self._executes[agent] = execute
+        if agent in self._workflows:
+            return
+
+        async def run(order: str) -> str:
+            return await self._run(agent, order)
+
+        name = _PREFIX + agent
+        self._workflows[agent] = DBOS.workflow(name=name)(run)
+        await DBOS.register_queue_async(
+            name,
+            worker_concurrency=self._concurrency,
+            polling_interval_sec=_POLL,
+            on_conflict="always_update",
+        )
+        self._dbos._listening_queues.append(name)  # listen_queues can only be told before the launch
+
+    async def start(self, agent: str, workflow_id: str, order: str) -> Awaitable[None]:
+        """Start a row here; what is returned waits until it is over. One that exists is not started again."""
+        try:
+            with SetWorkflowID(workflow_id):
+                handle = await DBOS.start_workflow_async(self._workflows[agent], order)
+        except DBOSException as error:
+            raise DurableError(f"the run {workflow_id!r} cannot be started: {error}") from error
+
+        async def over() -> None:
+            with suppress(Exception):  # the row tells what came of it
+                await handle.get_result()
+
+        return over()
+
+    async def _run(self, agent: str, order: str) -> str:
+        """What DBOS runs for a row: in this process, or in one that goes on where another was."""
+        workflow_id = DBOS.workflow_id or ""
+        token = self.active[workflow_id] = CancellationToken()
+        lost: list[BaseException] = []
+
+        async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
+            async def acting() -> str:
+                return await act()
+
+            try:
+                return await DBOS.run_step_async({"name": name}, acting)
+            except (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError) as error:
+                lost.append(error)
+                is_cancelled = isinstance(error, DBOSWorkflowCancelledError)
+                why = "the run was cancelled" if is_cancelled else "another process has taken the run over"
+                raise LostRunError(why) from error
+
+        try:
+            recorded = await self._recall(workflow_id, step)
+            ending = await self._executes[agent](workflow_id, order, recorded, step, token)
+        except LostRunError:
+            raise lost[0] from None
+        finally:
+            if self.active.get(workflow_id) is token:
+                del self.active[workflow_id]
+        if lost:
+            raise lost[0]
+        if self._is_closing and token.cancelled:
+            raise asyncio.CancelledError  # nothing is recorded: another process goes on with it
+        return ending
+
+    async def _recall(self, workflow_id: str, step: Step) -> Mapping[str, str]:
+        """The texts of the steps that were finished before, by name.
+
+        DBOS numbers steps by their order and wants to be asked for each again. Where one is missing in
+        the middle (calls ran side by side when the process died) the number is filled.
+        """
+        found = {number: name for number, name, _ in await asyncio.to_thread(self.runs.steps, workflow_id)}
+
+        async def nothing() -> str:
+            return ""
+
+        recorded: dict[str, str] = {}
+        for number in range(1, max(found, default=0) + 1):
+            with suppress(Exception):  # a step that broke is done again
+                recorded[found.get(number, _LOST)] = await step(found.get(number, _LOST), nothing)
+        return recorded
+
+    async def close(self, *, grace: float) -> None:
+        """Take no more, let runs end for `grace` seconds, and hand on to others what goes on after that."""
+        self._is_closing = True
+        for event in self._dbos.background_thread_stop_events:
+            event.set()
+        await self.until_idle(grace)
+        for token in [*self.active.values()]:
+            token.cancel("the process that runs it ends")
+        await self.until_idle(2.0)
+        await asyncio.get_running_loop().run_in_executor(None, self._watch.stop)
+        self.destroy()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())  # DBOS had put its own there
+
+    async def until_idle(self, seconds: float, workflow_id: str | None = None) -> None:
+        """Wait until nothing runs here, or one row does not; for so many seconds at most."""
+        deadline = self.loop.time() + seconds
+        while self.active if workflow_id is None else workflow_id in self.active:
+            if self.loop.time() > deadline:
+                return
+            await asyncio.sleep(0.02)
+
+    def destroy(self) -> None:
+        """End DBOS here. What it still had in hand is queued for others."""
+        self._watch.stop()
+        DBOS.destroy()
+        try:
+            for row in self.runs.under_way(self._executes):
+                if row.executor == self._lease.executor:
+                    self.runs.adopt(row)
+            self.runs.ledger.forget(self._lease.executor)
+        finally:
+            self.runs.close()
+
+
+_engine: Engine | None = None
+
+
+async def engine_for(url: str, *, lease: float, concurrency: int) -> Engine:
+    """The engine of this process on this database: one at a time; another once it has nothing to do."""
+    global _engine  # noqa: PLW0603  # DBOS is one for a process
+    current = _engine
+    if current is not None:
+        is_alive = current.loop.is_running()
+        if current.url == url and is_alive:
+            return current
+        if is_alive and current.active:
+            raise DurableError(
+                f"this process runs {len(current.active)} runs on another database, and DBOS has one a "
+                f"process; wait for them, or use a process for each database"
+            )
+        _engine = None
+        await asyncio.to_thread(current.destroy)
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+    _engine = Engine(url, lease=lease, concurrency=concurrency)
+    return _engine
+
+
+async def release(engine: Engine, user: int, *, grace: float) -> None:
+    """Let go of an engine; the last one to do so ends it."""
+    global _engine  # noqa: PLW0603  # as above
+    engine.users.discard(user)
+    if not engine.users and _engine is engine:
+        _engine = None
+        await engine.close(grace=grace)
