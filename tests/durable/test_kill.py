@@ -1,0 +1,83 @@
+"""SIGKILL before, inside and after every step: what was done stays done, and the run ends as if undisturbed."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.durable.conftest import Play
+from tests.durable.stage import Scene
+
+WORLD = ["ask 1", "add 1", "ask 2", "pay", "ask 3", "look", "add 3", "ask 4"]  # in this order, undisturbed
+EVENTS = 18  # that an undisturbed run tells
+
+# Where the process dies. `after` is when it happened in the world and is not recorded; the event after a
+# step is when it is.
+BEFORE = [f"{what} before" for what in WORLD]
+AFTER = [f"{what} after" for what in WORLD]
+TOLD = [f"event {number}" for number in range(1, EVENTS + 1)]
+QUICK = ["ask 1 after", "add 1 after", "pay before", "pay after", "event 8", "ask 4 before"]
+
+
+def plain(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in event.items() if key not in ("at", "duration_ms")} for event in events]
+
+
+def happened(scene: Scene) -> Counter[str]:
+    path = Path(scene.effects)
+    return Counter(path.read_text().split("\n")[:-1]) if path.exists() else Counter()
+
+
+def kill_and_go_on(play: Play, scene: Scene) -> None:
+    """Kill a run at a point, go on with it in another process, and compare it with an undisturbed one."""
+    undisturbed = replace(scene, effects=f"{scene.effects}-calm", run_id="calm", die="")
+    expected = play(undisturbed)
+    assert expected["output"] == "done"
+    assert [line.partition("|")[0] for line in happened(undisturbed)] == WORLD
+    assert len(expected["events"]) == EVENTS
+
+    assert play(scene) == {"signal": signal.SIGKILL}
+    before = happened(scene)
+    told = play(replace(scene, die=""))
+    after = happened(scene)
+
+    where = scene.die.removesuffix(" after").removesuffix(" before")
+    assert told["output"] == "done"
+    if where == "pay":  # nobody can know whether it was done: the model is told so, and it is not done again
+        assert after["pay|r:2:pay-0"] == before["pay|r:2:pay-0"]
+        assert "is unknown" in str(told["messages"])
+        after["pay|r:2:pay-0"] = 1
+    else:
+        assert plain(told["events"]) == plain([{**event, "run_id": "r"} for event in expected["events"]])
+    assert {line.partition("|")[0] for line in after} == set(WORLD)
+    assert len(after) == len(WORLD), "a call that is run again has the same key"
+    for line, times in after.items():
+        is_cut_off = scene.die == f"{line.partition('|')[0]} after"
+        assert times == (2 if is_cut_off and where != "pay" else 1), line
+    assert play(replace(scene, die=""))["events"] == told["events"]  # it has ended, and says the same again
+    assert sum(happened(scene).values()) == sum(after.values()) - (where == "pay" and scene.die.endswith("before"))
+
+
+def on_file(tmp_path: Path, point: str) -> Scene:
+    return Scene(f"sqlite:///{tmp_path}/runs.db", str(tmp_path / "effects"), die=point)
+
+
+@pytest.mark.parametrize("point", QUICK)
+def test_a_killed_run_on_sqlite(play: Play, tmp_path: Path, point: str) -> None:
+    kill_and_go_on(play, on_file(tmp_path, point))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", [*BEFORE, *AFTER, *TOLD])
+def test_a_killed_run_on_sqlite_anywhere(play: Play, tmp_path: Path, point: str) -> None:
+    kill_and_go_on(play, on_file(tmp_path, point))
+
+
+@pytest.mark.parametrize("point", ["add 1 after"])
+def test_a_killed_run_on_postgres(play: Play, postgres: str, tmp_path: Path, point: str) -> None:
+    kill_and_go_on(play, Scene(postgres, str(tmp_path / "effects"), name=tmp_path.name, die=point))
