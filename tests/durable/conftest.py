@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.durable.stage import Scene, as_line
+from wesichain.durable.engine import Runs
 
 Play = Callable[[Scene], dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with its tables and nothing in them, made once: that takes longer than most tests."""
+    path = tmp_path_factory.mktemp("empty") / "runs.db"
+    Runs(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def url(tmp_path: Path, empty: Path) -> str:
+    shutil.copy(empty, tmp_path / "runs.db")
+    return f"sqlite:///{tmp_path}/runs.db"
 
 
 @pytest.fixture(scope="session")

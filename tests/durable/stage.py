@@ -109,7 +109,9 @@ async def play(scene: Scene) -> dict[str, Any]:
         if scene.act == "status":
             return {"status": await durable.status(scene.run_id)}
         try:
-            going = durable.run("go", run_id=scene.run_id) if scene.act == "run" else durable.resume(scene.run_id)
+            going = (
+                durable.run("go", run_id=scene.run_id) if scene.act == "run" else durable.resume(scene.run_id)
+            )
             result = await going
         except WesichainError as error:
             return {"error": type(error).__name__, "message": str(error)}
@@ -127,7 +129,7 @@ def fork(scene: Scene) -> dict[str, Any]:
         os.close(read)
         try:
             answer = asyncio.run(play(scene))
-        except BaseException:  # noqa: BLE001  # told to the test
+        except BaseException:  # told to the test
             answer = {"broke": traceback.format_exc()}
         with os.fdopen(write, "w") as pipe:
             json.dump(answer, pipe)

@@ -194,6 +194,11 @@ class Agent(Generic[OutT]):
     def has_instructions(self) -> bool:
         return self._instructions is not None
 
+    @property
+    def fixed_instructions(self) -> str | None:
+        """The instructions, where they are a text and so the same for every run."""
+        return self._instructions if isinstance(self._instructions, str) else None
+
     async def run(self, task: str, **options: Unpack[RunOptions]) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
         return self._result(await self.outcome(task, **options))

@@ -20,6 +20,7 @@ from .doctor import doctor
 from .mcp import mcp
 from .models import models
 from .terminal import fail, note
+from .worker import worker
 
 app = typer.Typer(
     name="wesichain",
@@ -34,6 +35,7 @@ app.command()(asking.demo)
 app.command()(mcp)
 app.command()(models)
 app.command()(doctor)
+app.command()(worker)
 app.add_typer(traces.app, name="trace")
 app.add_typer(playbooks.app, name="playbook")
 

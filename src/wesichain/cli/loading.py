@@ -59,6 +59,11 @@ def _is_tool(value: object) -> bool:
 
 def load_agent(target: str) -> Agent[Any]:
     """An agent by `path/to/file.py:name` or `package.module:name`; a function of no arguments may make it."""
+    return _checked(load_object(target, Agent), target)
+
+
+def load_object(target: str, wanted: type | tuple[type, ...]) -> Any:
+    """What a target names; if that is a function and none of the wanted, what it makes."""
     where, _, name = target.rpartition(":")
     if not where:
         raise ConfigError(f"{target!r} names no agent; write file.py:agent or package.module:agent")
@@ -69,9 +74,7 @@ def load_agent(target: str) -> Agent[Any]:
     if not hasattr(module, name):
         raise ConfigError(f"{where} has nothing named {name!r}")
     found: Any = getattr(module, name)
-    if not isinstance(found, Agent) and callable(found):
-        found = found()
-    return _checked(found, target)
+    return found if isinstance(found, wanted) or not callable(found) else found()
 
 
 def _checked(found: Any, target: str) -> Agent[Any]:

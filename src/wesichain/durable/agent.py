@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
@@ -20,6 +21,7 @@ from wesichain.agent import (
 )
 from wesichain.core import (
     Clock,
+    EventSink,
     Message,
     PendingCall,
     SystemClock,
@@ -72,6 +74,8 @@ class DurableAgent(Generic[OutT]):
     Without a `database_url` they are kept in a SQLite file in the user's data folder. A process that has
     called `run`, `resume` or `serve` also takes runs from the agent's queue, `concurrency` at a time;
     the other methods run nothing. A dead process's runs are taken over after about `lease` seconds.
+    `events` hear every run, beside the agent's own sinks; a run that goes on in another process is told
+    to the sinks there from its beginning. The output of a step has at most `max_step` bytes.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class DurableAgent(Generic[OutT]):
         concurrency: int = 10,
         lease: float = 5.0,
         max_step: int = MAX_STEP,
+        events: EventSink | Iterable[EventSink] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if concurrency < 1 or lease <= 0 or max_step < 1:
@@ -93,9 +98,11 @@ class DurableAgent(Generic[OutT]):
         self._concurrency = concurrency
         self._lease = lease
         self._max_step = max_step
+        self._sinks = events
         self._clock = clock or SystemClock()
         self._engine: Engine | None = None
         self._opened: Runs | None = None
+        self._opening = threading.Lock()
 
     # --- running -------------------------------------------------------------------------------------
 
@@ -206,13 +213,16 @@ class DurableAgent(Generic[OutT]):
         """Ask the database, in a thread."""
 
         def ask() -> R:
-            self._opened = self._opened or Runs(self.database_url)
-            return question(self._opened)
+            with self._opening:
+                runs = self._opened = self._opened or Runs(self.database_url)
+            return question(runs)
 
         return await asyncio.to_thread(ask)
 
     async def _serving(self) -> Engine:
-        engine = await engine_for(self.database_url, lease=self._lease, concurrency=self._concurrency)
+        engine = await engine_for(
+            self.database_url, self.name, lease=self._lease, concurrency=self._concurrency
+        )
         if engine is not self._engine:
             engine.users.add(id(self))
             self._engine = engine
@@ -253,14 +263,21 @@ class DurableAgent(Generic[OutT]):
             case GoOn(outcome=interrupted, decisions=decisions):
                 journal.token = token
                 outcome = await runtime.resume(
-                    interrupted, decisions, checked=True, cancellation=token, effects=effects, clock=journal
+                    interrupted,
+                    decisions,
+                    checked=True,
+                    cancellation=token,
+                    events=self._sinks,
+                    effects=effects,
+                    clock=journal,
                 )
             case Begin(task=task, history=history):
 
                 async def begin() -> Deed:
                     return Deed(value=await self.agent.prompt(task))
 
-                begun: Any = (await journal.perform("begin", fingerprint(order), begin)).value
+                asked = fingerprint([order, self.agent.fixed_instructions])
+                begun: Any = (await journal.perform("begin", asked, begin)).value
                 journal.token = token
                 outcome = await runtime.run(
                     task,
@@ -269,6 +286,7 @@ class DurableAgent(Generic[OutT]):
                     advice=begun[1],
                     run_id=run_of(workflow_id),
                     cancellation=token,
+                    events=self._sinks,
                     effects=effects,
                     clock=journal,
                 )

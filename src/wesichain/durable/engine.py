@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from wesichain.core import dataclass
@@ -108,6 +109,16 @@ class Runs:
             for step in found
         ]
 
+    def open_queue(self, agent: str, *, concurrency: int) -> str:
+        """See that the agent has a queue, of which a process takes so many at once; returns its name."""
+        self._client.register_queue(
+            _PREFIX + agent,
+            worker_concurrency=concurrency,
+            polling_interval_sec=_POLL,
+            on_conflict="always_update",
+        )
+        return _PREFIX + agent
+
     def enqueue(self, agent: str, workflow_id: str, order: str) -> None:
         """Put a row into its agent's queue; one that is there already stays as it is."""
         name = _PREFIX + agent
@@ -134,13 +145,15 @@ class Runs:
 
 
 def _row(status: Any) -> Row:
-    args = (status.input or {}).get("args") or ("",)
+    given: Any = status.input or {"args": ("",)}
+    if isinstance(given, str):
+        raise DurableError(f"what the run {status.workflow_id!r} was given cannot be read: it is not JSON")
     error = status.error
     return Row(
         status.workflow_id,
         status.name.removeprefix(_PREFIX),
         status.status,
-        str(args[0]),
+        str(given["args"][0]),
         status.executor_id or "",
         status.output,
         None if error is None else (str(getattr(error, "name", type(error).__name__)), str(error)),
@@ -150,7 +163,7 @@ def _row(status: Any) -> Row:
 class Engine:
     """DBOS in this process, on one database, with the agents that it serves."""
 
-    def __init__(self, url: str, *, lease: float, concurrency: int) -> None:
+    def __init__(self, url: str, agent: str, *, lease: float, concurrency: int) -> None:
         self.url = url
         self.runs = Runs(url)
         self.active: dict[str, CancellationToken] = {}
@@ -170,10 +183,11 @@ class Engine:
                 "serializer": DBOSPortableJSONSerializer(),
                 "executor_id": executor,
                 "application_version": _FORMAT,
+                "notification_listener_polling_interval_sec": 0.1,  # nobody waits for one but our end
                 "log_level": "CRITICAL",  # what goes wrong is told by the run, or by the watch
             }
         )
-        DBOS.listen_queues([])
+        DBOS.listen_queues([self.runs.open_queue(agent, concurrency=concurrency)])
         DBOS.launch()
         self._census = Census()
         self._watch = Watch(self._look, seconds=lease / LOOKS, on_failure=self._census.forget)
@@ -200,15 +214,12 @@ class Engine:
         async def run(order: str) -> str:
             return await self._run(agent, order)
 
-        name = _PREFIX + agent
-        self._workflows[agent] = DBOS.workflow(name=name)(run)
-        await DBOS.register_queue_async(
-            name,
-            worker_concurrency=self._concurrency,
-            polling_interval_sec=_POLL,
-            on_conflict="always_update",
-        )
-        self._dbos._listening_queues.append(name)  # listen_queues can only be told before the launch
+        self._workflows[agent] = DBOS.workflow(name=_PREFIX + agent)(run)
+        open_queue = partial(self.runs.open_queue, agent, concurrency=self._concurrency)
+        queue = await asyncio.to_thread(open_queue)
+        listened = self._dbos._listening_queues  # listen_queues can only be told before the launch
+        if queue not in listened:
+            listened.append(queue)
 
     async def start(self, agent: str, workflow_id: str, order: str) -> Awaitable[None]:
         """Start a row here; what is returned waits until it is over. One that exists is not started again."""
@@ -310,7 +321,7 @@ class Engine:
 _engine: Engine | None = None
 
 
-async def engine_for(url: str, *, lease: float, concurrency: int) -> Engine:
+async def engine_for(url: str, agent: str, *, lease: float, concurrency: int) -> Engine:
     """The engine of this process on this database: one at a time; another once it has nothing to do."""
     global _engine  # noqa: PLW0603  # DBOS is one for a process
     current = _engine
@@ -326,7 +337,7 @@ async def engine_for(url: str, *, lease: float, concurrency: int) -> Engine:
         _engine = None
         await asyncio.to_thread(current.destroy)
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
-    _engine = Engine(url, lease=lease, concurrency=concurrency)
+    _engine = Engine(url, agent, lease=lease, concurrency=concurrency)
     return _engine
 
 

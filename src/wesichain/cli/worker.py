@@ -1,0 +1,72 @@
+"""worker: serves the queue of a durable agent until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from wesichain.agent import Agent
+from wesichain.core import home_folder
+from wesichain.errors import ConfigError, WesichainError
+from wesichain.tools import CancellationToken
+from wesichain.trace import Recorder
+
+from .loading import load_object
+from .terminal import CTRL_C, OK, fail, note
+
+if TYPE_CHECKING:
+    from wesichain.durable import DurableAgent
+
+
+def worker(
+    agent: Annotated[str, typer.Argument(help="package.module:agent or file.py:agent, durable or not")],
+    *,
+    database_url: Annotated[
+        str | None, typer.Option(help="sqlite:///FILE or postgresql://...; a file of yours by default.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What its runs are found by; its own name.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 10,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that runs have to end when it stops.")] = 30.0,
+    no_record: Annotated[bool, typer.Option("--no-record", help="Keep no recordings of the runs.")] = False,
+) -> None:
+    """Run what is in the queue of an agent, and what dead workers have left. Ctrl-C or SIGTERM ends it."""
+    try:
+        recorders = [] if no_record else [Recorder(home_folder() / "runs")]
+        durable = _load(agent, database_url, name, concurrency=concurrency, events=recorders)
+        raise typer.Exit(asyncio.run(_serve(durable, grace=grace)))
+    except WesichainError as error:
+        fail(error)
+
+
+def _load(target: str, database_url: str | None, name: str | None, **options: Any) -> DurableAgent[Any]:
+    from wesichain.durable import DurableAgent  # it takes a second to load: no other command pays for it
+
+    found: Any = load_object(target, (Agent, DurableAgent))
+    if isinstance(found, DurableAgent):
+        name, database_url = name or found.name, database_url or found.database_url
+        found = cast("DurableAgent[Any]", found).agent
+    if not isinstance(found, Agent):
+        raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent or a DurableAgent")
+    return DurableAgent(cast("Agent[Any]", found), name, database_url=database_url, **options)
+
+
+async def _serve(durable: DurableAgent[Any], *, grace: float) -> int:
+    stop = CancellationToken()
+    status = OK
+
+    def end(number: int) -> None:
+        nonlocal status
+        status = CTRL_C if number == signal.SIGINT else OK
+        note(f"stopping: runs have {grace:g} s to end; other workers go on with the rest")
+        stop.cancel("the worker was told to stop")
+
+    if sys.platform != "win32":  # there Ctrl-C ends the program at once
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, end, number)
+    note(f"serving {durable.name!r} from {durable.database_url}; Ctrl-C ends it")
+    await durable.serve(stop, grace=grace)
+    return status

@@ -1,0 +1,573 @@
+"""The durable agent: runs by id, queues, approvals, cancels and refusals, each on a real file."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from wesichain import Agent, Budget, ObserveErrors, Recovery, ToolContext, tool
+from wesichain.agent import Approve, ApproveWith, Decision, Failed, Interrupted, Refuse
+from wesichain.core import Event, LlmRequest, Message, Role
+from wesichain.durable import DurableAgent, RunState
+from wesichain.errors import (
+    CodecError,
+    ConfigError,
+    DurableError,
+    LlmTransportError,
+    ReplayMismatchError,
+    RunFailedError,
+    RunIdConflictError,
+    RunInterruptedError,
+)
+from wesichain.policy import Retry
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, calls
+from wesichain.tools import CancellationToken
+from wesichain.trace import CollectingSink
+
+Open = Callable[..., Any]
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(approval=True)
+def delete(path: str) -> str:
+    """Delete a file."""
+    return f"deleted {path}"
+
+
+def turns(*replies: Any) -> FunctionLlm:
+    """A model that goes by how often it has spoken, so that it says the same in every process."""
+
+    def reply(request: LlmRequest) -> Any:
+        return replies[sum(message.role is Role.ASSISTANT for message in request.messages)]
+
+    return FunctionLlm(reply)
+
+
+def adder(**options: Any) -> Agent[str]:
+    return Agent(turns(calls(("add", {"a": 1, "b": 2})), "three"), tools=[add], **options)
+
+
+def deleter(**options: Any) -> Agent[str]:
+    asks = calls(("delete", {"path": "a"}), ("delete", {"path": "b"}))
+    return Agent(turns(asks, "as you wish"), tools=[delete], **options)
+
+
+@asynccontextmanager
+async def served(durable: DurableAgent[Any]) -> AsyncIterator[DurableAgent[Any]]:
+    """A worker in this process, for as long as it takes."""
+    stop = CancellationToken()
+    serving = asyncio.create_task(durable.serve(stop, grace=1.0))
+    try:
+        yield durable
+    finally:
+        stop.cancel()
+        await serving
+
+
+# --- runs by id --------------------------------------------------------------------------------------
+
+
+async def test_a_run_gives_what_the_agent_gives(url: str) -> None:
+    plain = await adder().run("1 + 2?", run_id="r")
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        result = await durable.run("1 + 2?", run_id="r")
+        assert result.output == plain.output == "three"
+        assert result.messages == plain.messages
+        assert result.steps == plain.steps
+        assert [event.kind for event in result.events] == [event.kind for event in plain.events]
+        assert result.usage == plain.usage
+        assert [source.value for source in result.sources] == [3]
+        assert await durable.status("r") == "completed"
+
+
+async def test_an_id_that_exists_gives_its_result_again_and_asks_nobody(url: str) -> None:
+    first = adder()
+    async with DurableAgent(first, "adder", database_url=url) as durable:
+        one = await durable.run("1 + 2?", run_id="r")
+        asked = len(first.runtime._llm.requests)  # type: ignore[attr-defined]
+        two = await durable.run("1 + 2?", run_id="r")
+        assert len(first.runtime._llm.requests) == asked  # type: ignore[attr-defined]
+    assert (two.output, two.events, two.messages) == (one.output, one.events, one.messages)
+    other = DurableAgent(Agent(ScriptedLlm([]), tools=[add]), "adder", database_url=url)
+    async with other:  # not even of the same program, once it has ended
+        assert (await other.result("r")).events == one.events
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "history"),
+    [
+        pytest.param("adder", "2 + 2?", (), id="another-task"),
+        pytest.param("adder", "1 + 2?", (Message(Role.USER, "Hi."),), id="another-history"),
+        pytest.param("other", "1 + 2?", (), id="another-agent"),
+    ],
+)
+async def test_an_id_with_other_input_is_a_conflict(
+    url: str, name: str, task: str, history: tuple[Message, ...]
+) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        await durable.run("1 + 2?", run_id="r")
+    async with DurableAgent(adder(), name, database_url=url) as durable:
+        with pytest.raises(RunIdConflictError, match="'r'"):
+            await durable.run(task, run_id="r", history=history)
+        with pytest.raises(RunIdConflictError, match="'r'"):
+            await durable.enqueue(task, run_id="r", history=history)
+
+
+@pytest.mark.parametrize("run_id", ["", "a/1", "../x", "a b", "x" * 129, "ü", "a\0b", "-x"])
+async def test_an_id_that_could_be_something_else_is_refused(url: str, run_id: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        for ask in (durable.status, durable.cancel, durable.outcome, durable.pending):
+            with pytest.raises(DurableError, match="no run id"):
+                await ask(run_id)
+        for begin in (durable.run, durable.enqueue):
+            with pytest.raises(DurableError, match="no run id"):
+                await begin("1 + 2?", run_id=run_id)
+
+
+async def test_a_run_that_nobody_has_begun(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        for ask in (durable.status, durable.cancel, durable.outcome, durable.pending, durable.resume):
+            with pytest.raises(DurableError, match="there is no run 'x'"):
+                await ask("x")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"name": "a/b"}, {"name": ""}, {"concurrency": 0}, {"lease": 0}, {"database_url": "mysql://x"}],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        DurableAgent(adder(), **options)
+
+
+async def test_the_default_is_a_file_in_the_data_folder_for_its_owner_alone(home: Path) -> None:
+    async with DurableAgent(adder()) as durable:
+        await durable.run("1 + 2?")
+        files = sorted(home.glob("durable.db*"))
+        assert files[0].name == "durable.db"
+        assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * len(files)
+        with sqlite3.connect(files[0]) as db:
+            assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        db.close()
+
+
+class Sum(BaseModel):
+    """A typed answer."""
+
+    value: int
+
+
+async def test_a_typed_answer_comes_back_typed(url: str) -> None:
+    agent = Agent(turns(calls(("final_answer", {"value": 3}))), output_type=Sum)
+    async with DurableAgent(agent, "adder", database_url=url) as durable:
+        assert (await durable.run("1 + 2?", run_id="r")).output == Sum(value=3)
+        assert (await durable.result("r")).output == Sum(value=3)
+
+
+async def test_a_run_that_fails_says_why_in_every_process(url: str) -> None:
+    agent = adder(budget=Budget(steps=1))
+    async with DurableAgent(agent, "adder", database_url=url) as durable:
+        with pytest.raises(RunFailedError) as first:
+            await durable.run("1 + 2?", run_id="r")
+        assert await durable.status("r") is RunState.FAILED
+        outcome = await durable.outcome("r")
+        assert isinstance(outcome, Failed)
+        assert type(outcome.error).__name__ == "BudgetExceededError"
+        assert str(outcome.error) in str(first.value)
+        with pytest.raises(RunFailedError):
+            await durable.resume("r")
+
+
+async def test_two_databases_take_turns_in_one_process(tmp_path: Path) -> None:
+    one = DurableAgent(adder(), "adder", database_url=f"sqlite:///{tmp_path}/1.db")
+    two = DurableAgent(adder(), "adder", database_url=f"sqlite:///{tmp_path}/2.db")
+    for durable in (one, two, one):
+        assert (await durable.run("1 + 2?")).output == "three"
+    started, release = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: LlmRequest) -> str:
+        started.set()
+        await release.wait()
+        return "at last"
+
+    slow = DurableAgent(Agent(FunctionLlm(wait)), "slow", database_url=two.database_url)
+    running = asyncio.create_task(slow.run("wait"))
+    await started.wait()
+    assert (await two.run("1 + 2?")).output == "three"  # several agents on one database at once
+    with pytest.raises(DurableError, match="another database"):
+        await one.run("1 + 2?")
+    release.set()
+    assert (await running).output == "at last"
+    for durable in (one, two, slow):
+        await durable.close()
+
+
+# --- the queue ---------------------------------------------------------------------------------------
+
+
+async def test_a_queued_run_waits_for_a_worker(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as client:
+        run_id = await client.enqueue("1 + 2?")
+        assert await client.enqueue("1 + 2?", run_id=run_id) == run_id
+        assert await client.status(run_id) is RunState.PENDING
+        with pytest.raises(TimeoutError):
+            await client.result(run_id, timeout=0.3)
+        async with served(DurableAgent(adder(), "adder", database_url=url)):
+            assert (await client.result(run_id, timeout=30)).output == "three"
+        assert await client.status(run_id) is RunState.COMPLETED
+
+
+async def test_a_worker_that_stops_hands_on_what_it_has_in_hand(url: str) -> None:
+    started = asyncio.Event()
+    patience = [3600.0, 0.0]
+
+    async def reply(_: LlmRequest) -> str:
+        started.set()
+        await asyncio.sleep(patience.pop(0))
+        return "done"
+
+    client = DurableAgent(Agent(FunctionLlm(reply)), "slow", database_url=url)
+    run_id = await client.enqueue("wait")
+    async with served(DurableAgent(Agent(FunctionLlm(reply)), "slow", database_url=url)):
+        await started.wait()
+        assert await client.status(run_id) is RunState.RUNNING
+    assert await client.status(run_id) is RunState.PENDING
+    async with served(DurableAgent(Agent(FunctionLlm(reply)), "slow", database_url=url)):
+        assert (await client.result(run_id, timeout=30)).output == "done"
+    await client.close()
+
+
+# --- approvals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [
+        pytest.param(Approve(), "deleted a", id="approved"),
+        pytest.param(ApproveWith({"path": "c"}), "deleted c", id="approved-with-other-arguments"),
+        pytest.param(Refuse("not that one"), "not that one", id="refused"),
+    ],
+)
+async def test_a_run_goes_on_when_everything_is_decided(url: str, decision: Decision, told: str) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError, match=r"approve\('r'"):
+            await durable.run("delete", run_id="r")
+        assert await durable.status("r") is RunState.INTERRUPTED
+        async with DurableAgent(deleter(), "deleter", database_url=url) as another:
+            first, second = await another.pending("r")
+            await another.approve("r", first.token, decision)
+            assert await another.pending("r") == (second,)
+            assert await another.status("r") is RunState.INTERRUPTED
+            with pytest.raises(RunInterruptedError):
+                await durable.resume("r")
+            await another.approve("r", second.token, Approve())
+        result = await durable.result("r", timeout=30)
+        assert result.output == "as you wish"
+        texts = [message.content for message in result.messages if message.role is Role.TOOL]
+        assert told in texts[0]
+        assert texts[1] == "deleted b"
+        assert (await durable.run("delete", run_id="r")).output == "as you wish"
+
+
+async def test_a_decision_is_bound_to_its_call_and_made_once(url: str) -> None:
+    clock = FakeClock()
+    async with DurableAgent(deleter(approval_ttl=60.0), "deleter", database_url=url, clock=clock) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+        first, second = await durable.pending("r")
+        for token in ("", "f" * 32, first.token[:-1]):
+            with pytest.raises(DurableError, match="waits for the token"):
+                await durable.approve("r", token, Approve())
+        with pytest.raises(DurableError, match="do not fit"):
+            await durable.approve("r", first.token, ApproveWith({"nonsense": 1}))
+        await durable.approve("r", first.token, Refuse())
+        with pytest.raises(DurableError, match="decided already"):
+            await durable.approve("r", first.token, Approve())
+        clock.advance(61)
+        with pytest.raises(DurableError, match="expired"):
+            await durable.approve("r", second.token, Approve())
+        assert await durable.status("r") is RunState.INTERRUPTED
+
+
+# --- cancels -----------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A model and a tool, one of which never ends, and says when it was begun and given up."""
+
+    def __init__(self, phase: str) -> None:
+        self.phase = phase
+        self.begun = asyncio.Event()
+        self.given_up = 0
+
+    async def stay(self) -> None:
+        self.begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self.given_up += 1
+
+    def agent(self) -> Agent[str]:
+        async def reply(request: LlmRequest) -> Any:
+            turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+            if self.phase == f"model {turn}":
+                await self.stay()
+            if self.phase == "backoff":
+                self.begun.set()
+                raise LlmTransportError("busy", retryable=True)
+            return [calls(("work", {})), "done"][turn]
+
+        @tool(effect="once" if self.phase == "tool" else "idempotent", timeout=3600)
+        async def work() -> str:
+            """Work."""
+            if self.phase == "tool":
+                await self.stay()
+            return "worked"
+
+        policy = Recovery({LlmTransportError: Retry(delay=3600.0)})
+        return Agent(FunctionLlm(reply), tools=[work], policy=policy)
+
+
+PHASES = ["model 0", "tool", "model 1", "backoff"]
+SOME = [("model 0", "here"), ("tool", "elsewhere"), ("backoff", "elsewhere"), ("model 1", "its-task")]
+REST = [
+    (phase, by) for phase in PHASES for by in ("here", "elsewhere", "its-task") if (phase, by) not in SOME
+]
+
+
+@pytest.mark.parametrize(
+    ("phase", "by"), [*SOME, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in REST)]
+)
+async def test_a_cancel_ends_a_run_in_any_phase_for_good(url: str, phase: str, by: str) -> None:
+    slow, sink = Slow(phase), CollectingSink()
+    async with DurableAgent(slow.agent(), "slow", database_url=url, events=sink, lease=1.0) as durable:
+        running = asyncio.create_task(durable.run("work", run_id="r"))
+        await slow.begun.wait()
+        assert await durable.status("r") is RunState.RUNNING
+        if by == "its-task":
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        else:
+            async with DurableAgent(slow.agent(), "slow", database_url=url) as other:
+                await (durable if by == "here" else other).cancel("r")
+            with pytest.raises(RunInterruptedError, match="cancelled"):
+                await asyncio.wait_for(running, 10)
+        assert await durable.status("r") is RunState.CANCELLED
+        assert sink.events[-1].kind == "run_interrupted"
+        assert slow.given_up == (0 if phase == "backoff" else 1)
+        outcome = await durable.outcome("r")
+        assert isinstance(outcome, Interrupted)
+    await settle()
+    again = DurableAgent(slow.agent(), "slow", database_url=url, lease=0.2)
+    async with served(again):  # a restart raises nobody
+        await asyncio.sleep(0.5)
+        assert await again.status("r") is RunState.CANCELLED
+
+
+async def settle() -> None:
+    """No task is left behind."""
+    for _ in range(100):
+        if len(asyncio.all_tasks()) == 1:
+            return
+        await asyncio.sleep(0.02)
+    assert len(asyncio.all_tasks()) == 1, asyncio.all_tasks()
+
+
+async def test_a_cancelled_run_can_be_resumed_by_hand(url: str) -> None:
+    slow = Slow("model 1")
+    async with DurableAgent(slow.agent(), "slow", database_url=url) as durable:
+        running = asyncio.create_task(durable.run("work", run_id="r"))
+        await slow.begun.wait()
+        await durable.cancel("r")
+        with pytest.raises(RunInterruptedError):
+            await running
+        with pytest.raises(RunInterruptedError, match="cancelled"):
+            await durable.run("work", run_id="r")
+        slow.phase = ""
+        assert (await durable.resume("r")).output == "done"
+
+
+async def test_a_run_that_waits_for_a_person_can_be_cancelled(url: str) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+        first, _ = await durable.pending("r")
+        await durable.cancel("r")
+        assert await durable.status("r") is RunState.CANCELLED
+        assert await durable.pending("r") == ()
+        with pytest.raises(DurableError, match="waits for the token"):
+            await durable.approve("r", first.token, Approve())
+        with pytest.raises(RunInterruptedError):  # it waits again
+            await durable.resume("r")
+        assert len(await durable.pending("r")) == 2
+
+
+async def test_a_queued_run_can_be_cancelled(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        run_id = await durable.enqueue("1 + 2?")
+        await durable.cancel(run_id)
+        async with served(DurableAgent(adder(), "adder", database_url=url)):
+            await asyncio.sleep(1.5)
+            assert await durable.status(run_id) is RunState.CANCELLED
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------
+
+
+async def cut_off(url: str, agent: Agent[Any], *, after: int) -> None:
+    """Begin a run and lose its process after so many events, as far as that can be done inside one."""
+
+    class Brake:
+        def emit(self, event: Event) -> None:
+            if event.seq == after:
+                running.cancel()
+
+    durable = DurableAgent(agent, "agent", database_url=url, events=Brake())
+    running = asyncio.create_task(durable.run("1 + 2?", run_id="r"))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await durable.close()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"instructions": "Be terse."}, id="another-prompt"),
+        pytest.param({"tools": [add, delete]}, id="another-tool"),
+        pytest.param({"tools": []}, id="a-tool-less"),
+    ],
+)
+async def test_a_changed_program_is_refused_and_the_old_one_goes_on(
+    url: str, changed: dict[str, Any]
+) -> None:
+    replies = (calls(("add", {"a": 1, "b": 2})), "three")
+    first: dict[str, Any] = {"tools": [add], "instructions": "Be brief."}
+    await cut_off(url, Agent(turns(*replies), **first), after=4)
+    async with DurableAgent(Agent(turns(*replies), **{**first, **changed}), "agent", database_url=url) as new:
+        with pytest.raises(ReplayMismatchError, match=r"'(begin|ask 1)'"):
+            await new.resume("r")
+        assert await new.status("r") is RunState.FAILED
+    async with DurableAgent(Agent(turns(*replies), **first), "agent", database_url=url) as old:
+        with pytest.raises(ReplayMismatchError):
+            await old.run("1 + 2?", run_id="r")
+        assert (await old.resume("r")).output == "three"
+
+
+async def test_a_missing_key_ends_the_run_until_it_is_there(url: str) -> None:
+    is_there = False
+
+    def reply(_: LlmRequest) -> str:
+        if not is_there:
+            raise ConfigError("there is no key: set OPENAI_API_KEY")
+        return "hello"
+
+    async with DurableAgent(Agent(FunctionLlm(reply)), "agent", database_url=url) as durable:
+        with pytest.raises(DurableError, match="set OPENAI_API_KEY"):
+            await durable.run("hi", run_id="r")
+        assert await durable.status("r") is RunState.FAILED
+        is_there = True
+        assert (await durable.resume("r")).output == "hello"
+
+
+async def test_the_output_of_a_step_has_a_limit(url: str) -> None:
+    @tool(max_output=10_000_000)
+    def flood() -> str:
+        """A lot."""
+        return "x" * 2000
+
+    agent = Agent(turns(calls(("flood", {})), "dry"), tools=[flood], policy=ObserveErrors())
+    async with DurableAgent(agent, "agent", database_url=url, max_step=1500) as durable:
+        result = await durable.run("hi")
+        assert result.output == "dry"
+        assert "1500 are kept" in result.messages[2].content
+    loud = Agent(FunctionLlm(lambda _: "y" * 2000))
+    async with DurableAgent(loud, "loud", database_url=url, max_step=1500) as durable:
+        with pytest.raises(RunFailedError, match="1500 are kept"):
+            await durable.run("hi")
+
+
+async def test_a_text_that_is_no_text_is_told_at_once(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        with pytest.raises(CodecError):
+            await durable.run("\ud800")
+
+
+async def test_a_pickle_in_the_database_is_not_loaded(url: str, tmp_path: Path) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        await durable.run("1 + 2?", run_id="r")
+        db = sqlite3.connect(tmp_path / "runs.db")
+        with db:  # os.system("touch pwned"), as a pickle
+            evil = "Y3Bvc2l4CnN5c3RlbQooUyd0b3VjaCBwd25lZCcKdFIu"
+            db.execute("UPDATE workflow_output SET output = ?", (evil,))
+            db.execute("UPDATE workflow_status SET serialization = 'py_pickle'")
+        db.close()
+        with pytest.raises(DurableError, match="cannot be read"):
+            await durable.status("r")
+        assert not Path("pwned").exists()
+
+
+async def test_what_is_in_the_environment_does_not_reach_the_database(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = "sk-canary-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", canary)
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        await durable.run("1 + 2?")
+        assert all(canary.encode() not in file.read_bytes() for file in tmp_path.glob("runs.db*"))
+
+
+async def test_an_agent_as_a_tool_is_a_step_and_tells_its_events_again(url: str) -> None:
+    keys: list[str] = []
+
+    @tool
+    def dig(ctx: ToolContext) -> str:
+        """Dig."""
+        keys.append(ctx.idempotency_key)
+        return "found"
+
+    def outer() -> Agent[str]:
+        inner = Agent(turns(calls(("dig", {})), "gold"), tools=[dig], name="miner")
+        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[inner.as_tool()])
+
+    await cut_off(url, outer(), after=13)
+    async with DurableAgent(outer(), "agent", database_url=url) as durable:
+        result = await durable.resume("r")
+    plain = await outer().run("1 + 2?", run_id="r")
+    assert [(event.seq, event.kind, event.scope) for event in result.events] == [
+        (event.seq, event.kind, event.scope) for event in plain.events
+    ]
+    assert result.usage == plain.usage
+    assert keys == ["r:1:miner-0:1:dig-0"] * 2  # once durably, once plainly
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0], ids=["a-day-back", "a-day-ahead"])
+async def test_a_clock_that_jumps_harms_nothing(url: str, jump: float) -> None:
+    clock = FakeClock()
+
+    @tool
+    def shift() -> str:
+        """Set the clock."""
+        clock.jump(jump)
+        return "set"
+
+    agent = Agent(turns(calls(("shift", {})), "ok"), tools=[shift], budget=Budget(seconds=60.0))
+    async with DurableAgent(agent, "agent", database_url=url, clock=clock) as durable:
+        result = await durable.run("go")
+    assert result.output == "ok"
+    at = [event.at for event in result.events]
+    assert at[-1] - at[0] == jump
