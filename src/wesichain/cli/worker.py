@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,10 +48,11 @@ def _load(target: str, database_url: str | None, name: str | None, **options: An
     found: Any = load_object(target, (Agent, DurableAgent))
     if isinstance(found, DurableAgent):
         name, database_url = name or found.name, database_url or found.database_url
-        found = cast("DurableAgent[Any]", found).agent
+        found = found.agent  # pyright: ignore[reportUnknownMemberType]  # the user's affair
     if not isinstance(found, Agent):
         raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent or a DurableAgent")
-    return DurableAgent(cast("Agent[Any]", found), name, database_url=database_url, **options)
+    agent: Agent[Any] = found  # pyright: ignore[reportUnknownVariableType]  # likewise
+    return DurableAgent(agent, name, database_url=database_url, **options)
 
 
 async def _serve(durable: DurableAgent[Any], *, grace: float) -> int:

@@ -44,7 +44,7 @@ from wesichain.tools import CancellationToken
 from .effects import DurableEffects
 from .engine import Engine, Row, Runs, engine_for, release
 from .journal import MAX_STEP, Journal, Step
-from .ledger import database
+from .ledger import AWAY, database
 from .records import Deed, fingerprint
 from .states import RunState, checked_name
 from .stretches import (
@@ -183,7 +183,7 @@ class DurableAgent(Generic[OutT]):
         """How the run ended or was interrupted, waiting for that. A run that was refused raises why."""
         async with asyncio.timeout(timeout):
             pause = 0.02
-            while not (row := await self._ask(lambda runs: last(runs, run_id))).is_over:
+            while not (row := await self._ask(lambda runs: last(runs, run_id), patient=True)).is_over:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, 0.5)
         return await self._ask(lambda runs: self._ended(runs, row))
@@ -209,15 +209,21 @@ class DurableAgent(Generic[OutT]):
 
     # --- inside --------------------------------------------------------------------------------------
 
-    async def _ask(self, question: Callable[[Runs], R]) -> R:
-        """Ask the database, in a thread."""
+    async def _ask(self, question: Callable[[Runs], R], *, patient: bool = False) -> R:
+        """Ask the database, in a thread; a patient one waits until it can be reached."""
 
         def ask() -> R:
             with self._opening:
                 runs = self._opened = self._opened or Runs(self.database_url)
             return question(runs)
 
-        return await asyncio.to_thread(ask)
+        while True:
+            try:
+                return await asyncio.to_thread(ask)
+            except AWAY as error:
+                if not patient:
+                    raise DurableError(f"the database cannot be reached: {error}") from error
+            await asyncio.sleep(0.5)
 
     async def _serving(self) -> Engine:
         engine = await engine_for(

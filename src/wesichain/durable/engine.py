@@ -21,7 +21,7 @@ from wesichain.errors import DurableError, MissingDependencyError
 from wesichain.tools import CancellationToken
 
 from .journal import LostRunError, Step
-from .ledger import Lease, Ledger
+from .ledger import AWAY, Lease, Ledger
 from .watch import LOOKS, Census, Watch
 
 try:
@@ -39,6 +39,7 @@ _APPLICATION, _FORMAT = "wesichain", "1"
 _PREFIX = "wesichain."
 _LOST = "lost"  # stands in for a step that was under way, beside others, when its process died
 _POLL = 0.2  # seconds between two looks into a queue
+_PATIENCE = 0.5  # seconds between two tries to reach the database
 
 
 def _refuse(_: object, serialized_data: str) -> Any:
@@ -160,6 +161,22 @@ def _row(status: Any) -> Row:
     )
 
 
+async def _recorded(name: str, act: Callable[[], Awaitable[str]]) -> str:
+    """Do a step and have DBOS record it, for as long as it takes: what was done is not done again."""
+    done: list[str] = []
+
+    async def act_once() -> str:
+        if not done:
+            done.append(await act())
+        return done[0]
+
+    while True:
+        try:
+            return await DBOS.run_step_async({"name": name}, act_once)
+        except AWAY:  # each try has a number of its own, and one that has no record is filled by `_recall`
+            await asyncio.sleep(_PATIENCE)
+
+
 class Engine:
     """DBOS in this process, on one database, with the agents that it serves."""
 
@@ -190,16 +207,19 @@ class Engine:
         DBOS.listen_queues([self.runs.open_queue(agent, concurrency=concurrency)])
         DBOS.launch()
         self._census = Census()
+        self._idle: dict[str, int] = {}  # rows of ours that we do not run, and how often that was seen
         self._watch = Watch(self._look, seconds=lease / LOOKS, on_failure=self._census.forget)
         self._watch.start()
 
     def _look(self) -> None:
-        """Say that this process lives; queue the rows of dead ones; stop what was cancelled elsewhere."""
+        """Say that this process lives; queue the rows that nobody runs; stop what was cancelled elsewhere."""
         self.runs.ledger.beat(self._lease)
         rows = self.runs.under_way(self._executes)  # before the leases: who has a row has had a lease
         living = self._census.living(self.runs.ledger.leases())
+        mine = {row.id for row in rows if row.executor == self._lease.executor}
+        self._idle = {row_id: self._idle.get(row_id, 0) + 1 for row_id in mine - self.active.keys()}
         for row in rows:
-            if row.executor not in living:
+            if row.executor not in living or self._idle.get(row.id, 0) > LOOKS:
                 self.runs.adopt(row)
         for workflow_id in self.runs.cancelled(self.active) if self.active else ():
             if token := self.active.get(workflow_id):
@@ -242,11 +262,8 @@ class Engine:
         lost: list[BaseException] = []
 
         async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
-            async def acting() -> str:
-                return await act()
-
             try:
-                return await DBOS.run_step_async({"name": name}, acting)
+                return await _recorded(name, act)
             except (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError) as error:
                 lost.append(error)
                 is_cancelled = isinstance(error, DBOSWorkflowCancelledError)
@@ -258,6 +275,8 @@ class Engine:
             ending = await self._executes[agent](workflow_id, order, recorded, step, token)
         except LostRunError:
             raise lost[0] from None
+        except AWAY:
+            raise asyncio.CancelledError from None  # no end of the run: it is taken up again
         finally:
             if self.active.get(workflow_id) is token:
                 del self.active[workflow_id]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
 from wesichain.core import dataclass, home_folder
 from wesichain.errors import ConfigError, DurableError
@@ -30,6 +30,7 @@ _FORGET = sa.text("DELETE FROM wesichain_leases WHERE executor = :executor")
 _DECIDE = sa.text("INSERT INTO wesichain_decisions (run, token, decision) VALUES (:run, :token, :decision)")
 _DECIDED = sa.text("SELECT token, decision FROM wesichain_decisions WHERE run = :run")
 _UNDO = sa.text("DELETE FROM wesichain_decisions WHERE run = :run AND token = :token")
+AWAY = (OperationalError, InterfaceError)  # what is raised while the database cannot be reached
 _CANCELLED = ""  # the token under which a cancel is noted: no call has it
 
 

@@ -76,7 +76,8 @@ class Watch(threading.Thread):
             except Exception as error:  # noqa: BLE001  # the database may be away: it is asked again
                 self._on_failure()
                 if is_well:
-                    _log.warning("the database of the durable runs cannot be reached: %s", error)
+                    why = str(error).partition("\n")[0]
+                    _log.warning("the database of the durable runs cannot be reached: %s", why)
                 is_well = False
 
     def stop(self) -> None:
