@@ -48,7 +48,7 @@ def _load(target: str, database_url: str | None, name: str | None, **options: An
     found: Any = load_object(target, (Agent, DurableAgent))
     if isinstance(found, DurableAgent):
         name, database_url = name or found.name, database_url or found.database_url
-        found = found.agent  # pyright: ignore[reportUnknownMemberType]  # the user's affair
+        found = found.agent  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the user's
     if not isinstance(found, Agent):
         raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent or a DurableAgent")
     agent: Agent[Any] = found  # pyright: ignore[reportUnknownVariableType]  # likewise

@@ -1,0 +1,274 @@
+"""The journal, without any database: a run cut anywhere goes on to the same end, and nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wesichain import AgentRuntime, Budget, Recovery, ToolContext, ToolError, tool
+from wesichain.agent import Outcome
+from wesichain.core import (
+    Clock,
+    Event,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    Role,
+    ToolCall,
+    ToolSpec,
+    from_json,
+    to_plain,
+)
+from wesichain.durable.effects import DurableEffects
+from wesichain.durable.journal import Journal
+from wesichain.durable.records import Conversed, Deed, Record, written
+from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedError
+from wesichain.policy import OnceWithToolCatalog, Reprompt, Retry
+from wesichain.testing import FakeClock, FunctionLlm
+
+
+class DeathError(BaseException):
+    """The process ends here."""
+
+
+class Paper:
+    """Where steps are recorded, until the process dies: before a step, after its effect, or after its record."""
+
+    def __init__(self, texts: dict[str, str], *, dies_at: int = -1, when: str = "") -> None:
+        self.texts = texts
+        self._left = dies_at
+        self._when = when
+
+    async def step(self, name: str, act: Callable[[], Awaitable[str]]) -> str:
+        self._left -= 1
+        self._pass("before")
+        text = await act()
+        self._pass("acted")
+        assert name not in self.texts, "a name is used once"
+        self.texts[name] = text
+        self._pass("recorded")
+        return text
+
+    def _pass(self, moment: str) -> None:
+        if self._left == -1 and self._when == moment:
+            raise DeathError
+
+
+class World:
+    """A model and tools that follow a script, and count what happens."""
+
+    def __init__(self, script: list[Any]) -> None:
+        self.script = script
+        self.happened: list[str] = []
+
+    def reply(self, request: LlmRequest) -> Any:
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        said = self.script[turn] if turn < len(self.script) else ["answer"]
+        self.happened.append(f"ask {turn}")
+        named = [kind for kind in said if kind in ("add", "pay", "fail")]
+        if not named:
+            return "the end"
+        made = tuple(ToolCall(f"{turn}-{index}", kind, {"n": turn}) for index, kind in enumerate(named))
+        return LlmResponse("", made, finish_reason="tool_calls")
+
+    def runtime(self, sides: int) -> AgentRuntime[str]:
+        @tool
+        async def add(n: int, ctx: ToolContext) -> int:
+            """Add."""
+            self.happened.append(f"add {ctx.idempotency_key}")
+            return n
+
+        @tool(effect="once")
+        async def pay(n: int, ctx: ToolContext) -> int:
+            """Pay."""
+            self.happened.append(f"pay {ctx.idempotency_key}")
+            return n
+
+        @tool(effect="pure")
+        async def fail(n: int, ctx: ToolContext) -> int:
+            """Fail."""
+            self.happened.append(f"fail {ctx.idempotency_key}")
+            raise ToolError(f"no {n}")
+
+        policy = Recovery(
+            {ToolFailedError: Reprompt(OnceWithToolCatalog())},
+            on_exhausted=Reprompt(OnceWithToolCatalog()),
+        )
+        return AgentRuntime(
+            FunctionLlm(self.reply),
+            [add, pay, fail],
+            policy=policy,
+            budget=Budget(steps=12),
+            tool_concurrency=sides,
+            loop_guard=None,
+        )
+
+    async def run(self, paper: Paper, sides: int) -> Outcome[str]:
+        clock = FakeClock()
+        journal = Journal(dict(paper.texts), paper.step, clock=clock, at=clock.time())
+        effects = partial(DurableEffects, journal)
+        return await self.runtime(sides).run("go", run_id="r", effects=effects, clock=journal)
+
+
+STEPS = st.lists(st.lists(st.sampled_from(["add", "pay", "fail"]), min_size=1, max_size=3), max_size=4)
+MOMENTS = st.sampled_from(["before", "acted", "recorded"])
+
+
+def plain(events: tuple[Event, ...]) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = [to_plain(event) for event in events]
+    return [{key: event[key] for key in event if key not in ("at", "duration_ms")} for event in told]
+
+
+@given(script=STEPS, dies_at=st.integers(0, 14), when=MOMENTS)
+def test_a_run_cut_anywhere_goes_on_to_the_same_end(script: list[list[str]], dies_at: int, when: str) -> None:
+    asyncio.run(cut_and_go_on(script, dies_at, when, sides=1))
+
+
+@given(script=STEPS, dies_at=st.integers(0, 14), when=MOMENTS)
+def test_so_does_one_whose_calls_run_side_by_side(script: list[list[str]], dies_at: int, when: str) -> None:
+    asyncio.run(cut_and_go_on(script, dies_at, when, sides=3))
+
+
+async def cut_and_go_on(script: list[list[str]], dies_at: int, when: str, *, sides: int) -> None:
+    expected = await World(script).run(Paper({}), sides)
+    texts: dict[str, str] = {}
+    world = World(script)
+    with suppress(DeathError):
+        await world.run(Paper(texts, dies_at=dies_at, when=when), sides)
+    before = Counter(world.happened)
+    unsure = {name.removeprefix("intent ") for name in texts if name.startswith("intent ")} - texts.keys()
+    outcome = await world.run(Paper(texts), sides)
+    after = Counter(world.happened)
+
+    assert type(outcome) is type(expected)
+    for line, times in after.items():
+        assert times <= (1 if line.startswith("pay") else 2), line
+    if not unsure:  # of others, the model is told that nobody knows what came of them
+        assert outcome.messages == expected.messages
+        if sides == 1:
+            assert plain(outcome.events) == plain(expected.events)
+    again = sum((after - before)[line] for line in before)
+    assert again <= (sides if when == "acted" or sides > 1 else 0), "no more than was under way is done again"
+    assert all("is unknown" in text for name, text in texts.items() if name in unsure)
+
+
+# --- the journal and its records ---------------------------------------------------------------------
+
+
+def journal(texts: dict[str, str], clock: Clock, *, max_step: int = 10_000) -> Journal:
+    return Journal(texts, Paper(texts).step, clock=clock, at=clock.time(), max_step=max_step)
+
+
+async def test_time_passes_in_steps_and_is_told_again() -> None:
+    clock, texts = FakeClock(), dict[str, str]()
+
+    async def act() -> Deed:
+        clock.advance(2.5)
+        return Deed(value=1)
+
+    async def times() -> list[tuple[float, float]]:
+        run = journal({**texts}, clock)
+        run._step = Paper(texts).step
+        seen = [(run.time(), run.monotonic())]
+        for name in ("one", "two"):
+            await run.perform(name, "", act)
+            seen.append((run.time(), run.monotonic()))
+        await run.sleep(10)
+        return [*seen, (run.time(), run.monotonic())]
+
+    first = await times()
+    assert [elapsed for _, elapsed in first] == [0.0, 2.5, 5.0, 15.0]
+    clock.jump(-86_400)
+    assert (await times())[1:] == first[1:]
+    assert clock.slept == [10]
+
+
+async def test_a_step_that_answers_to_something_else_is_refused() -> None:
+    texts: dict[str, str] = {}
+
+    async def act() -> Deed:
+        return Deed()
+
+    await journal(texts, FakeClock()).perform("ask 1", "a", act)
+    with pytest.raises(ReplayMismatchError, match="'ask 1'") as caught:
+        await journal(texts, FakeClock()).perform("ask 1", "b", act, step_id=1)
+    assert (caught.value.step_id, caught.value.expected, caught.value.actual) == (1, "a", "b")
+
+
+async def test_a_fault_of_the_model_is_the_same_fault_again() -> None:
+    faults = [LlmTransportError("busy", retryable=True, retry_after=3.0)]
+    texts: dict[str, str] = {}
+
+    async def run() -> tuple[Outcome[str], list[float]]:
+        clock = FakeClock()
+        kept = Journal({**texts}, Paper(texts).step, clock=clock, at=clock.time())
+        model = FunctionLlm(lambda _: faults.pop() if faults else "hello")
+        runtime = AgentRuntime(model, policy=Recovery({LlmTransportError: Retry()}))
+        effects = partial(DurableEffects, kept)
+        return await runtime.run("hi", run_id="r", effects=effects, clock=kept), clock.slept
+
+    (first, slept), (second, again) = await run(), await run()
+    assert plain(first.events) == plain(second.events)
+    assert any(event.kind == "step_failed" for event in second.events)
+    assert (slept, again) == ([3.0], [])
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=JSON, asked=st.text(), elapsed=st.floats(0, 1e9))
+def test_a_record_is_read_as_it_was_written(value: Any, asked: str, elapsed: float) -> None:
+    record = Record(asked, 1.5, elapsed, Deed(value=value))
+    assert from_json(Record, written(record, limit=1_000_000)) == record
+
+
+@pytest.mark.parametrize(
+    ("deed", "why"),
+    [
+        pytest.param(Deed(value="x" * 600), "500 are kept", id="too-large"),
+        pytest.param(Deed(value="\ud800"), "cannot be kept", id="no-text"),
+        pytest.param(Deed(value=float("nan")), "cannot be kept", id="no-number"),
+    ],
+)
+def test_what_cannot_be_kept_becomes_an_error_of_the_step(deed: Deed, why: str) -> None:
+    text = written(Record("asked", 1.0, 2.0, deed), limit=500)
+    read = from_json(Record, text)
+    assert read.deed.raised is not None
+    assert read.deed.raised.error == "CodecError"
+    assert why in read.deed.raised.message
+
+
+def test_the_fingerprint_of_a_request_is_that_of_everything_said() -> None:
+    def prints(*texts: str, model: str = "m", tools: tuple[ToolSpec, ...] = ()) -> list[str]:
+        talk = Conversed()
+        said = [Message(Role.USER, text) for text in texts]
+        return [
+            talk.fingerprint(LlmRequest(model, tuple(said[: end + 1]), tools)) for end in range(len(said))
+        ]
+
+    spec = ToolSpec("t", "", {"type": "object", "properties": {}})
+    calm = prints("a", "b", "c")
+    assert calm == prints("a", "b", "c")
+    assert prints("a", "b", "x")[:2] == calm[:2]
+    for other in (
+        prints("x", "b", "c"),
+        prints("a", "b", "c", model="n"),
+        prints("a", "b", "c", tools=(spec,)),
+    ):
+        assert not set(other) & set(calm)
