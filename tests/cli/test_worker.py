@@ -1,0 +1,84 @@
+"""wesichain worker: serves a queue until it is told to stop, and says in one line what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.conftest import ROOT
+from tests.durable.work import agent
+from wesichain.durable import DurableAgent, RunState
+
+MAIN = "from wesichain.cli import main; main()"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param(["nowhere:agent"], "no module 'nowhere'", id="no-such-module"),
+        pytest.param(["tests.durable.work"], "names no agent", id="no-name"),
+        pytest.param(["tests.durable.work:nobody"], "nothing named 'nobody'", id="no-such-agent"),
+        pytest.param(["tests.durable.work:number"], "is a int, not an Agent", id="something-else"),
+        pytest.param(["missing.py:agent"], "no file missing.py", id="no-such-file"),
+        pytest.param(
+            ["tests.durable.work:agent", "--database-url", "mysql://x"],
+            "begins with sqlite:/// or postgresql://",
+            id="another-sort-of-database",
+        ),
+        pytest.param(
+            ["tests.durable.work:agent", "--database-url", "postgresql://u:hunter2@127.0.0.1:9/x"],
+            "the database cannot be used",
+            id="no-such-database",
+        ),
+        pytest.param(["tests.durable.work:agent", "--name", "a/b"], "no agent's name", id="a-bad-name"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(wesichain: Command, args: list[str], says: str) -> None:
+    done = wesichain("worker", *args)
+    assert done.status == 2
+    assert says in done.err
+    assert "Traceback" not in done.err
+    assert "hunter2" not in done.err
+    assert len([line for line in done.err.splitlines() if line.startswith("error:")]) == 1
+
+
+def test_the_command_line_does_not_load_dbos() -> None:
+    code = (
+        "import sys, wesichain, wesichain.cli.app; print('dbos' in sys.modules, 'sqlalchemy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["False", "False"]
+
+
+async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
+    tmp_path: Path, home: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    async with DurableAgent(agent, "work", database_url=url) as client:
+        run_ids = [await client.enqueue(f"task {number}") for number in range(3)]
+        worker = subprocess.Popen(
+            [sys.executable, "-c", MAIN, "worker", "tests.durable.work:durable", "--database-url", url],
+            cwd=ROOT,
+            env={**os.environ, "EFFECTS": str(tmp_path / "effects"), "PACE": "0", "NO_COLOR": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            for run_id in run_ids:
+                assert (await client.result(run_id, timeout=60)).output == "done"
+                assert await client.status(run_id) is RunState.COMPLETED
+            worker.send_signal(signal.SIGINT)
+            _, said = await asyncio.to_thread(worker.communicate, timeout=30)
+        finally:
+            worker.kill()
+    assert worker.returncode == 130, said
+    assert "serving 'work'" in said
+    assert "stopping" in said
+    assert len(list((home / "runs").glob("*.jsonl"))) == 3
