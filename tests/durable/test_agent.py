@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +29,7 @@ from wesichain.errors import (
     RunIdConflictError,
     RunInterruptedError,
 )
-from wesichain.policy import Retry
+from wesichain.policy import Interrupt, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import CancellationToken
 from wesichain.trace import CollectingSink
@@ -303,6 +305,25 @@ async def test_a_decision_is_bound_to_its_call_and_made_once(url: str) -> None:
         assert await durable.status("r") is RunState.INTERRUPTED
 
 
+async def test_a_run_that_its_policy_halted_can_be_resumed(url: str) -> None:
+    is_well = False
+
+    def reply(_: LlmRequest) -> Any:
+        return "well" if is_well else LlmTransportError("ill")
+
+    agent = Agent(FunctionLlm(reply), policy=Recovery({LlmTransportError: Interrupt()}))
+    async with DurableAgent(agent, "agent", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError, match="ill"):
+            await durable.run("hi", run_id="r")
+        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.pending("r") == ()
+        with pytest.raises(RunInterruptedError):
+            await durable.run("hi", run_id="r")
+        is_well = True
+        assert (await durable.resume("r")).output == "well"
+        assert (await durable.run("hi", run_id="r")).output == "well"
+
+
 # --- cancels -----------------------------------------------------------------------------------------
 
 
@@ -499,6 +520,20 @@ async def test_the_output_of_a_step_has_a_limit(url: str) -> None:
     async with DurableAgent(loud, "loud", database_url=url, max_step=1500) as durable:
         with pytest.raises(RunFailedError, match="1500 are kept"):
             await durable.run("hi")
+
+
+def test_a_program_that_forgets_to_close_ends_all_the_same(url: str) -> None:
+    code = f"""
+import asyncio
+from wesichain import Agent
+from wesichain.durable import DurableAgent
+from wesichain.testing import ScriptedLlm
+durable = DurableAgent(Agent(ScriptedLlm(["hello", "again"])), database_url={url!r})
+print(asyncio.run(durable.run("hi")).output, asyncio.run(durable.run("hi")).output)
+"""
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("hello again\n", "")
 
 
 async def test_a_text_that_is_no_text_is_told_at_once(url: str) -> None:

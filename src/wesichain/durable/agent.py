@@ -115,8 +115,8 @@ class DurableAgent(Generic[OutT]):
         the call that began a run cancels the run.
         """
         run_id, order = new_run(task, run_id, history)
-        engine = await self._serving()
         row = await self._ask(lambda runs: runs.row(run_id))
+        engine = await self._serving()
         if row is None:
             await self._start(engine, run_id, order)
         await self._check(run_id, order)
@@ -137,8 +137,8 @@ class DurableAgent(Generic[OutT]):
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
         """Go on with a run that was cancelled or refused, or interrupted and decided on; then as `run`."""
-        engine = await self._serving()
         row = await self._ask(lambda runs: last(runs, run_id))
+        engine = await self._serving()
         match state_of(row):
             case RunState.CANCELLED:
                 await self._ask(lambda runs: runs.uncancel(row))

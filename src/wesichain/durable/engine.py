@@ -7,6 +7,7 @@ DBOS is one for a process, and so is the `Engine`. Those who only ask (status, a
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
@@ -32,6 +33,8 @@ except ModuleNotFoundError as missing:
     if missing.name != "dbos":
         raise
     raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
+
+_log = logging.getLogger("wesichain.durable")
 
 Execute: TypeAlias = Callable[[str, str, Mapping[str, str], Step, CancellationToken], Awaitable[str]]
 
@@ -277,6 +280,9 @@ class Engine:
             raise lost[0] from None
         except AWAY:
             raise asyncio.CancelledError from None  # no end of the run: it is taken up again
+        except Exception as error:
+            _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
+            raise
         finally:
             if self.active.get(workflow_id) is token:
                 del self.active[workflow_id]
@@ -354,7 +360,7 @@ async def engine_for(url: str, agent: str, *, lease: float, concurrency: int) ->
                 f"process; wait for them, or use a process for each database"
             )
         _engine = None
-        await asyncio.to_thread(current.destroy)
+        current.destroy()  # not in a thread, as the launch below: nobody else may come in between
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
     _engine = Engine(url, agent, lease=lease, concurrency=concurrency)
     return _engine
