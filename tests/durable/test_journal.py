@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain import AgentRuntime, Budget, Recovery, ToolContext, ToolError, tool
-from wesichain.agent import Outcome
+from wesichain.agent import Completed, Outcome
 from wesichain.core import (
     Clock,
     Event,
@@ -158,6 +158,37 @@ async def cut_and_go_on(script: list[list[str]], dies_at: int, when: str, *, sid
     again = sum((after - before)[line] for line in before)
     assert again <= (sides if when == "acted" or sides > 1 else 0), "no more than was under way is done again"
     assert all("is unknown" in text for name, text in texts.items() if name in unsure)
+
+
+async def test_a_call_whose_outcome_is_unknown_is_not_run_again_whatever_the_policy_says() -> None:
+    paid: list[str] = []
+    texts: dict[str, str] = {}
+
+    @tool(effect="once")
+    async def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        paid.append(ctx.idempotency_key)
+        return "paid"
+
+    def reply(request: LlmRequest) -> Any:
+        return ToolCall("c", "pay", {}) if len(request.messages) == 1 else "done"
+
+    async def run(dies_at: int, when: str) -> Outcome[str]:
+        clock = FakeClock()
+        paper = Paper(texts, dies_at=dies_at, when=when)
+        kept = Journal({**texts}, paper.step, clock=clock, at=clock.time())
+        runtime = AgentRuntime(FunctionLlm(reply), [pay], policy=Recovery({ToolFailedError: Retry()}))
+        return await runtime.run("pay", run_id="r", effects=partial(DurableEffects, kept), clock=kept)
+
+    with pytest.raises(DeathError):
+        await run(2, "acted")  # the ask, the intent, the call
+    with pytest.raises(DeathError):
+        await run(0, "recorded")  # that nobody knows
+    outcome = await run(-1, "")
+    assert isinstance(outcome, Completed)
+    assert "is unknown" in outcome.messages[2].content
+    assert paid == ["r:1:c"]
+    assert sum("is unknown" in text for text in texts.values()) > 1  # it was retried, and refused each time
 
 
 # --- the journal and its records ---------------------------------------------------------------------
