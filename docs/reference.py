@@ -27,6 +27,7 @@ DOORS = (
     "wesichain.graph.sqlite",
     "wesichain.graph.postgres",
     "wesichain.learning",
+    "wesichain.durable",
     "wesichain.trace",
     "wesichain.trace.otel",
     "wesichain.testing",

@@ -62,7 +62,7 @@ class World:
 
 def agent_of(scene: Scene) -> Agent[str]:
     world = World(scene)
-    plan = [
+    plan: list[LlmResponse | str] = [
         calls(("add", {"a": 1, "b": 2})),
         calls(("pay", {"amount": 3})),
         calls(("look", {"at": "left"}), ("add", {"a": 3, "b": 4})),
