@@ -15,7 +15,6 @@ from wesichain.core import LlmRequest, LlmResponse, Role
 from wesichain.durable import DurableAgent
 from wesichain.testing import FunctionLlm, calls
 
-
 PLAN = (calls(("reserve", {"item": "lamp"})), calls(("pay", {"amount": 30})), "Your lamp is on its way.")
 
 
