@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain import AgentRuntime, Budget, Recovery, ToolContext, ToolError, tool
+from wesichain import AgentRuntime, Budget, ObserveErrors, Recovery, ToolContext, ToolError, tool
 from wesichain.agent import Completed, Outcome
 from wesichain.core import (
     Clock,
@@ -31,7 +31,7 @@ from wesichain.durable.effects import DurableEffects
 from wesichain.durable.journal import Journal
 from wesichain.durable.records import Conversed, Deed, Record, written
 from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedError
-from wesichain.policy import OnceWithToolCatalog, Reprompt, Retry
+from wesichain.policy import Retry
 from wesichain.testing import FakeClock, FunctionLlm
 
 
@@ -98,16 +98,13 @@ class World:
             self.happened.append(f"fail {ctx.idempotency_key}")
             raise ToolError(f"no {n}")
 
-        policy = Recovery(
-            {ToolFailedError: Reprompt(OnceWithToolCatalog())},
-            on_exhausted=Reprompt(OnceWithToolCatalog()),
-        )
         return AgentRuntime(
             FunctionLlm(self.reply),
             [add, pay, fail],
-            policy=policy,
+            policy=ObserveErrors(),
             budget=Budget(steps=12),
             tool_concurrency=sides,
+            exclude_after=None,
             loop_guard=None,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -12,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from wesichain.durable.ledger import Lease, Ledger
-from wesichain.durable.watch import LOOKS, Census, Watch
+from wesichain.durable.watch import LOOKS, Census, Watch, this_machine
 
-HERE = socket.gethostname()
+HERE = this_machine()
 
 
 def far(beat: int) -> Lease:

@@ -53,7 +53,6 @@ from .stretches import (
     GoOn,
     cancel,
     ending_of,
-    first_to_redo,
     last,
     new_run,
     next_id,
@@ -98,7 +97,7 @@ class DurableAgent(Generic[OutT]):
         self._concurrency = concurrency
         self._lease = lease
         self._max_step = max_step
-        self._sinks = events
+        self._sinks = (events,) if isinstance(events, EventSink) else tuple(events or ())
         self._clock = clock or SystemClock()
         self._engine: Engine | None = None
         self._opened: Runs | None = None
@@ -143,7 +142,7 @@ class DurableAgent(Generic[OutT]):
             case RunState.CANCELLED:
                 await self._ask(lambda runs: runs.uncancel(row))
             case RunState.FAILED if row.ending is None:
-                await self._ask(lambda runs: runs.rewind(row, first_to_redo(runs, row)))
+                await self._ask(lambda runs: runs.retry(row))
             case RunState.INTERRUPTED:
                 await self._ask(lambda runs: runs.ledger.uncancel(run_id))
                 order = await self._ask(lambda runs: self._order_to_go_on(runs, row))

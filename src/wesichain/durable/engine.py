@@ -22,12 +22,24 @@ from wesichain.errors import DurableError, MissingDependencyError
 from wesichain.tools import CancellationToken
 
 from .journal import LostRunError, Step
-from .ledger import AWAY, Lease, Ledger
-from .watch import LOOKS, Census, Watch
+from .ledger import AWAY, Lease, Ledger, insist
+from .watch import LOOKS, Census, Watch, this_machine
 
 try:
-    from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, SetWorkflowID
-    from dbos._error import DBOSException, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
+    from dbos import (
+        DBOS,
+        DBOSClient,
+        DBOSConfig,
+        DBOSPortableJSONSerializer,
+        PortableWorkflowError,
+        SetWorkflowID,
+    )
+    from dbos._error import (
+        DBOSConflictingWorkflowError,
+        DBOSException,
+        DBOSWorkflowCancelledError,
+        DBOSWorkflowConflictIDError,
+    )
     from dbos._serialization import DBOSDefaultSerializer
 except ModuleNotFoundError as missing:
     if missing.name != "dbos":
@@ -40,6 +52,7 @@ Execute: TypeAlias = Callable[[str, str, Mapping[str, str], Step, CancellationTo
 
 _APPLICATION, _FORMAT = "wesichain", "1"
 _PREFIX = "wesichain."
+_LOSSES = (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError)
 _LOST = "lost"  # stands in for a step that was under way, beside others, when its process died
 _POLL = 0.2  # seconds between two looks into a queue
 _PATIENCE = 0.5  # seconds between two tries to reach the database
@@ -76,7 +89,7 @@ class Runs:
     def __init__(self, url: str) -> None:
         self.ledger = Ledger(url)
         try:
-            DBOS.migrate(url)
+            insist(lambda: DBOS.migrate(url))
             self._client = DBOSClient(
                 system_database_url=url,
                 serializer=DBOSPortableJSONSerializer(),
@@ -105,13 +118,10 @@ class Runs:
         )
         return [status.workflow_id for status in found]
 
-    def steps(self, workflow_id: str) -> list[tuple[int, str, str | None]]:
-        """Number, name and text of each finished step; one that broke has no text."""
-        found = self._client.list_workflow_steps(workflow_id)
-        return [
-            (step["function_id"], step["function_name"], None if step["error"] else step["output"])
-            for step in found
-        ]
+    def steps(self, workflow_id: str) -> Mapping[int, str]:
+        """The names of the finished steps, by number."""
+        found = self._client.list_workflow_steps(workflow_id, load_output=False)
+        return {step["function_id"]: step["function_name"] for step in found}
 
     def open_queue(self, agent: str, *, concurrency: int) -> str:
         """See that the agent has a queue, of which a process takes so many at once; returns its name."""
@@ -126,7 +136,7 @@ class Runs:
     def enqueue(self, agent: str, workflow_id: str, order: str) -> None:
         """Put a row into its agent's queue; one that is there already stays as it is."""
         name = _PREFIX + agent
-        with suppress(DBOSException):  # a row of another agent's, which the caller will see
+        with suppress(DBOSConflictingWorkflowError):  # another agent's row, which the caller will see
             self._client.enqueue(
                 {"workflow_name": name, "queue_name": name, "workflow_id": workflow_id}, order
             )
@@ -137,9 +147,10 @@ class Runs:
     def uncancel(self, row: Row) -> None:
         self._client.resume_workflow(row.id, queue_name=_PREFIX + row.agent)
 
-    def rewind(self, row: Row, step: int) -> None:
-        """Queue a row that was refused again, with its steps before this one."""
-        self._client.rewind_workflow(row.id, start_step=step, queue_name=_PREFIX + row.agent)
+    def retry(self, row: Row) -> None:
+        """Queue a row that was refused again, with all its steps."""
+        after = max(self.steps(row.id), default=0) + 1
+        self._client.rewind_workflow(row.id, start_step=after, queue_name=_PREFIX + row.agent)
 
     def adopt(self, row: Row) -> bool:
         """Queue a row whose process is dead: of several that try, one does, and a cancelled row stays so."""
@@ -165,7 +176,7 @@ def _row(status: Any) -> Row:
 
 
 async def _recorded(name: str, act: Callable[[], Awaitable[str]]) -> str:
-    """Do a step and have DBOS record it, for as long as it takes: what was done is not done again."""
+    """Do a step and have DBOS record it, for as long as that takes: what was done is not done again."""
     done: list[str] = []
 
     async def act_once() -> str:
@@ -176,8 +187,26 @@ async def _recorded(name: str, act: Callable[[], Awaitable[str]]) -> str:
     while True:
         try:
             return await DBOS.run_step_async({"name": name}, act_once)
-        except AWAY:  # each try has a number of its own, and one that has no record is filled by `_recall`
+        except AWAY:  # each try has a number of its own; those without a record are filled by `_recalled`
             await asyncio.sleep(_PATIENCE)
+
+
+async def _recalled(names: Mapping[int, str]) -> Mapping[str, str]:
+    """The texts of the steps that were finished before, by name.
+
+    DBOS numbers steps in the order in which they begin, and wants to be asked for each again. Where one is
+    missing in the middle (calls ran side by side when the process died) its number is filled.
+    """
+
+    async def nothing() -> str:
+        return ""
+
+    recorded: dict[str, str] = {}
+    for number in range(1, max(names, default=0) + 1):
+        name = names.get(number, _LOST)
+        with suppress(PortableWorkflowError):  # one that broke is done again
+            recorded[name] = await DBOS.run_step_async({"name": name}, nothing)
+    return recorded
 
 
 class Engine:
@@ -194,20 +223,23 @@ class Engine:
         self._workflows: dict[str, Any] = {}
         self._is_closing = False
         executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._lease = Lease(executor, socket.gethostname(), os.getpid(), 0)
+        self._lease = Lease(executor, this_machine(), os.getpid(), 0)
         self.runs.ledger.beat(self._lease)
-        self._dbos: Any = DBOS(
-            config={
-                "name": _APPLICATION,
-                "system_database_url": url,
-                "serializer": DBOSPortableJSONSerializer(),
-                "executor_id": executor,
-                "application_version": _FORMAT,
-                "notification_listener_polling_interval_sec": 0.1,  # nobody waits for one but our end
-                "log_level": "CRITICAL",  # what goes wrong is told by the run, or by the watch
-            }
-        )
-        DBOS.listen_queues([self.runs.open_queue(agent, concurrency=concurrency)])
+        config: DBOSConfig = {
+            "name": _APPLICATION,
+            "system_database_url": url,
+            "serializer": DBOSPortableJSONSerializer(),
+            "executor_id": executor,
+            "application_version": _FORMAT,
+            "notification_listener_polling_interval_sec": 0.1,  # nobody waits for one but our end
+            "log_level": "CRITICAL",  # what goes wrong is told by the run, or by the watch
+        }
+        self._dbos: Any = DBOS(config=config)
+        try:
+            DBOS.listen_queues([self.runs.open_queue(agent, concurrency=concurrency)])
+        except DBOSException as error:
+            self.runs.close()
+            raise DurableError(f"DBOS is used by other code of this process already: {error}") from error
         DBOS.launch()
         self._census = Census()
         self._idle: dict[str, int] = {}  # rows of ours that we do not run, and how often that was seen
@@ -267,14 +299,14 @@ class Engine:
         async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
             try:
                 return await _recorded(name, act)
-            except (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError) as error:
+            except _LOSSES as error:
                 lost.append(error)
                 is_cancelled = isinstance(error, DBOSWorkflowCancelledError)
                 why = "the run was cancelled" if is_cancelled else "another process has taken the run over"
                 raise LostRunError(why) from error
 
         try:
-            recorded = await self._recall(workflow_id, step)
+            recorded = await _recalled(await asyncio.to_thread(self.runs.steps, workflow_id))
             ending = await self._executes[agent](workflow_id, order, recorded, step, token)
         except LostRunError:
             raise lost[0] from None
@@ -292,23 +324,6 @@ class Engine:
             raise asyncio.CancelledError  # nothing is recorded: another process goes on with it
         return ending
 
-    async def _recall(self, workflow_id: str, step: Step) -> Mapping[str, str]:
-        """The texts of the steps that were finished before, by name.
-
-        DBOS numbers steps by their order and wants to be asked for each again. Where one is missing in
-        the middle (calls ran side by side when the process died) the number is filled.
-        """
-        found = {number: name for number, name, _ in await asyncio.to_thread(self.runs.steps, workflow_id)}
-
-        async def nothing() -> str:
-            return ""
-
-        recorded: dict[str, str] = {}
-        for number in range(1, max(found, default=0) + 1):
-            with suppress(Exception):  # a step that broke is done again
-                recorded[found.get(number, _LOST)] = await step(found.get(number, _LOST), nothing)
-        return recorded
-
     async def close(self, *, grace: float) -> None:
         """Take no more, let runs end for `grace` seconds, and hand on to others what goes on after that."""
         self._is_closing = True
@@ -318,8 +333,8 @@ class Engine:
         for token in [*self.active.values()]:
             token.cancel("the process that runs it ends")
         await self.until_idle(2.0)
-        await asyncio.get_running_loop().run_in_executor(None, self._watch.stop)
-        self.destroy()
+        with ThreadPoolExecutor(1) as own:  # a thread of DBOS may be waiting for the loop
+            await asyncio.get_running_loop().run_in_executor(own, self.destroy)
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())  # DBOS had put its own there
 
     async def until_idle(self, seconds: float, workflow_id: str | None = None) -> None:

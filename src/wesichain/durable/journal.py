@@ -53,7 +53,8 @@ class Journal(Clock):
     async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> Deed:
         """What the step came to, now or then. `asked` is the fingerprint of what it answers to."""
         text = self._recorded.pop(name, None)
-        if text is None:
+        record = None if text is None else from_json(Record, text)
+        if record is None or record.deed.is_refusal:
             began, before = self._clock.monotonic(), self._elapsed
 
             async def act_and_write() -> str:
@@ -61,8 +62,7 @@ class Journal(Clock):
                 elapsed = before + self._clock.monotonic() - began
                 return written(Record(asked, self._clock.time(), elapsed, deed), limit=self._max_step)
 
-            text = await self._do(name, act_and_write)
-        record = from_json(Record, text)
+            record = from_json(Record, await self._do(name, act_and_write))
         if record.asked != asked:
             raise ReplayMismatchError(
                 f"step {name!r} of this run was recorded for something else: the prompt, the tools or their "

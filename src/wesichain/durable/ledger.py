@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
@@ -31,6 +33,7 @@ _DECIDE = sa.text("INSERT INTO wesichain_decisions (run, token, decision) VALUES
 _DECIDED = sa.text("SELECT token, decision FROM wesichain_decisions WHERE run = :run")
 _UNDO = sa.text("DELETE FROM wesichain_decisions WHERE run = :run AND token = :token")
 AWAY = (OperationalError, InterfaceError)  # what is raised while the database cannot be reached
+_TOLD_OFF = ("already exists", "duplicate", "locked")
 _CANCELLED = ""  # the token under which a cancel is noted: no call has it
 
 
@@ -52,6 +55,19 @@ def database(url: str | None) -> str:
     return url
 
 
+def insist(make: Callable[[], object]) -> None:
+    """Make tables. Where several processes do so at once, some are told off, and find them made."""
+    for attempt in range(1, 21):
+        try:
+            make()
+        except SQLAlchemyError as error:
+            if attempt == 20 or not any(text in str(error) for text in _TOLD_OFF):
+                raise
+            time.sleep(0.25)
+        else:
+            return
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A process that runs runs, and how often it has said that it lives."""
@@ -69,26 +85,22 @@ class Ledger:
         made = sa.make_url(url)
         is_file = made.drivername == "sqlite"
         made = made if is_file else made.set(drivername="postgresql+psycopg")
-        self._engine = sa.create_engine(made, pool_size=2, max_overflow=2, pool_pre_ping=True)
+        patience: dict[str, Any] = {"timeout": 30.0} if is_file else {}
+        self._engine = sa.create_engine(
+            made, pool_size=2, max_overflow=2, pool_pre_ping=True, connect_args=patience
+        )
         try:
-            if is_file:
-                with self._engine.connect() as db:
-                    db.exec_driver_sql("PRAGMA journal_mode = WAL")
-            self._make_tables()
+            insist(self._make_tables)
         except SQLAlchemyError as error:
             raise DurableError(f"the database cannot be used: {error}") from error
 
     def _make_tables(self) -> None:
-        for attempt in (1, 2):
-            try:
-                with self._engine.begin() as db:
-                    for table in _TABLES:
-                        db.exec_driver_sql(table)
-            except SQLAlchemyError:  # Postgres lets two make the same table, and then tells one of them off
-                if attempt == 2:
-                    raise
-            else:
-                return
+        if self._engine.dialect.name == "sqlite":
+            with self._engine.connect() as db:
+                db.exec_driver_sql("PRAGMA journal_mode = WAL")
+        with self._engine.begin() as db:
+            for table in _TABLES:
+                db.exec_driver_sql(table)
 
     # --- leases --------------------------------------------------------------------------------------
 

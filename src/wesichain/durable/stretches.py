@@ -12,7 +12,6 @@ from wesichain.core import OMIT, Event, Message, PendingCall, dataclass, from_js
 from wesichain.errors import DurableError
 
 from .engine import Row, Runs
-from .records import Record
 from .states import RunState, checked_id
 
 
@@ -109,12 +108,3 @@ def cancel(runs: Runs, run_id: str) -> Row:
         if later.id != row.id:  # the last decision came in between
             runs.cancel(later.id)
     return row
-
-
-def first_to_redo(runs: Runs, row: Row) -> int:
-    """The first step of a refused run that did nothing; the one after all of them, if none did."""
-    steps = runs.steps(row.id)
-    for number, _, text in steps:
-        if text is None or (text and from_json(Record, text).deed.is_refusal):
-            return number
-    return max((number for number, _, _ in steps), default=0) + 1

@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from typing_extensions import override
 
@@ -43,9 +45,17 @@ class Census:
         self._seen.clear()
 
 
+def this_machine() -> str:
+    """A name for all processes that can see each other: containers may share that of their machine."""
+    try:
+        return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return socket.gethostname()
+
+
 def _is_gone(lease: Lease) -> bool:
     """Whether it was a process of this machine that has ended. One that cannot be asked may live."""
-    if lease.host != socket.gethostname():
+    if lease.host != this_machine() or sys.platform == "win32":  # where signal 0 ends a process
         return False
     try:
         os.kill(lease.pid, 0)
