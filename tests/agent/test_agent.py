@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
-from wesichain.agent import Agent, Approve, Completed, Conversation, Interrupted, Source, resolve_model
+from wesichain.agent import (
+    Agent,
+    Approve,
+    Completed,
+    Conversation,
+    Failed,
+    Interrupted,
+    Outcome,
+    Source,
+    resolve_model,
+)
 from wesichain.core import (
     CompletionLlm,
     LlmRequest,
@@ -18,8 +28,10 @@ from wesichain.core import (
     Strategy,
     TextDelta,
     ToolCallingLlm,
+    from_json,
+    to_json,
 )
-from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError
+from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm
 from wesichain.tools import ToolContext, tool
@@ -257,10 +269,56 @@ class TestNested:
         ).run_sync("q")
         assert result.usage.total_tokens == 20
 
+    def test_it_is_as_harmful_when_run_twice_as_its_tools_are(self) -> None:
+        @tool(effect="once")
+        def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        assert Agent(ScriptedLlm([]), tools=[add]).as_tool().effect == "idempotent"
+        assert Agent(ScriptedLlm([]), tools=[add, pay]).as_tool().effect == "once"
+
     def test_its_failure_is_the_tool_s(self) -> None:
         inner = Agent(ScriptedLlm([]), name="broken")
         with pytest.raises(RunFailedError, match="broken"):
             Agent(ScriptedLlm([say(call("broken", {"task": "t"}))]), tools=[inner.as_tool()]).run_sync("q")
+
+
+@pytest.mark.parametrize(
+    ("replies", "budget"),
+    [
+        pytest.param([say(ADD), "3"], Budget(), id="completed"),
+        pytest.param([say(ADD), "3"], Budget(steps=1), id="out-of-budget"),
+        pytest.param([say(call("nothing", {}))], Budget(), id="failed"),
+        pytest.param([], Budget(), id="no-model"),
+    ],
+)
+async def test_an_outcome_is_read_as_it_was_written(replies: list[Any], budget: Budget) -> None:
+    outcome = await Agent(ScriptedLlm(replies), tools=[add], budget=budget).outcome("1 + 2?")
+    text = to_json(outcome)
+    read: Outcome[str] = from_json(Completed[str] | Failed[str] | Interrupted[str], text)
+    assert type(read) is type(outcome)
+    assert to_json(read) == text
+    assert (read.messages, read.steps, read.usage) == (outcome.messages, outcome.steps, outcome.usage)
+    assert read.last_seq == outcome.last_seq
+    if isinstance(outcome, Failed) and isinstance(read, Failed):
+        assert type(read.error) is type(outcome.error)
+        assert str(read.error) == str(outcome.error)
+    for other in {Completed, Failed, Interrupted} - {type(outcome)}:
+        with pytest.raises(CodecError, match="kind"):
+            from_json(other, text)
+
+
+async def test_a_prompt_can_be_asked_for_without_a_run() -> None:
+    async def instructions(task: str) -> str:
+        return f"Think about {task!r}."
+
+    asked = Agent(ScriptedLlm([]), instructions=instructions)
+    assert await asked.prompt("x") == ("Think about 'x'.", "")
+    assert asked.fixed_instructions is None
+    fixed = Agent(ScriptedLlm([]), instructions="Be brief.")
+    assert await fixed.prompt("x") == ("Be brief.", "")
+    assert fixed.fixed_instructions == "Be brief."
 
 
 async def test_the_same_agent_runs_many_times_at_once() -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wesichain import Agent, Budget, ObserveErrors, ToolContext, tool
+from wesichain.agent import Approve
 from wesichain.core import Event, LlmRequest, LlmResponse, Role, to_plain
 from wesichain.durable import DurableAgent
 from wesichain.errors import WesichainError
@@ -32,7 +33,8 @@ class Scene:
     name: str = "agent"
     run_id: str = "r"
     die: str = ""  # where: "ask 2 before", "pay after", "event 7"
-    act: str = "run"  # or resume, status
+    act: str = "run"  # or resume, approve
+    approval: bool = False  # a payment needs one
     instructions: str = "Be brief."
     concurrency: int = 1
     lease: float = 1.0
@@ -80,7 +82,7 @@ def agent_of(scene: Scene) -> Agent[str]:
         world.happen(f"add {a}", ctx.idempotency_key)
         return a + b
 
-    @tool(effect="once")
+    @tool(effect="once", approval=scene.approval)
     async def pay(amount: int, ctx: ToolContext) -> str:
         """Pay."""
         world.happen("pay", ctx.idempotency_key)
@@ -106,8 +108,11 @@ def agent_of(scene: Scene) -> Agent[str]:
 async def play(scene: Scene) -> dict[str, Any]:
     durable = DurableAgent(agent_of(scene), scene.name, database_url=scene.url, lease=scene.lease)
     async with durable:
-        if scene.act == "status":
-            return {"status": await durable.status(scene.run_id)}
+        if scene.act == "approve":
+            tokens = [item.token for item in await durable.pending(scene.run_id)]
+            for token in tokens:
+                await durable.approve(scene.run_id, token, Approve())
+            return {"tokens": tokens, "status": await durable.status(scene.run_id)}
         try:
             going = (
                 durable.run("go", run_id=scene.run_id) if scene.act == "run" else durable.resume(scene.run_id)

@@ -1,8 +1,10 @@
-"""SIGKILL before, inside and after every step: what was done stays done, and the run ends as if undisturbed."""
+"""Processes that end: what was done stays done, and the run ends as if it had been in one process."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -97,3 +99,37 @@ def test_a_killed_run_on_postgres(
 ) -> None:
     scene = Scene(postgres, str(tmp_path / "effects"), name=f"killed-{point.split()[0]}", die=point)
     kill_and_go_on(play, scene, undisturbed)
+
+
+def test_an_approval_takes_three_processes_and_one_of_them_dies(play: Play, tmp_path: Path) -> None:
+    scene = replace(on_file(tmp_path, ""), approval=True)
+    assert play(scene)["error"] == "RunInterruptedError"
+    approved = play(replace(scene, act="approve"))
+    assert len(approved["tokens"]) == 1
+    assert approved["status"] == "pending"
+    assert play(replace(scene, act="approve")) == {"tokens": [], "status": "pending"}
+    assert play(replace(scene, die="look after")) == {"signal": signal.SIGKILL}
+    told = play(scene)
+    assert told["output"] == "done"
+    assert told["events"][0]["kind"] == "run_started"
+    after = Counter(line.partition("|")[0] for line in happened(scene).elements())
+    assert after == Counter([*WORLD, "look"])
+
+
+@pytest.mark.slow
+def test_many_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    code = f"""
+import asyncio, sys
+from wesichain import Agent
+from wesichain.durable import DurableAgent
+from wesichain.testing import FunctionLlm
+agent = Agent(FunctionLlm(lambda _: "done"))
+durable = DurableAgent(agent, "many", database_url="sqlite:///{tmp_path}/runs.db")
+asyncio.run(durable.run("go", run_id=sys.argv[1]))
+print(asyncio.run(durable.run("go", run_id="shared")).output)
+"""
+    command = [sys.executable, "-c", code]
+    processes = [
+        subprocess.Popen([*command, f"r{number}"], stdout=subprocess.PIPE, text=True) for number in range(5)
+    ]
+    assert [process.communicate(timeout=120)[0] for process in processes] == ["done\n"] * 5
