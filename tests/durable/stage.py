@@ -91,6 +91,8 @@ def agent_of(scene: Scene) -> Agent[str]:
     @tool(effect="pure")
     async def look(at: str, ctx: ToolContext) -> str:
         """Look."""
+        if scene.concurrency > 1:  # what runs beside it is recorded first
+            await asyncio.sleep(0.5)
         world.happen("look", ctx.idempotency_key)
         return f"nothing at {at}"
 

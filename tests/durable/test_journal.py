@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wesichain import AgentRuntime, Budget, ObserveErrors, Recovery, ToolContext, ToolError, tool
@@ -124,11 +124,13 @@ def plain(events: tuple[Event, ...]) -> list[dict[str, Any]]:
     return [{key: event[key] for key in event if key not in ("at", "duration_ms")} for event in told]
 
 
+@settings(max_examples=40)
 @given(script=STEPS, dies_at=st.integers(0, 14), when=MOMENTS)
 def test_a_run_cut_anywhere_goes_on_to_the_same_end(script: list[list[str]], dies_at: int, when: str) -> None:
     asyncio.run(cut_and_go_on(script, dies_at, when, sides=1))
 
 
+@settings(max_examples=40)
 @given(script=STEPS, dies_at=st.integers(0, 14), when=MOMENTS)
 def test_so_does_one_whose_calls_run_side_by_side(script: list[list[str]], dies_at: int, when: str) -> None:
     asyncio.run(cut_and_go_on(script, dies_at, when, sides=3))
@@ -247,6 +249,27 @@ async def test_a_fault_of_the_model_is_the_same_fault_again() -> None:
     assert plain(first.events) == plain(second.events)
     assert any(event.kind == "step_failed" for event in second.events)
     assert (slept, again) == ([3.0], [])
+
+
+@pytest.mark.parametrize("call_id", ["a b", "", "\0", "x" * 3_000, "ü", "1 c 1"], ids=lambda text: text[:9])
+async def test_a_call_may_have_any_id(call_id: str) -> None:
+    texts: dict[str, str] = {}
+
+    @tool(effect="once")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    def reply(request: LlmRequest) -> Any:
+        return ToolCall(call_id, "look", {}) if len(request.messages) == 1 else "done"
+
+    kept = journal(texts, FakeClock())
+    outcome = await AgentRuntime(FunctionLlm(reply), [look]).run(
+        "go", run_id="r", effects=partial(DurableEffects, kept), clock=kept
+    )
+    assert isinstance(outcome, Completed)
+    assert all(len(name) < 100 and name.isprintable() for name in texts)
+    assert len(texts) == 4  # two asks, an intent, a call
 
 
 JSON = st.recursive(

@@ -23,7 +23,7 @@ EVENTS = 18  # that an undisturbed run tells
 BEFORE = [f"{what} before" for what in WORLD]
 AFTER = [f"{what} after" for what in WORLD]
 TOLD = [f"event {number}" for number in range(1, EVENTS + 1)]
-QUICK = ["ask 1 after", "add 1 after", "pay after", "event 8"]
+QUICK = ["ask 1 after", "pay after", "event 8"]
 
 
 def plain(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -99,6 +99,16 @@ def test_a_killed_run_on_postgres(
 ) -> None:
     scene = Scene(postgres, str(tmp_path / "effects"), name=f"killed-{point.split()[0]}", die=point)
     kill_and_go_on(play, scene, undisturbed)
+
+
+def test_what_ran_beside_a_call_that_was_cut_off_is_not_done_again(play: Play, tmp_path: Path) -> None:
+    scene = replace(on_file(tmp_path, "look after"), concurrency=2)
+    assert play(scene) == {"signal": signal.SIGKILL}
+    told = play(replace(scene, die=""))
+    assert told["output"] == "done"
+    after = Counter(line.partition("|")[0] for line in happened(scene).elements())
+    assert after == Counter([*WORLD, "look"])
+    assert play(replace(scene, die=""))["events"] == told["events"]
 
 
 def test_an_approval_takes_three_processes_and_one_of_them_dies(play: Play, tmp_path: Path) -> None:

@@ -69,8 +69,11 @@ async def finish(client: DurableAgent[str], run_ids: list[str], effects: Path) -
 async def test_a_killed_workers_runs_are_finished_by_another(postgres: str, tmp_path: Path) -> None:
     effects = tmp_path / "effects"
     async with DurableAgent(agent, "kill", database_url=postgres) as client:
-        run_ids = [await client.enqueue(f"task {number}") for number in range(8)]
-        with worker(postgres, effects, name="kill") as one, worker(postgres, effects, name="kill") as two:
+        run_ids = [await client.enqueue(f"task {number}") for number in range(6)]
+        with (
+            worker(postgres, effects, name="kill", pace=0.2) as one,
+            worker(postgres, effects, name="kill", pace=0.2) as two,
+        ):
             await until_both_work(effects, [one, two])
             one.send_signal(signal.SIGKILL)
             await finish(client, run_ids, effects)

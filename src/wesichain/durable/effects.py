@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from wesichain.errors import (
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .journal import Journal
-from .records import Conversed, Deed, Raised, fingerprint_of_call
+from .records import Conversed, Deed, Raised, fingerprint, fingerprint_of_call
 
 
 class DurableEffects(Effects):
@@ -39,15 +40,10 @@ class DurableEffects(Effects):
         async def ask() -> Deed:
             try:
                 reply = await self._live.ask(request, step_id=step_id, on_text=None)
-            except (
-                AgentError,
-                ConfigError,
-            ) as error:  # not the model's word; it ends the run
-                caught.append(error)
-                return Deed(raised=Raised.of(error), is_refusal=True)
             except Exception as error:  # noqa: BLE001  # a model may be anybody's code
                 caught.append(error)
-                return Deed(raised=Raised.of(error))
+                is_refusal = isinstance(error, AgentError | ConfigError)  # not the model's word
+                return Deed(raised=Raised.of(error), is_refusal=is_refusal)
             return _heard(reply)
 
         asked = self._conversed.fingerprint(request)
@@ -61,7 +57,7 @@ class DurableEffects(Effects):
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
         call, ctx = prepared.call, caller.context(prepared.call)
-        key = f"{ctx.step_id} {call.id}"
+        key = f"{ctx.step_id} {_label(call.id)}"
         self._attempts[key] += 1
         name, asked = f"call {key} {self._attempts[key]}", fingerprint_of_call(prepared)
         if prepared.tool.effect == "once" and not self._journal.knows(name):
@@ -122,6 +118,12 @@ class _Overheard(Caller):
         return replace(ctx, emit=overhear)
 
 
+def _label(call_id: str) -> str:
+    """A call's id as part of a name: models may call it anything, at any length."""
+    return call_id if _PLAIN.fullmatch(call_id) else fingerprint(call_id)[:32]
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _NOTHING = Raised("LlmResponseError", "the record of the reply is empty")
 
 

@@ -108,7 +108,9 @@ class Runs:
 
     def under_way(self, agents: Iterable[str]) -> list[Row]:
         """The rows of these agents that a process runs, or ran when it died."""
-        names = [_PREFIX + agent for agent in agents]
+        names = [_PREFIX + agent for agent in [*agents]]
+        if not names:
+            return []  # and not those of everybody
         found = self._client.list_workflows(status="PENDING", name=names, load_input=False, load_output=False)
         return [_row(status) for status in found]
 
