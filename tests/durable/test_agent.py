@@ -143,7 +143,13 @@ async def test_a_run_that_nobody_has_begun(url: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"name": "a/b"}, {"name": ""}, {"concurrency": 0}, {"lease": 0}, {"database_url": "mysql://x"}],
+    [
+        *({"name": name} for name in ("a/b", "", "x" * 65)),
+        *({"database_url": url} for url in ("mysql://x", "sqlite://", "sqlite:///:memory:", "runs.db")),
+        {"concurrency": 0},
+        {"lease": 0},
+        {"max_step": 0},
+    ],
     ids=str,
 )
 def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None:
@@ -151,8 +157,26 @@ def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None
         DurableAgent(adder(), **options)
 
 
+async def test_a_database_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database, but long enough to look like a broken one" * 20)
+    (tmp_path / "folder").mkdir()
+    for url in (
+        "sqlite:///{}/text",
+        "sqlite:///{}/folder",
+        "sqlite:///{}/text/below",
+        "postgresql://u:pw@127.0.0.1:9/x",
+    ):
+        async with DurableAgent(adder(), database_url=url.format(tmp_path)) as durable:
+            with pytest.raises(DurableError, match="cannot be") as caught:
+                await durable.status("r")
+            assert "\n" not in str(caught.value)
+            assert ":pw@" not in str(caught.value)
+
+
 async def test_the_default_is_a_file_in_the_data_folder_for_its_owner_alone(home: Path) -> None:
-    async with DurableAgent(adder()) as durable:
+    durable = DurableAgent(adder())
+    assert not list(home.iterdir())  # made when it is used
+    async with durable:
         await durable.run("1 + 2?")
         files = sorted(home.glob("durable.db*"))
         assert files[0].name == "durable.db"

@@ -27,6 +27,7 @@ from wesichain.core import (
     SystemClock,
     ToolCall,
     from_json,
+    home_folder,
     to_json,
 )
 from wesichain.errors import (
@@ -44,7 +45,7 @@ from wesichain.tools import CancellationToken
 from .effects import DurableEffects
 from .engine import Engine, Row, Runs, engine_for, release
 from .journal import MAX_STEP, Journal, Step
-from .ledger import AWAY, database
+from .ledger import AWAY, brief, checked_url
 from .records import Deed, fingerprint
 from .states import RunState, checked_name
 from .stretches import (
@@ -93,7 +94,7 @@ class DurableAgent(Generic[OutT]):
             raise ConfigError("concurrency, lease and max_step of a DurableAgent must be above zero")
         self.agent = agent
         self.name = checked_name(agent.name if name is None else name)
-        self.database_url = database(database_url)
+        self._url = None if database_url is None else checked_url(database_url)
         self._concurrency = concurrency
         self._lease = lease
         self._max_step = max_step
@@ -102,6 +103,10 @@ class DurableAgent(Generic[OutT]):
         self._engine: Engine | None = None
         self._opened: Runs | None = None
         self._opening = threading.Lock()
+
+    @property
+    def database_url(self) -> str:
+        return self._url or checked_url(f"sqlite:///{home_folder() / 'durable.db'}")
 
     # --- running -------------------------------------------------------------------------------------
 
@@ -221,7 +226,7 @@ class DurableAgent(Generic[OutT]):
                 return await asyncio.to_thread(ask)
             except AWAY as error:
                 if not patient:
-                    raise DurableError(f"the database cannot be reached: {error}") from error
+                    raise DurableError(f"the database cannot be reached: {brief(error)}") from error
             await asyncio.sleep(0.5)
 
     async def _serving(self) -> Engine:

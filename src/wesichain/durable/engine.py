@@ -22,7 +22,7 @@ from wesichain.errors import DurableError, MissingDependencyError
 from wesichain.tools import CancellationToken
 
 from .journal import LostRunError, Step
-from .ledger import AWAY, Lease, Ledger, insist
+from .ledger import AWAY, Lease, Ledger, brief, insist
 from .watch import LOOKS, Census, Watch, this_machine
 
 try:
@@ -96,7 +96,7 @@ class Runs:
                 application_name=_APPLICATION,
             )
         except Exception as error:
-            raise DurableError(f"the database cannot be used: {type(error).__name__}: {error}") from error
+            raise DurableError(f"the database cannot be used: {brief(error)}") from error
 
     def close(self) -> None:
         self._client.destroy()

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
-from wesichain.core import dataclass, home_folder
+from wesichain.core import dataclass
 from wesichain.errors import ConfigError, DurableError
 
 _TABLES = (
@@ -37,22 +37,29 @@ _TOLD_OFF = ("already exists", "duplicate", "locked")
 _CANCELLED = ""  # the token under which a cancel is noted: no call has it
 
 
-def database(url: str | None) -> str:
-    """The URL of the database; without one, a file in the user's data folder. A new file is theirs alone."""
-    if url is None:
-        url = f"sqlite:///{home_folder() / 'durable.db'}"
-    if url.startswith("sqlite:///"):
-        path = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except OSError as error:
-            raise DurableError(f"the database {path} cannot be made: {error}") from error
-        return f"sqlite:///{path}"
-    if not url.startswith(("postgresql://", "postgres://")):
-        raise ConfigError("a database URL begins with sqlite:/// or postgresql://")
-    return url
+def checked_url(url: str) -> str:
+    """The URL of a database that runs can be kept in, with a whole path; nothing is made."""
+    if url.startswith("sqlite:///") and not url.endswith(":memory:"):
+        return f"sqlite:///{Path(url.removeprefix('sqlite:///')).expanduser().absolute()}"
+    if url.startswith(("postgresql://", "postgres://")):
+        return f"postgresql://{url.partition('://')[2]}"
+    raise ConfigError("a database URL is sqlite:///FILE or postgresql://...")
+
+
+def make_file(url: str) -> None:
+    """Make the file of a SQLite database, for its owner alone, where there is none."""
+    path = Path(url.removeprefix("sqlite:///"))
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise DurableError(f"the database {path} cannot be made: {error}") from error
+
+
+def brief(error: BaseException) -> str:
+    """The first line of what a database says, which may go on for many."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def insist(make: Callable[[], object]) -> None:
@@ -84,6 +91,8 @@ class Ledger:
     def __init__(self, url: str) -> None:
         made = sa.make_url(url)
         is_file = made.drivername == "sqlite"
+        if is_file:
+            make_file(url)
         made = made if is_file else made.set(drivername="postgresql+psycopg")
         patience: dict[str, Any] = {"timeout": 30.0} if is_file else {}
         self._engine = sa.create_engine(
@@ -92,7 +101,7 @@ class Ledger:
         try:
             insist(self._make_tables)
         except SQLAlchemyError as error:
-            raise DurableError(f"the database cannot be used: {error}") from error
+            raise DurableError(f"the database cannot be used: {brief(error)}") from error
 
     def _make_tables(self) -> None:
         if self._engine.dialect.name == "sqlite":

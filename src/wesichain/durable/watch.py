@@ -16,7 +16,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from .ledger import Lease
+from .ledger import Lease, brief
 
 _log = logging.getLogger("wesichain.durable")
 
@@ -86,8 +86,7 @@ class Watch(threading.Thread):
             except Exception as error:  # noqa: BLE001  # the database may be away: it is asked again
                 self._on_failure()
                 if is_well:
-                    why = str(error).partition("\n")[0]
-                    _log.warning("the database of the durable runs cannot be reached: %s", why)
+                    _log.warning("the database of the durable runs cannot be reached: %s", brief(error))
                 is_well = False
 
     def stop(self) -> None:
