@@ -21,10 +21,6 @@ from wesichain.core import dataclass
 from wesichain.errors import DurableError, MissingDependencyError
 from wesichain.tools import CancellationToken
 
-from .journal import LostRunError, Step
-from .ledger import AWAY, Lease, Ledger, brief, insist
-from .watch import LOOKS, Census, Watch, this_machine
-
 try:
     from dbos import (
         DBOS,
@@ -45,6 +41,11 @@ except ModuleNotFoundError as missing:
     if missing.name != "dbos":
         raise
     raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
+
+# After it, because the ledger needs what comes with it.
+from .journal import LostRunError, Step
+from .ledger import AWAY, Lease, Ledger, brief, insist
+from .watch import LOOKS, Census, Watch, this_machine
 
 _log = logging.getLogger("wesichain.durable")
 
