@@ -42,14 +42,17 @@ def worker(url: str, effects: Path, *, name: str, pace: float = 0.3) -> Iterator
         process.communicate()
 
 
-async def until_both_work(effects: Path, processes: list[subprocess.Popen[str]]) -> None:
-    for _ in range(600):
-        seen = (
-            {int(line.split()[1]) for line in effects.read_text().splitlines()} if effects.exists() else set()
-        )
-        if seen >= {process.pid for process in processes}:
-            return
-        await asyncio.sleep(0.1)
+async def until_all_work(
+    client: DurableAgent[str], effects: Path, processes: list[subprocess.Popen[str]]
+) -> list[str]:
+    """Queue runs until each of the workers has begun one; returns the ids of the runs."""
+    run_ids = [await client.enqueue(f"task {number}") for number in range(4)]
+    for number in range(300):
+        lines = effects.read_text().splitlines() if effects.exists() else []
+        if {int(line.split()[1]) for line in lines} >= {process.pid for process in processes}:
+            return run_ids
+        run_ids.append(await client.enqueue(f"one more: {number}"))
+        await asyncio.sleep(0.3)
     raise AssertionError("the workers did not begin")
 
 
@@ -69,12 +72,11 @@ async def finish(client: DurableAgent[str], run_ids: list[str], effects: Path) -
 async def test_a_killed_workers_runs_are_finished_by_another(postgres: str, tmp_path: Path) -> None:
     effects = tmp_path / "effects"
     async with DurableAgent(agent, "kill", database_url=postgres) as client:
-        run_ids = [await client.enqueue(f"task {number}") for number in range(6)]
         with (
             worker(postgres, effects, name="kill", pace=0.2) as one,
             worker(postgres, effects, name="kill", pace=0.2) as two,
         ):
-            await until_both_work(effects, [one, two])
+            run_ids = await until_all_work(client, effects, [one, two])
             one.send_signal(signal.SIGKILL)
             await finish(client, run_ids, effects)
             again = repeated(effects)
@@ -89,9 +91,8 @@ async def test_a_worker_that_hangs_loses_its_runs_and_does_no_harm_when_it_wakes
 ) -> None:
     effects = tmp_path / "effects"
     async with DurableAgent(agent, "hang", database_url=postgres) as client:
-        run_ids = [await client.enqueue(f"task {number}") for number in range(8)]
         with worker(postgres, effects, name="hang") as one, worker(postgres, effects, name="hang") as two:
-            await until_both_work(effects, [one, two])
+            run_ids = await until_all_work(client, effects, [one, two])
             one.send_signal(signal.SIGSTOP)
             await finish(client, run_ids, effects)
             told = [(await client.result(run_id)).events for run_id in run_ids]
@@ -116,9 +117,9 @@ async def test_the_database_may_restart_under_load(tmp_path: Path) -> None:
     effects = tmp_path / "effects"
     try:
         async with DurableAgent(agent, "load", database_url=server.get_uri()) as client:
-            run_ids = [await client.enqueue(f"task {number}") for number in range(20)]
             with worker(server.get_uri(), effects, name="load", pace=0.5) as one:
-                await until_both_work(effects, [one])
+                run_ids = await until_all_work(client, effects, [one])
+                run_ids += [await client.enqueue(f"load {number}") for number in range(16)]
                 for _ in range(3):
                     await asyncio.sleep(3)
                     os.kill(server.get_pid() or 0, signal.SIGQUIT)  # immediate: nobody is waited for
