@@ -272,10 +272,9 @@ class DurableAgent(Generic[OutT]):
         match given:
             case GoOn(outcome=interrupted, decisions=decisions):
                 journal.token = token
-                outcome = await runtime.resume(
+                outcome = await runtime.go_on(
                     interrupted,
                     decisions,
-                    checked=True,
                     cancellation=token,
                     events=self._sinks,
                     effects=effects,
