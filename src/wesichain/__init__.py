@@ -58,3 +58,7 @@ def __getattr__(name: str) -> object:
     from . import graph
 
     return getattr(graph, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -102,6 +102,8 @@ def test_the_form_is(value: object, text: str) -> None:
     [
         pytest.param(Message, "", "not JSON", id="nothing"),
         pytest.param(Message, "[1", "not JSON", id="cut"),
+        pytest.param(Message, None, "not JSON text: NoneType", id="no-text-at-all"),
+        pytest.param(Message, {"role": "user"}, "not JSON text: dict", id="data-for-text"),
         pytest.param(Message, "[]", "expected a Message", id="a-list-for-an-object"),
         pytest.param(Message, "{}", "'role' is missing", id="a-missing-field"),
         pytest.param(Message, '{"role":"boss"}', "role: expected one of system", id="an-unknown-role"),
@@ -168,6 +170,24 @@ def test_a_value_that_holds_itself_is_refused() -> None:
 def test_a_view_of_a_log_reads_as_a_list() -> None:
     view = LogView([Message(Role.USER, "x")], 1)
     assert to_json(LlmRequest("m", view)) == to_json(LlmRequest("m", (Message(Role.USER, "x"),)))
+
+
+def test_what_is_given_as_a_list_is_kept_as_a_tuple() -> None:
+    call: Any = ToolCall("1", "add", {})
+    role: Any = "assistant"
+    message: Any = Message(role, "", tool_calls=[call])  # type: ignore[arg-type]  # as many write it
+    assert message == Message(Role.ASSISTANT, "", tool_calls=(call,))
+    assert message.role is Role.ASSISTANT
+    response: Any = LlmResponse(tool_calls=[call])  # type: ignore[arg-type]  # likewise
+    tools: Any = [ToolSpec("t", "", {"type": "object"})]
+    for value in (message, response, LlmRequest("m", [message], tools)):
+        assert from_json(type(value), to_json(value)) == value
+
+
+@pytest.mark.parametrize("role", ["boss", None, 5])
+def test_a_message_has_one_of_the_roles(role: Any) -> None:
+    with pytest.raises(CodecError, match="use one of system, user, assistant, tool"):
+        Message(role)
 
 
 def test_values_are_immutable() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,8 @@ def test_a_view_is_a_sequence() -> None:
     assert view != ["a"]
     assert view != "abc"
     assert repr(view) == "('a', 'b', 'c')"
+    assert view + view == ("a", "b", "c", "a", "b", "c")
+    assert operator.add(["z"], view) == ("z", "a", "b", "c")
     with pytest.raises(IndexError):
         view[3]
 

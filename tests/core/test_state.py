@@ -94,6 +94,17 @@ def test_the_protocols_fit_the_ready_made_state() -> None:
         pytest.param({"question": "q"}, "needs the key 'input'", id="a-dict-without-input"),
         pytest.param(object(), "no attribute 'user_input'", id="a-foreign-object"),
         pytest.param(5, "no attribute 'user_input'", id="a-number"),
+        pytest.param({"input": None}, "'input' should be text, not NoneType", id="no-question"),
+        pytest.param(ReActState(5), "'user_input' should be text, not int", id="a-number-for-a-question"),  # type: ignore[arg-type]
+        pytest.param(
+            {"input": "q", "iteration_count": "3"}, "'iteration_count' should be a", id="a-text-for-a-count"
+        ),
+        pytest.param(
+            {"input": "q", "agent_scratchpad": [{"kind": "thought"}]}, "a list of steps", id="steps-as-dicts"
+        ),
+        pytest.param(
+            {"input": "q", "agent_scratchpad": "hm"}, "a list of steps", id="a-text-for-a-scratchpad"
+        ),
     ],
 )
 def test_a_state_without_a_question_is_refused(state: object, complaint: str) -> None:

@@ -18,6 +18,7 @@ from wesichain.errors import ConfigError
         pytest.param('{"json": 1}', {}, '{"json": 1}', id="json-is-text"),
         pytest.param("{{x}}", {"x": 1}, "{1}", id="doubled-braces-are-braces-around-a-hole"),
         pytest.param("{} {0} {a b}", {}, "{} {0} {a b}", id="what-is-no-identifier-is-text"),
+        pytest.param("{self}", {"self": 1}, "1", id="a-hole-may-be-named-self"),
         pytest.param("{a}", {"a": "{b}"}, "{b}", id="a-value-is-not-scanned"),
         pytest.param("{a}", {"a": "{a.__class__}"}, "{a.__class__}", id="a-value-leaks-nothing"),
     ],

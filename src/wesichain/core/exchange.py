@@ -10,7 +10,7 @@ from wesichain.errors import ToolDefinitionError
 
 from .dataclass import dataclass
 from .json import JsonValue
-from .messages import NO_USAGE, OMIT, Message, ToolCall, Usage
+from .messages import NO_USAGE, OMIT, Message, ToolCall, Usage, keep_tuple
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "error"]
 
@@ -45,6 +45,10 @@ class LlmRequest:
     output_schema: Mapping[str, Any] | None = field(default=None, metadata=OMIT)
     stop: tuple[str, ...] = field(default=(), metadata=OMIT)
 
+    def __post_init__(self) -> None:
+        keep_tuple(self, "messages")
+        keep_tuple(self, "tools")
+
 
 @dataclass(frozen=True, slots=True)
 class LlmResponse:
@@ -56,6 +60,9 @@ class LlmResponse:
     finish_reason: FinishReason = "stop"
     reasoning: str = field(default="", metadata=OMIT)
     opaque: JsonValue = field(default=None, metadata=OMIT)
+
+    def __post_init__(self) -> None:
+        keep_tuple(self, "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,9 @@ def parse_json(text: str | bytes) -> Any:
         raise
     except ValueError as error:
         raise CodecError(f"not JSON: {error}") from None
+    except TypeError:
+        given: Any = text  # whatever the annotation says
+        raise CodecError(f"not JSON text: {type(given).__name__}; pass str or bytes") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         check_depth(value)
     if "\\u" in text or not text.isascii():

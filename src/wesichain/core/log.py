@@ -50,6 +50,12 @@ class LogView(Sequence[T], Generic[T]):
         theirs = cast("Sequence[object]", other)
         return len(self) == len(theirs) and all(map(operator.eq, self, theirs))
 
+    def __add__(self, other: Sequence[T]) -> tuple[T, ...]:
+        return (*self, *other)
+
+    def __radd__(self, other: Sequence[T]) -> tuple[T, ...]:
+        return (*other, *self)
+
     __hash__ = None  # type: ignore[assignment]  # compares by value, like the list it looks into
 
     @override

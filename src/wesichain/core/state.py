@@ -10,13 +10,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 from wesichain.errors import ConfigError
 
 from .steps import ReActStep
 
 S = TypeVar("S")
+_STEPS = get_args(ReActStep)
 
 
 @runtime_checkable
@@ -80,12 +81,31 @@ def read_state(state: object) -> ReActState:
             f"{type(state).__name__} has no attribute 'user_input'; use ReActState, a dict with the key "
             f"'input', or add user_input, scratchpad, final_output and iteration_count to your class"
         )
-    return ReActState(
+    read = ReActState(
         user_input=found["user_input"],
-        scratchpad=list(found.get("scratchpad") or ()),
+        scratchpad=found.get("scratchpad") or [],
         final_output=found.get("final_output"),
         iteration_count=found.get("iteration_count") or 0,
     )
+    _check(read, _DICT_KEYS if isinstance(state, Mapping) else {})
+    return replace(read, scratchpad=list(read.scratchpad))
+
+
+def _check(read: Any, names: Mapping[str, str]) -> None:
+    """A state may come from anywhere: say what is wrong with it before a model sees it."""
+    steps = read.scratchpad
+    for name, is_right, expected in (
+        ("user_input", isinstance(read.user_input, str), "text"),
+        ("iteration_count", isinstance(read.iteration_count, int), "a whole number"),
+        (
+            "scratchpad",
+            isinstance(steps, Sequence) and all(isinstance(step, _STEPS) for step in cast("Any", steps)),
+            "a list of steps (Thought, Action, Observation, FinalAnswer, ErrorStep)",
+        ),
+    ):
+        if not is_right:
+            given = type(getattr(read, name)).__name__
+            raise ConfigError(f"the state's {names.get(name, name)!r} should be {expected}, not {given}")
 
 
 def state_update(state: object, result: ReActState) -> dict[str, Any]:

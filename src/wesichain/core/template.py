@@ -22,7 +22,7 @@ class PromptTemplate:
         """The placeholders, each once, in order of appearance."""
         return tuple(dict.fromkeys(_PLACEHOLDER.findall(self.text)))
 
-    def render(self, **values: object) -> str:
+    def render(self, /, **values: object) -> str:
         wanted = self.variables
         missing = [name for name in wanted if name not in values]
         if missing:
