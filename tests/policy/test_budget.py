@@ -20,6 +20,14 @@ from wesichain.policy import Account, Budget, Spent
         pytest.param({"seconds": -0.1}, id="negative-time"),
         pytest.param({"free_retries": -1}, id="negative-free-retries"),
         pytest.param({"cost": 1.0}, id="a-cost-without-prices"),
+        pytest.param({"steps": None}, id="steps-without-end"),
+        pytest.param({"steps": "3"}, id="a-text-for-steps"),
+        pytest.param({"tokens": "5"}, id="a-text-for-tokens"),
+        pytest.param({"seconds": float("nan")}, id="time-that-is-no-number"),
+        pytest.param({"free_retries": None}, id="free-retries-without-end"),
+        pytest.param({"prices": 5}, id="prices-that-are-no-table"),
+        pytest.param({"prices": {"m": 1.0}}, id="one-price-for-two"),
+        pytest.param({"prices": {"m": ("a", "b")}}, id="prices-that-are-no-numbers"),
     ],
 )
 def test_a_budget_that_makes_no_sense_is_refused(limits: dict[str, Any]) -> None:

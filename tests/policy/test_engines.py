@@ -10,7 +10,6 @@ import pytest
 
 from wesichain.core import ReActStep
 from wesichain.errors import (
-    AgentError,
     InvalidModelActionError,
     LlmRejectedError,
     LlmTransportError,
@@ -50,7 +49,7 @@ class View:
         return self.counts.get(error_class, 1)
 
 
-def caused(error: AgentError, cause: Exception) -> Any:
+def caused(error: Exception, cause: Exception) -> Any:
     error.__cause__ = cause
     return error
 
@@ -58,6 +57,7 @@ def caused(error: AgentError, cause: Exception) -> Any:
 MALFORMED = InvalidModelActionError("bad")
 TOOL = ToolFailedError("broke")
 SLOW = caused(ToolFailedError("slow"), ToolTimeoutError("slow"))
+RAISED = caused(ToolFailedError("broke"), caused(ToolExecutionError("broke"), ConnectionError("gone")))
 BUSY = caused(ModelTransportError("busy"), LlmTransportError("429", retryable=True, retry_after=7.0))
 DENIED = caused(ModelTransportError("denied"), LlmRejectedError("401"))
 FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
@@ -84,6 +84,10 @@ FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
         pytest.param(ObserveErrors(), FOREIGN, Retry(), id="a-foreign-fault-is-tried-again"),
         pytest.param(Recovery({ToolFailedError: Retry()}), TOOL, Retry(), id="a-row-fits"),
         pytest.param(Recovery({ToolFailedError: Retry()}), MALFORMED, Fail(), id="no-row-fits"),
+        pytest.param(Recovery({OSError: Retry()}), RAISED, Retry(), id="what-the-tool-raised-fits"),
+        pytest.param(
+            Recovery({ToolFailedError: Retry()}, backoff=0.25), TOOL, Retry(delay=0.25), id="seconds-to-wait"
+        ),
         pytest.param(Recovery({ToolTimeoutError: Retry()}), SLOW, Retry(), id="the-cause-fits"),
         pytest.param(
             Recovery({ToolFailedError: Fail(), ToolTimeoutError: Retry()}),
@@ -140,7 +144,18 @@ def test_the_n_of_a_reprompt_is_its_limit() -> None:
     [
         pytest.param(lambda: N(0), id="reprompt-no-times"),
         pytest.param(lambda: N(-1), id="reprompt-less-than-no-times"),
+        pytest.param(lambda: N("3"), id="a-text-for-times"),  # type: ignore[arg-type]
+        pytest.param(lambda: N(1.5), id="one-and-a-half-times"),  # type: ignore[arg-type]
         pytest.param(lambda: RepromptN(0), id="an-engine-that-never-reprompts"),
+        pytest.param(lambda: Recovery([ToolFailedError]), id="a-list-for-a-table"),  # type: ignore[arg-type]
+        pytest.param(
+            lambda: Recovery({ToolFailedError: Retry()}, backoff=(1, 2)),  # type: ignore[arg-type]
+            id="a-pair-for-a-backoff",
+        ),
+        pytest.param(
+            lambda: Recovery({ToolFailedError: Retry()}, on_exhausted="fail"),  # type: ignore[arg-type]
+            id="a-word-when-exhausted",
+        ),
         pytest.param(lambda: Recovery({}), id="an-empty-table"),
         pytest.param(lambda: Recovery({ToolFailedError: "retry"}), id="a-word-for-a-decision"),  # type: ignore[dict-item]
         pytest.param(lambda: Recovery({"ToolFailedError": Retry()}), id="a-name-for-a-class"),  # type: ignore[dict-item]

@@ -21,6 +21,7 @@ from .engines import (
     RepromptOnceWithToolCatalog,
     Rule,
     RunView,
+    chain_of,
 )
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "Rule",
     "RunView",
     "Spent",
+    "chain_of",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from math import inf
+from typing import Any
 
 from wesichain.core import NO_USAGE, Usage, dataclass, maker
 from wesichain.errors import BudgetExceededError, PolicyConfigError
@@ -29,17 +30,39 @@ class Budget:
     prices: Prices = field(default_factory=dict[str, tuple[float, float]], hash=False)
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
+        if not _is_number(self.steps) or self.steps < 1:
             raise PolicyConfigError(
-                f"a budget of {self.steps} steps: a run needs at least one, use steps >= 1"
+                f"a budget of {self.steps!r} steps: a run needs at least one, use steps >= 1"
             )
-        for name in ("tokens", "cost", "seconds", "tool_calls", "free_retries"):
+        if not _is_number(self.free_retries) or self.free_retries < 0:
+            raise PolicyConfigError(f"a budget of {self.free_retries!r} free_retries: use 0 or more")
+        for name in ("tokens", "cost", "seconds", "tool_calls"):
             limit = getattr(self, name)
-            if limit is not None and limit < 0:
-                raise PolicyConfigError(f"a budget of {limit} {name}: use 0 or more, or None for no limit")
+            if limit is not None and not (_is_number(limit) and limit >= 0):
+                raise PolicyConfigError(f"a budget of {limit!r} {name}: use 0 or more, or None for no limit")
+        _check_prices(self.prices)
         if self.cost is not None and not self.prices:
             raise PolicyConfigError(
                 "a budget with a cost needs prices={model: (input, output)} per million tokens"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _check_prices(prices: Any) -> None:
+    """Prices are often read from a file: what is wrong is said here, not in the middle of a run."""
+    if not hasattr(prices, "items"):
+        raise PolicyConfigError(f"prices={prices!r}: use {{model: (input, output)}} per million tokens")
+    for model, pair in prices.items():
+        try:
+            read, write = pair
+        except (TypeError, ValueError):
+            read = write = None
+        if not (_is_number(read) and _is_number(write)):
+            raise PolicyConfigError(
+                f"the price of {model!r} is {pair!r}; use (input, output), per million tokens"
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from wesichain.core import dataclass
 from wesichain.errors import PolicyConfigError
@@ -20,9 +20,10 @@ class N:
     n: int
 
     def __post_init__(self) -> None:
-        if self.n <= 0:
+        given: Any = self.n
+        if not isinstance(given, int) or given <= 0:
             raise PolicyConfigError(
-                f"N({self.n}): a model is reprompted at least once; use n >= 1, or Fail()"
+                f"N({self.n!r}): a model is reprompted at least once; use n >= 1, or Fail()"
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from sys import maxsize
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import override
 
@@ -13,6 +13,16 @@ from wesichain.core import ReActStep, dataclass
 from wesichain.errors import AgentError, LlmError, ModelTransportError, PolicyConfigError, ToolFailedError
 
 from .decisions import Fail, Interrupt, N, OnceWithToolCatalog, PolicyDecision, Reprompt, Retry
+
+_MAX_CAUSES = 8
+
+
+def chain_of(error: BaseException) -> list[BaseException]:
+    """The error and the causes behind it: what a tool raised is behind two of our own."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and len(chain) <= _MAX_CAUSES:
+        chain.append(cause)
+    return chain
 
 
 class RunView(Protocol):
@@ -28,7 +38,7 @@ class RunView(Protocol):
     def iteration_count(self) -> int: ...
 
     def faults(self, error_class: type[BaseException]) -> int:
-        """How many faults of this class the run has had, the present one included."""
+        """How many faults of this class, or caused by one, the run has had, the present one included."""
         ...
 
 
@@ -124,7 +134,7 @@ class Rule:
 
     decision: PolicyDecision
     limit: int | None = None
-    backoff: Backoff | None = None
+    backoff: Backoff | float | None = None
     on_exhausted: PolicyDecision | None = None
 
 
@@ -135,25 +145,36 @@ Table: TypeAlias = Mapping[type[BaseException], PolicyDecision | Rule]
 class Recovery(PolicyEngine):
     """One table for all that goes wrong: class of error -> decision.
 
-    The most specific class that fits the error, or the cause behind it, decides. Each row holds for
+    The most specific class that fits the error, or a cause behind it, decides. Each row holds for
     `limit` faults of its class in a run (the n of `Reprompt(N(n))` where that is given), and then
-    `on_exhausted` does. An error that no row fits ends the run.
+    `on_exhausted` does. An error that no row fits ends the run. A `backoff` that is a number of seconds
+    is the first wait; the next ones double.
     """
 
     table: Table
     limit: int = 3
-    backoff: Backoff | None = None
+    backoff: Backoff | float | None = None
     on_exhausted: PolicyDecision = field(default_factory=Fail)
 
     def __post_init__(self) -> None:
         if not self.table:
             raise PolicyConfigError("Recovery({}): an empty table recovers nothing; use FailFast()")
+        given: Any = self.table
+        if not isinstance(given, Mapping):
+            raise PolicyConfigError(
+                f"Recovery takes a table {{ErrorClass: decision}}, not {type(given).__name__}"
+            )
         for error_class, row in self.table.items():
             _check_row(error_class, row)
             rule = self._rule(row)
             if rule.limit is not None and rule.limit < 1:
                 raise PolicyConfigError(
                     f"Recovery: a limit of {rule.limit} for {error_class.__name__}; use >= 1"
+                )
+            if not isinstance(rule.on_exhausted, Fail | Retry | Reprompt | Interrupt):
+                raise PolicyConfigError(
+                    f"Recovery: on_exhausted={rule.on_exhausted!r} is not a decision; "
+                    f"use Fail(), Interrupt() or a Reprompt"
                 )
             if isinstance(rule.on_exhausted, Retry):
                 raise PolicyConfigError(
@@ -197,24 +218,32 @@ class Recovery(PolicyEngine):
         return Rule(
             rule.decision,
             limit=own if rule.limit is None else rule.limit,
-            backoff=rule.backoff or self.backoff,
+            backoff=_backoff(self.backoff if rule.backoff is None else rule.backoff),
             on_exhausted=rule.on_exhausted or self.on_exhausted,
         )
 
     def _fitting_class(self, error: AgentError) -> type[BaseException] | None:
-        """The deepest class of the table that the error, or its cause, belongs to; the cause says more."""
-        cause = error.__cause__
+        """The most derived class of the table that the error, or a cause behind it, belongs to."""
         fits = [
-            (len(known.__mro__), isinstance(cause, known), known)
+            (len(known.__mro__), depth, known)
+            for depth, found in enumerate(chain_of(error))
             for known in self.table
-            if isinstance(error, known) or isinstance(cause, known)
+            if isinstance(found, known)
         ]
         return max(fits, key=lambda fit: fit[:2])[2] if fits else None
 
     def _wait(self, rule: Rule, error: AgentError, times: int) -> float:
-        wait = rule.backoff.delay(times) if rule.backoff else 0.0
+        wait = rule.backoff.delay(times) if isinstance(rule.backoff, Backoff) else 0.0
         after = getattr(error, "retry_after", None)
         return max(wait, after) if isinstance(after, float) else wait
+
+
+def _backoff(given: object) -> Backoff | None:
+    if given is None or isinstance(given, Backoff):
+        return given
+    if isinstance(given, int | float):
+        return Backoff(given, maximum=max(given, Backoff().maximum))
+    raise PolicyConfigError(f"backoff={given!r}: use seconds, or Backoff(initial, factor, maximum)")
 
 
 def _check_row(error_class: object, row: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wesichain.core import ToolCall
-from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy
+from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy, chain_of
 
 
 @dataclass(slots=True)
@@ -20,11 +20,8 @@ class Tally:
     repeats: int = 0
 
     def count_fault(self, error: BaseException) -> None:
-        """Count the error, and the cause behind it, under each of their classes."""
-        names = {_name(cls) for cls in type(error).__mro__}
-        if error.__cause__ is not None:
-            names.update(_name(cls) for cls in type(error.__cause__).__mro__)
-        for name in names:
+        """Count the error, and the causes behind it, under each of their classes."""
+        for name in {_name(cls) for found in chain_of(error) for cls in type(found).__mro__}:
             self.faults = _counted(self.faults, name)
 
     def times(self, error_class: type[BaseException]) -> int:
