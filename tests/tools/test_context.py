@@ -32,6 +32,13 @@ def test_cancel_needs_no_reason() -> None:
     assert token.reason == "cancelled"
 
 
+def test_what_is_no_reason_cancels_too() -> None:
+    token = CancellationToken()
+    token.cancel(None)  # type: ignore[arg-type]  # as callers without a type checker do
+    assert token.cancelled
+    assert token.reason == "cancelled"
+
+
 def test_callbacks_run_once() -> None:
     token, seen = CancellationToken(), list[str]()
     token.on_cancel(lambda: seen.append("a"))

@@ -163,6 +163,11 @@ def test_an_unknown_tool_is_told_with_the_names(name: str, words: str) -> None:
     assert str(dispatched) == str(found)
 
 
+@pytest.mark.parametrize("name", [None, 5, ["add"]])
+def test_a_name_that_is_no_text_is_an_unknown_tool(name: Any) -> None:
+    assert isinstance(run(name, {}).error, UnknownToolError)
+
+
 def test_many_tools_make_no_endless_message() -> None:
     tools = ToolSet.of(tool(add.function, name=f"tool_{n}") for n in range(60)).build()
     found = tools.prepare(ToolCall("1", "tool_600", {}))

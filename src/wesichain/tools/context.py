@@ -37,7 +37,7 @@ class CancellationToken:
         with _LOCK:
             if self._reason is not None:
                 return
-            self._reason = reason
+            self._reason = reason or "cancelled"  # None would mean that it is not
             watchers, self._watchers = self._watchers or [], None
         failure: Exception | None = None
         for watcher in watchers:

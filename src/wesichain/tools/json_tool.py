@@ -41,6 +41,10 @@ class JsonTool(Tool):
         from .schema.signature import is_or_calls
 
         self.configure(name, description, **options)
+        if not callable(invoke):
+            raise ToolDefinitionError(
+                f"tool {name!r}: invoke is {preview(invoke)}; pass a function of the arguments"
+            )
         self._parameters = _copied(name, schema)
         self._spec = ToolSpec(name, description, self._parameters)
         self._validator = _compiled(name, self._parameters)

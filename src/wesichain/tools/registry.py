@@ -177,7 +177,10 @@ class ToolRegistry:
 
     def dispatch(self, call: ToolCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
         """Prepare and run."""
-        perform = self._performs.get(call.name)
+        try:
+            perform = self._performs.get(call.name)
+        except TypeError:  # a name that cannot even be looked up
+            perform = None
         return perform(call, ctx) if perform else self._refuse(call)
 
     async def _refuse(self, call: ToolCall) -> ToolResult:
@@ -198,7 +201,7 @@ class ToolRegistry:
 
     def _unknown(self, call: ToolCall) -> UnknownToolError:
         offered = tuple(name for name in self._tools if name not in self._deprecated)
-        meant = closest(call.name, offered)
+        meant = closest(str(call.name), offered)
         hint = f"; did you mean {meant!r}?" if meant else ";"
         return UnknownToolError(
             f"there is no tool {preview(call.name)}{hint} the tools are {one_of(offered) or 'none'}",
