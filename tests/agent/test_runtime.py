@@ -51,13 +51,14 @@ from wesichain.policy import (
     Rule,
 )
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
-from wesichain.tools import tool
+from wesichain.tools import CancellationToken, tool
 
 UNKNOWN = say(call("subtract", {"a": 1}))
 BAD_ARGS = say(call("add", {"a": "one"}))
 NOT_JSON = say(call("add", "{oops"))
 EMPTY = LlmResponse()
 BOOM = say(call("boom"))
+RESULT = Message(Role.TOOL, "3", tool_call_id=ADD.id)
 DOWN = LlmTransportError("503", retryable=True)
 
 
@@ -339,13 +340,17 @@ def test_the_catalog_is_shown_once() -> None:
         pytest.param(["", ""], ["call_1_0", "call_1_1"], id="missing-ids"),
         pytest.param(["x", "x"], ["x", "call_1_1"], id="the-same-id-twice"),
         pytest.param(["call_1_1", ""], ["call_1_1", "call_1_1_x"], id="an-id-like-our-own"),
+        pytest.param(
+            ["call_1_2", "call_1_2_x", ""], ["call_1_2", "call_1_2_x", "call_1_2_x_x"], id="ids-like-our-own"
+        ),
     ],
 )
 def test_ids_are_repaired(ids: list[str], repaired: list[str]) -> None:
     calls = [ToolCall(given, "echo", {"text": str(index)}) for index, given in enumerate(ids)]
     outcome = run([say(*calls), "ok"])
     assert [step.call_id for step in outcome.steps if isinstance(step, Observation)] == repaired
-    assert [step.value for step in outcome.steps if isinstance(step, Observation)] == ["0", "1"]
+    values = [step.value for step in outcome.steps if isinstance(step, Observation)]
+    assert values == [str(index) for index in range(len(ids))]
     check_events(outcome.events)
 
 
@@ -361,6 +366,7 @@ def test_an_id_of_an_earlier_step_is_not_used_again() -> None:
         pytest.param(None, id="nothing"),
         pytest.param({"content": "x"}, id="a-dict"),
         pytest.param(LlmResponse(content=None), id="content-that-is-none"),  # type: ignore[arg-type]
+        pytest.param(LlmResponse("x", usage=None), id="usage-that-is-none"),  # type: ignore[arg-type]
         pytest.param(LlmResponse(tool_calls=({"name": "add"},)), id="a-dict-for-a-call"),  # type: ignore[arg-type]
         pytest.param(LlmResponse(tool_calls=(ToolCall(1, "add", {}),)), id="a-number-for-an-id"),  # type: ignore[arg-type]
     ],
@@ -489,14 +495,23 @@ class Raises:
 
 
 class Nonsense:
+    def __init__(self, decision: Any) -> None:
+        self.decision = decision
+
     def on_model_error(self, state: Any, error: Any) -> Any:
-        return "retry"
+        return self.decision
 
     on_tool_error = on_model_error
 
 
 @pytest.mark.parametrize(
-    "policy", [pytest.param(Raises(), id="raises"), pytest.param(Nonsense(), id="says-a-word")]
+    "policy",
+    [
+        pytest.param(Raises(), id="raises"),
+        pytest.param(Nonsense("retry"), id="says-a-word"),
+        pytest.param(Nonsense(Reprompt("x")), id="has-no-such-strategy"),  # type: ignore[arg-type]
+        pytest.param(Nonsense(Retry(delay=None)), id="waits-for-no-time"),  # type: ignore[arg-type]
+    ],
 )
 @pytest.mark.parametrize("reply", [pytest.param(UNKNOWN, id="model"), pytest.param(BOOM, id="tool")])
 def test_a_broken_policy_is_a_violation_and_the_state_is_kept(policy: Any, reply: Any) -> None:
@@ -578,6 +593,7 @@ def test_a_finished_state_starts_anew_and_keeps_counting() -> None:
     [
         pytest.param([Message(Role.ASSISTANT, "", tool_calls=(ADD,))], id="a-call-without-a-result"),
         pytest.param([Message(Role.TOOL, "3", tool_call_id="ghost")], id="a-result-without-a-call"),
+        pytest.param([RESULT, Message(Role.ASSISTANT, "", tool_calls=(ADD,))], id="a-result-before-its-call"),
     ],
 )
 def test_orphans_in_a_history_are_dropped(history: list[Message]) -> None:
@@ -586,12 +602,47 @@ def test_orphans_in_a_history_are_dropped(history: list[Message]) -> None:
     assert [message.content for message in llm.requests[0].messages] == ["before", "q"]
 
 
+def test_a_call_that_is_repeated_without_a_result_is_dropped() -> None:
+    asked = Message(Role.ASSISTANT, "", tool_calls=(ADD,))
+    llm = ScriptedLlm(["ok"])
+    asyncio.run(AgentRuntime(llm).run("q", history=[asked, RESULT, asked]))
+    assert list(llm.requests[0].messages) == [asked, RESULT, Message(Role.USER, "q")]
+
+
+@pytest.mark.parametrize("history", [[{"role": "user", "content": "hi"}], "hi", [None]])
+def test_a_history_is_made_of_messages(history: Any) -> None:
+    with pytest.raises(ConfigError, match=r"history\[0\] is of type"):
+        run_with_history(history)
+
+
+def run_with_history(history: Any) -> Any:
+    return asyncio.run(AgentRuntime(ScriptedLlm(["ok"])).run("q", history=history))
+
+
+@pytest.mark.parametrize("bare", [True, False], ids=["bare", "with-a-token"])
+def test_a_model_that_cancels_itself_uses_up_no_budget(bare: bool) -> None:
+    class Giving:
+        async def complete(self, request: Any) -> Any:
+            raise asyncio.CancelledError
+
+    started = AgentRuntime(Giving()).run("q", cancellation=None if bare else CancellationToken())
+    if bare:  # it cannot be told from a cancel of the task
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(started)
+    else:
+        outcome = asyncio.run(started)
+        assert isinstance(outcome, Failed)
+        assert isinstance(outcome.error, ModelTransportError)
+        check_events(outcome.events)
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
         pytest.param({"tool_concurrency": 0}, PolicyConfigError, id="no-tools-at-a-time"),
         pytest.param({"on_limit": "shrug"}, PolicyConfigError, id="an-unknown-way-at-the-limit"),
         pytest.param({"exclude_after": 0}, PolicyConfigError, id="exclusion-after-nothing"),
+        pytest.param({"policy": FailFast}, PolicyConfigError, id="a-class-for-a-policy"),
         pytest.param(
             {"budget": Budget(cost=1.0, prices={"other": (1.0, 1.0)})},
             ConfigError,

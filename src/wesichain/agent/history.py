@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from wesichain.core import (
     Action,
@@ -17,32 +19,46 @@ from wesichain.core import (
     ToolCall,
     text_of,
 )
+from wesichain.errors import ConfigError
 
 
 def clean_history(history: Iterable[Message]) -> list[Message]:
     """The history without what would confuse a provider or forge a past.
 
-    Calls without a result and results without a call are dropped.
+    The results of a message's calls come right after it. Calls without such a result, and results
+    without such a call, are dropped.
     """
-    messages = list(history)
-    answered = {message.tool_call_id for message in messages if message.role is Role.TOOL}
+    messages = deque(_checked(history))
     kept: list[Message] = []
-    asked: set[str] = set()
-    for message in messages:
+    while messages:
+        message = messages.popleft()
         if message.role is Role.TOOL:
-            if message.tool_call_id in asked:
-                asked.discard(message.tool_call_id)
-                kept.append(message)
-            continue
-        if message.tool_calls:
-            calls = tuple(call for call in message.tool_calls if call.id in answered)
-            asked.update(call.id for call in calls)
+            continue  # no call is waiting for it
+        asked = {call.id: call for call in reversed(message.tool_calls)}  # of two with one id, the first
+        results: dict[str, Message] = {}
+        while asked and messages and messages[0].role is Role.TOOL:
+            result = messages.popleft()
+            if result.tool_call_id in asked and result.tool_call_id not in results:
+                results[result.tool_call_id] = result
+        if asked:
+            calls = tuple(
+                call for call in message.tool_calls if call is asked[call.id] and call.id in results
+            )
             if not calls and not message.content:
                 continue
-            kept.append(replace(message, tool_calls=calls))
-        else:
-            kept.append(message)
+            message = replace(message, tool_calls=calls)
+        kept += [message, *results.values()]
     return kept
+
+
+def _checked(history: Iterable[Any]) -> Iterator[Message]:
+    for index, message in enumerate(history):
+        if not isinstance(message, Message):
+            raise ConfigError(
+                f"history[{index}] is of type {type(message).__name__}; a history is made of messages: "
+                f"Message(Role.USER, ...)"
+            )
+        yield message
 
 
 def is_over(steps: Sequence[ReActStep]) -> bool:

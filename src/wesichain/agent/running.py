@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from math import inf
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeGuard, TypeVar
 
 from wesichain.core import Clock, ReActStep, ToolSpec, dataclass
 from wesichain.errors import AgentError, BudgetExceededError, PolicyViolationError, ToolFailedError
@@ -13,6 +13,7 @@ from wesichain.policy import (
     Account,
     Fail,
     Interrupt,
+    N,
     OnceWithToolCatalog,
     PolicyDecision,
     PolicyEngine,
@@ -133,7 +134,7 @@ class Running(Generic[OutT]):
         try:
             timeout = None if deadline == inf else max(0.0, deadline - self.now())
             both: set[asyncio.Future[Any]] = {task, stop}
-            await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
             unsubscribe()
             stop.cancel()
@@ -141,6 +142,8 @@ class Running(Generic[OutT]):
         if task.done() and not task.cancelled():
             return task.result()
         self.check_stop()
+        if task in ended:
+            raise RuntimeError("it raised CancelledError, though nobody had cancelled it")
         raise self.account.out_of_time()
 
     async def sleep(self, seconds: float) -> None:
@@ -191,7 +194,7 @@ class Running(Generic[OutT]):
                 f"the policy {type(policy).__name__} raised {type(cause).__name__}: {cause}",
                 step_id=self.step,
             ) from cause
-        if not isinstance(decision, Fail | Retry | Reprompt | Interrupt):
+        if not _is_decision(decision):
             raise PolicyViolationError(
                 f"the policy {type(policy).__name__} decided {decision!r}, which is not a decision",
                 step_id=self.step,
@@ -202,6 +205,17 @@ class Running(Generic[OutT]):
         """What the model reads of a fault, with the tools where the strategy shows them."""
         shown = isinstance(decision, Reprompt) and isinstance(decision.strategy, OnceWithToolCatalog)
         return text + wording.catalog(self.specs()) if shown else text
+
+
+def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
+    """Whether a policy, which may be anybody's code, said one of the things that it may say."""
+    match decision:
+        case Fail() | Interrupt() | Retry(delay=float() | int()):
+            return True
+        case Reprompt(strategy=OnceWithToolCatalog() | N(), delay=float() | int()):
+            return True
+        case _:
+            return False
 
 
 class _View:

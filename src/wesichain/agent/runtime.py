@@ -136,6 +136,8 @@ class AgentRuntime(Generic[OutT]):
             raise PolicyConfigError(
                 f"exclude_after={exclude_after}: use 1 or more, or None to exclude no tool"
             )
+        if isinstance(policy, type):
+            raise PolicyConfigError(f"policy={policy.__name__}: pass an instance, {policy.__name__}(...)")
         if not hasattr(llm, "complete"):
             raise ConfigError(
                 f"{type(llm).__name__} is not a model: it has no complete(request); "

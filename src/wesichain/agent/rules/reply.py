@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, dataclass, is_object, maker, text_of
+from wesichain.core import LlmResponse, ToolCall, Usage, dataclass, is_object, maker, text_of
 from wesichain.errors import CodecError, InvalidModelActionError
 from wesichain.tools import PreparedCall, ToolRegistry
 
@@ -183,7 +183,7 @@ def _invalid(
 
 def is_response(reply: Any) -> bool:
     """Whether a model returned what the protocol says it does, on the outside: it may be anybody's code."""
-    return isinstance(reply, LlmResponse) and type(reply.content) is str
+    return isinstance(reply, LlmResponse) and type(reply.content) is str and type(reply.usage) is Usage
 
 
 def is_call(call: Any) -> bool:
@@ -193,7 +193,9 @@ def is_call(call: Any) -> bool:
 def _shape_flaw(reply: Any) -> str:
     if not isinstance(reply, LlmResponse):
         return f"the model returned {type(reply).__name__}, not an LlmResponse"
-    return f"the reply's content is {type(reply.content).__name__}, not text"
+    if type(reply.content) is not str:
+        return f"the reply's content is {type(reply.content).__name__}, not text"
+    return f"the reply's usage is {type(reply.usage).__name__}, not Usage(input_tokens, output_tokens)"
 
 
 def _call_flaw(call: Any) -> str:
@@ -208,8 +210,10 @@ def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Collection[str]
     calls: list[ToolCall] = []
     for index, call in enumerate(reply.tool_calls):
         fresh = call.id
-        while not fresh or fresh in taken:
-            fresh = f"call_{step_id}_{index}" if fresh != f"call_{step_id}_{index}" else f"{fresh}_x"
+        if not fresh or fresh in taken:
+            fresh = f"call_{step_id}_{index}"
+            while fresh in taken:
+                fresh += "_x"
         taken.add(fresh)
         calls.append(call if fresh == call.id else replace(call, id=fresh))
     return replace(reply, tool_calls=tuple(calls))
