@@ -139,7 +139,47 @@ def test_history_goes_in_and_comes_out() -> None:
     assert [message.content for message in second.new_messages] == ["and now?", "still 3"]
 
 
+def test_a_history_with_the_instructions_shows_them_once() -> None:
+    llm = ScriptedLlm(["1", "2"])
+    agent = Agent(llm, instructions="sys")
+    agent.run_sync("a", agent.run_sync("b").messages)
+    assert [message.content for message in llm.requests[1].messages] == ["sys", "b", "1", "a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        pytest.param({"tools": add}, "given as a list", id="one-tool-for-a-list"),
+        pytest.param({"tools": None}, "given as a list", id="no-list-of-tools"),
+        pytest.param({"tools": [Agent(ScriptedLlm([]))]}, r"pass its as_tool\(\)", id="an-agent-for-a-tool"),
+        pytest.param({"budget": 5}, r"Budget\(steps=5\)", id="a-number-for-a-budget"),
+        pytest.param({"instructions": 5}, "use text, or a function", id="a-number-for-instructions"),
+        pytest.param({"tool_concurrency": "2"}, "1 or more", id="a-text-for-a-number"),
+        pytest.param({"loop_guard": True}, "LoopGuard", id="a-bool-for-a-guard"),
+        pytest.param({"events": print}, "is no sink", id="a-function-for-a-sink"),
+        pytest.param({"events": [5]}, "is no sink", id="a-number-among-the-sinks"),
+    ],
+)
+def test_a_wrong_option_is_told_when_the_agent_is_made(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Agent(ScriptedLlm([]), **options)
+
+
+def test_a_class_is_not_a_model() -> None:
+    with pytest.raises(ConfigError, match="the class ScriptedLlm is not a model"):
+        Agent(ScriptedLlm)  # type: ignore[call-overload]  # the point of the test
+
+
 class TestConversation:
+    @pytest.mark.parametrize("max_tokens", [-1, "x", 1.5])
+    def test_its_window_has_a_size(self, max_tokens: Any) -> None:
+        with pytest.raises(ConfigError, match="use 0 or more"):
+            Conversation(max_tokens)
+
+    def test_it_is_a_conversation(self) -> None:
+        with pytest.raises(ConfigError, match="pass a Conversation"):
+            Agent(ScriptedLlm(["x"])).run_sync("q", conversation="c")  # type: ignore[arg-type]
+
     def test_it_remembers_questions_and_answers_and_no_reasoning(self) -> None:
         llm = ScriptedLlm([say(ADD, content="thinking"), "3", "yes"])
         agent = Agent(llm, tools=[add])
@@ -228,6 +268,12 @@ class TestStream:
         async with Agent(ScriptedLlm(["x"])).stream("q") as run:
             with pytest.raises(ConfigError, match="not ended"):
                 _ = run.result
+
+    async def test_it_can_be_read_again_and_has_nothing_more(self) -> None:
+        async with Agent(ScriptedLlm(["x"])).stream("q") as run:
+            assert [event async for event in run]
+            assert [event async for event in run] == []
+        assert run.result.output == "x"
 
     async def test_it_is_a_context_manager(self) -> None:
         with pytest.raises(ConfigError, match="async with"):
@@ -373,8 +419,10 @@ class TestModelNames:
         ("name", "hint"),
         [
             pytest.param("gpt-4", "did you mean 'openai:gpt-4'", id="no-provider"),
+            pytest.param("openai", "did you mean 'openai:NAME'", id="a-provider-alone"),
             pytest.param("", "openai:NAME", id="nothing"),
-            pytest.param("openai:", "names no provider", id="no-name"),
+            pytest.param("openai:", "has no name", id="no-name"),
+            pytest.param("openai: ", "has no name", id="a-blank-name"),
             pytest.param("acme:x", "unknown provider 'acme'", id="an-unknown-provider"),
         ],
     )

@@ -143,12 +143,34 @@ def test_a_decision_that_fits_nothing_is_refused(decisions: Any, complaint: str)
     assert effects.paths == []
 
 
-def test_changed_arguments_must_fit_the_schema() -> None:
+@pytest.mark.parametrize("decision", ["yes", True, None, Approve], ids=repr)
+def test_what_is_no_decision_is_refused_and_uses_up_nothing(decision: Any) -> None:
     effects = Deletions()
     runtime, outcome = waiting(effects)
-    with pytest.raises(ConfigError, match="do not fit"):
-        asyncio.run(runtime.resume(outcome, {outcome.pending[0].token: ApproveWith({"file": 1})}))
+    token = outcome.pending[0].token
+    with pytest.raises(ConfigError, match="is no decision on 'delete'"):
+        asyncio.run(runtime.resume(outcome, {token: decision}))
     assert effects.paths == []
+    assert isinstance(asyncio.run(runtime.resume(outcome, {token: Approve()})), Completed)
+    assert effects.paths == ["a"]
+
+
+@pytest.mark.parametrize("outcome", [None, "run-1"])
+def test_only_an_interrupted_run_can_go_on(outcome: Any) -> None:
+    runtime, _ = waiting(Deletions())
+    with pytest.raises(ConfigError, match="pass the Interrupted outcome"):
+        asyncio.run(runtime.resume(outcome))
+
+
+def test_changed_arguments_must_fit_the_schema_and_may_be_changed_again() -> None:
+    effects = Deletions()
+    runtime, outcome = waiting(effects)
+    token = outcome.pending[0].token
+    with pytest.raises(ConfigError, match="do not fit"):
+        asyncio.run(runtime.resume(outcome, {token: ApproveWith({"file": 1})}))
+    assert effects.paths == []
+    assert isinstance(asyncio.run(runtime.resume(outcome, {token: ApproveWith({"path": "b"})})), Completed)
+    assert effects.paths == ["b"]
 
 
 def test_an_approval_expires() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.agent.kit import ADD, add, call, check_events, kinds, say
 from wesichain.agent import AgentRuntime, Completed, Interrupted
 from wesichain.core import Observation, RunInterrupted
-from wesichain.errors import LlmTransportError
+from wesichain.errors import LlmTransportError, ToolTimeoutError
 from wesichain.policy import Backoff, Recovery, Retry
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolContext, tool
@@ -216,3 +216,41 @@ async def test_an_interrupted_run_goes_on_where_it_stopped() -> None:
     assert isinstance(resumed, Completed)
     assert runs == ["first", "second", "second"]
     check_events(resumed.events)
+
+
+async def test_a_tool_that_may_run_once_is_not_run_again_when_it_was_cut_off() -> None:
+    token, sent = CancellationToken(), list[str]()
+
+    @tool(effect="once")
+    async def send(to: str) -> str:
+        """Send a letter; the first one takes for ever."""
+        sent.append(to)
+        await asyncio.sleep(60 if to == "a" else 0)
+        return f"sent to {to}"
+
+    both = say(call("send", {"to": "a"}, id="1"), call("send", {"to": "b"}, id="2"))
+    runtime = AgentRuntime(ScriptedLlm([both, "ok"]), [send])
+    outcome = await stop_and_wait(token, asyncio.create_task(runtime.run("q", cancellation=token)))
+    resumed = await runtime.resume(outcome)
+    assert isinstance(resumed, Completed)
+    assert sent == ["a", "b"]
+    first, second = [step.value for step in resumed.steps if isinstance(step, Observation)]
+    assert str(first).startswith("[OUTCOME UNKNOWN] 'send' was cut off")
+    assert second == "sent to b"
+
+
+async def test_a_tool_that_may_run_once_is_not_retried_when_it_was_too_slow() -> None:
+    sent: list[str] = []
+
+    @tool(effect="once", timeout=0.02)
+    async def send() -> str:
+        """Send a letter."""
+        sent.append("a")
+        await asyncio.sleep(60)
+        return "sent"
+
+    policy = Recovery({ToolTimeoutError: Retry()})
+    outcome = await AgentRuntime(ScriptedLlm([say(call("send")), "ok"]), [send], policy=policy).run("q")
+    assert isinstance(outcome, Completed)
+    assert sent == ["a"]
+    assert "[OUTCOME UNKNOWN]" in str(outcome.messages[-2].content)

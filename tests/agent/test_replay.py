@@ -22,7 +22,7 @@ from wesichain.agent import (
     replay,
 )
 from wesichain.core import Event, LlmResponse, Message, Role, RunStarted, ToolCall, ToolCompleted
-from wesichain.errors import LlmTransportError, ReplayMismatchError
+from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
 from wesichain.policy import Backoff, Budget, ObserveErrors, Recovery, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, StreamingScriptedLlm, assert_replays
 from wesichain.tools import CancellationToken, tool
@@ -90,6 +90,11 @@ def test_a_streamed_run_replays_with_its_pieces(tmp_path: Path) -> None:
     )
     outcome = assert_replays(path, agent(FunctionLlm(never, model="m")))
     assert [type(event) for event in outcome.events] == [type(event) for event in recording.events]
+
+
+async def test_it_takes_a_recording() -> None:
+    with pytest.raises(ConfigError, match=r"wesichain\.trace\.load"):
+        await replay("run.jsonl", Agent(ScriptedLlm([])))  # type: ignore[arg-type]  # the point of the test
 
 
 def test_history_is_part_of_the_recording(tmp_path: Path) -> None:

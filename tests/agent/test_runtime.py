@@ -371,12 +371,13 @@ def test_an_id_of_an_earlier_step_is_not_used_again() -> None:
         pytest.param(LlmResponse(tool_calls=(ToolCall(1, "add", {}),)), id="a-number-for-an-id"),  # type: ignore[arg-type]
     ],
 )
-def test_a_reply_of_the_wrong_shape_is_malformed(reply: Any) -> None:
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_reply_of_the_wrong_shape_is_malformed(reply: Any, stream: bool) -> None:
     class Odd:
         async def complete(self, request: Any) -> Any:
             return reply
 
-    outcome = asyncio.run(AgentRuntime(Odd(), [add]).run("q"))
+    outcome = asyncio.run(AgentRuntime(Odd(), [add]).run("q", stream=stream))
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, InvalidModelActionError)
     check_events(outcome.events)

@@ -35,10 +35,11 @@ from wesichain.tools import CancellationToken, JsonTool, ToolContext, ToolRegist
 from .conversation import Conversation
 from .effects import Effects
 from .models import resolve_model
+from .narrate import Sinks, as_sinks
 from .phases import Completed, Failed, Interrupted, Outcome
 from .rules import LoopGuard
 from .running import OnLimit
-from .runtime import AgentRuntime, ResumeOptions, Sinks, as_sinks
+from .runtime import AgentRuntime, ResumeOptions
 from .stream import RunStream
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ _DAY = 86_400.0
 class LoopOptions(ResumeOptions, total=False):
     """What the loop may be told of one run."""
 
-    history: Sequence[Message]
     run_id: str | None
 
 
@@ -181,6 +181,9 @@ class Agent(Generic[OutT]):
         domain: str = "general",
         **options: Any,
     ) -> None:
+        given: Any = instructions
+        if not (given is None or isinstance(given, str) or callable(given)):
+            raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")
         self.name = name
         self.description = description
         self._instructions = instructions
@@ -199,27 +202,33 @@ class Agent(Generic[OutT]):
         """The instructions, where they are a text and so the same for every run."""
         return self._instructions if isinstance(self._instructions, str) else None
 
-    async def run(self, task: str, **options: Unpack[RunOptions]) -> RunResult[OutT]:
+    async def run(
+        self, task: str, history: Sequence[Message] = (), **options: Unpack[RunOptions]
+    ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
-        return self._result(await self.outcome(task, **options))
+        return self._result(await self.outcome(task, history=history, **options))
 
-    def run_sync(self, task: str, **options: Unpack[RunOptions]) -> RunResult[OutT]:
+    def run_sync(
+        self, task: str, history: Sequence[Message] = (), **options: Unpack[RunOptions]
+    ) -> RunResult[OutT]:
         """The same from code that is not async."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.run(task, **options))
+            return asyncio.run(self.run(task, history, **options))
         raise ConfigError(
             "run_sync() was called inside a running event loop; use 'await agent.run(...)' there"
         )
 
-    def stream(self, task: str, **options: Unpack[RunOptions]) -> RunStream[RunResult[OutT]]:
+    def stream(
+        self, task: str, history: Sequence[Message] = (), **options: Unpack[RunOptions]
+    ) -> RunStream[RunResult[OutT]]:
         """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`."""
         sinks = as_sinks(options.get("events"))
 
         async def run(sink: EventSink) -> RunResult[OutT]:
             streamed: RunOptions = {**options, "stream": True, "events": (*sinks, sink)}
-            return self._result(await self.outcome(task, **streamed))
+            return self._result(await self.outcome(task, history=history, **streamed))
 
         return RunStream(run)
 
@@ -241,8 +250,10 @@ class Agent(Generic[OutT]):
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
         instructions = self._instructions
         if conversation is not None or callable(instructions):
+            memory: Any = conversation
+            if not (memory is None or isinstance(memory, Conversation)):
+                raise ConfigError(f"conversation={memory!r}: pass a Conversation")
             options = LoopOptions(
-                history=history,
                 cancellation=cancellation,
                 run_id=run_id,
                 stream=stream,
@@ -252,7 +263,7 @@ class Agent(Generic[OutT]):
                 effects=effects,
                 clock=clock,
             )
-            return self._prepared(task, conversation, options)
+            return self._prepared(task, history, conversation, options)
         return self.runtime.run(
             task,
             history=history,
@@ -269,13 +280,19 @@ class Agent(Generic[OutT]):
         )
 
     async def _prepared(
-        self, task: str, conversation: Conversation | None, options: LoopOptions
+        self,
+        task: str,
+        history: Sequence[Message],
+        conversation: Conversation | None,
+        options: LoopOptions,
     ) -> Outcome[OutT]:
         """A run whose instructions have to be asked for, or that is part of a conversation."""
         instructions, advice = await self.prompt(task)
         if conversation is not None:
-            options["history"] = (*conversation.window(), *options.get("history", ()))
-        outcome = await self.runtime.run(task, instructions=instructions, advice=advice, **options)
+            history = (*conversation.window(), *history)
+        outcome = await self.runtime.run(
+            task, history=history, instructions=instructions, advice=advice, **options
+        )
         if conversation is not None and isinstance(outcome, Completed):
             conversation.add(Message(Role.USER, task), Message(Role.ASSISTANT, outcome.text))
         return outcome

@@ -16,7 +16,7 @@ from wesichain.core import (
     maker,
     text_of,
 )
-from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError
+from wesichain.errors import ConfigError, LoopDetectedError, ToolFailedError, ToolTimeoutError
 from wesichain.policy import Reprompt
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
@@ -109,9 +109,17 @@ class Batch(Generic[OutT]):
         finally:
             if self._started:
                 await put_down(list(self._started.values()))
+            if self._open:
+                self._leave_unknown()
             for call_id, name in self._open.items():
                 error = ToolFailedError("the run ended before the call did", tool_name=name, call_id=call_id)
                 run.narrator.step_failed(run.step, error, "cancelled", call_id=call_id, tool_name=name)
+
+    def _leave_unknown(self) -> None:
+        """A tool that does harm when it runs twice is not run again: nobody knows what it has done."""
+        for index, slot in enumerate(self.slots):
+            if isinstance(slot, PreparedCall) and slot.call.id in self._open and slot.tool.effect == "once":
+                self.slots[index] = _failed(slot.call, wording.outcome_unknown(slot.call.name))
 
     def done(self) -> tuple[Observed, ...]:
         """What came of the calls that have ended, and the notes."""
@@ -236,6 +244,8 @@ class Batch(Generic[OutT]):
         await run.sleep(decision.delay)
         if isinstance(decision, Reprompt) or excluded:
             return run.told(text, decision)
+        if prepared.tool.effect == "once" and isinstance(result.error, ToolTimeoutError):
+            return wording.outcome_unknown(call.name)
         if not run.free:
             refusal = run.refusal()
             if refusal is not None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from wesichain.core import Message, Role
+from wesichain.errors import ConfigError
 
 
 def estimate_tokens(text: str) -> int:
@@ -22,6 +24,9 @@ class Conversation:
     def __init__(
         self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] = estimate_tokens
     ) -> None:
+        given: Any = max_tokens
+        if given is not None and not (isinstance(given, int) and given >= 0):
+            raise ConfigError(f"max_tokens={given!r}: use 0 or more, or None for no limit")
         self._max_tokens = max_tokens
         self._count = count_tokens
         self._messages: list[Message] = []

@@ -59,10 +59,10 @@ class LiveEffects(Effects):
     async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""
         if not isinstance(self._llm, StreamingLlm):
-            reply = await self._llm.complete(request)
-            if reply.content:
+            reply: Any = await self._llm.complete(request)
+            if isinstance(reply, LlmResponse) and reply.content:
                 on_text(reply.content)
-            return reply
+            return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
         async for item in self._llm.stream(request):
             if isinstance(item, TextChunk):
                 on_text(item.text)

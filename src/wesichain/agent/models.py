@@ -29,10 +29,14 @@ def resolve_model(model: ToolCallingLlm | CompletionLlm | str) -> ToolCallingLlm
 
 
 def _by_name(text: str) -> ToolCallingLlm:
-    provider, _, name = text.partition(":")
-    if not name:
-        hint = f"did you mean 'openai:{text}'? " if text else ""
-        raise ConfigError(f"model {text!r} names no provider; {hint}The forms are {', '.join(FORMS)}")
+    provider, colon, name = text.partition(":")
+    if not colon and text:
+        meant = f"{text}:NAME" if f"{text}:NAME" in FORMS else f"openai:{text}"
+        raise ConfigError(
+            f"model {text!r} names no provider; did you mean {meant!r}? The forms are {', '.join(FORMS)}"
+        )
+    if not name.strip():
+        raise ConfigError(f"model {text!r} has no name; the forms are {', '.join(FORMS)}")
     # Each client is imported when it is asked for: its SDK is an optional dependency.
     match provider:
         case "openai":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wesichain.core import (
     Decided,
@@ -31,7 +31,7 @@ from wesichain.core import (
     Usage,
     maker,
 )
-from wesichain.errors import WesichainError
+from wesichain.errors import ConfigError, WesichainError
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
@@ -45,6 +45,7 @@ _tool_dispatched, _tool_completed = maker(ToolDispatched), maker(ToolCompleted)
 
 
 Listener = Callable[[Event], None]
+Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
 
 def listeners(
@@ -217,3 +218,18 @@ class Narrator:
         self._events.append(event)
         if self._hear is not None:
             self._hear(event)
+
+
+def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
+    """One sink, several or none, as a tuple."""
+    if events is None:
+        return ()
+    given: Any = events
+    # What isinstance says of a protocol takes ten times as long to find out.
+    if hasattr(given, "emit"):
+        return (given,)
+    sinks: tuple[Any, ...] = tuple(given) if hasattr(given, "__iter__") else (given,)
+    for sink in sinks:
+        if not hasattr(sink, "emit"):
+            raise ConfigError(f"{sink!r} is no sink of events; pass an object with emit(event), or several")
+    return sinks

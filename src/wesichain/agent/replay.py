@@ -54,6 +54,9 @@ async def replay(recording: Recording, agent: Agent[OutT], from_step: int | None
     A run that was interrupted and went on does so again, with the decisions of then. With `from_step`,
     the steps before it are replayed and the run goes on live from there.
     """
+    given: Any = recording
+    if not hasattr(given, "events"):
+        raise errors.ConfigError(f"{given!r} is no recording; read one with wesichain.trace.load(path)")
     legs = _legs(recording.events)
     started = legs[0][0] if legs else None
     if not isinstance(started, RunStarted):

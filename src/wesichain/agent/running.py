@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from math import inf
 from typing import Any, Generic, Literal, TypeAlias, TypeGuard, TypeVar
 
 from wesichain.core import Clock, ReActStep, ToolSpec, dataclass
-from wesichain.errors import AgentError, BudgetExceededError, PolicyViolationError, ToolFailedError
+from wesichain.errors import (
+    AgentError,
+    BudgetExceededError,
+    PolicyConfigError,
+    PolicyViolationError,
+    ToolFailedError,
+)
 from wesichain.policy import (
     Account,
+    Budget,
     Fail,
     Interrupt,
     N,
@@ -48,6 +55,31 @@ class Settings(Generic[OutT]):
     exclude_after: int | None
     loop_guard: LoopGuard | None
     approval_ttl: float | None
+
+
+_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "policy": (lambda value: not isinstance(value, type), "an instance, such as FailFast()"),
+    "budget": (lambda value: isinstance(value, Budget), "a Budget, such as Budget(steps=5)"),
+    "instructions": (lambda value: value is None or isinstance(value, str), "text, or None"),
+    "on_limit": (lambda value: value in ("fail", "partial", "answer"), "'fail', 'partial' or 'answer'"),
+    "tool_concurrency": (lambda value: isinstance(value, int) and value >= 1, "1 or more"),
+    "exclude_after": (
+        lambda value: value is None or (isinstance(value, int) and value >= 1),
+        "1 or more, or None to exclude no tool",
+    ),
+    "loop_guard": (
+        lambda value: value is None or isinstance(value, LoopGuard),
+        "LoopGuard(tell_at, stop_at), or None",
+    ),
+}
+
+
+def check_options(**options: object) -> None:
+    """Refuse what a run could not work with, before there is one."""
+    for name, value in options.items():
+        is_right, expected = _OPTIONS[name]
+        if not is_right(value):
+            raise PolicyConfigError(f"{name}={value!r}: use {expected}")
 
 
 class Stopped(Exception):  # noqa: N818  # not an error: somebody asked for it

@@ -11,38 +11,40 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast, overlo
 from typing_extensions import Unpack
 
 from wesichain.core import (
+    Approve,
+    ApproveWith,
     Clock,
     Decided,
     Decision,
-    EventSink,
     Message,
     ReActStep,
+    Refuse,
     Role,
     SystemClock,
+    ToolCall,
     ToolCallingLlm,
     ToolSpec,
     maker,
     read_state,
     traits_of,
 )
-from wesichain.errors import ConfigError, PolicyConfigError
+from wesichain.errors import ConfigError
 from wesichain.policy import Account, Budget, FailFast, ObserveErrors, PolicyEngine, Spent
 from wesichain.tools import CancellationToken, ToolContext, ToolRegistry, ToolSet
 
 from .drive import Drive
 from .effects import Effects, LiveEffects
 from .history import clean_history, is_over, messages_of
-from .narrate import Narrator, listeners
+from .narrate import Narrator, Sinks, as_sinks, listeners
 from .phases import Idle, Interrupted, Outcome, RunInfo, begin, go_on
-from .rules import GUARD, Judge, LoopGuard, Tally, output_form
-from .running import OnLimit, Running, Settings
+from .rules import GUARD, Judge, LoopGuard, Rejected, Tally, output_form
+from .running import OnLimit, Running, Settings, check_options
 from .trail import Trail
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
 OutT = TypeVar("OutT")
-Sinks = EventSink | Iterable[EventSink] | None
 
 _REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
@@ -128,19 +130,19 @@ class AgentRuntime(Generic[OutT]):
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> None:
-        if tool_concurrency < 1:
-            raise PolicyConfigError(f"tool_concurrency={tool_concurrency}: at least one tool runs at a time")
-        if on_limit not in ("fail", "partial", "answer"):
-            raise PolicyConfigError(f"on_limit={on_limit!r}: use 'fail', 'partial' or 'answer'")
-        if exclude_after is not None and exclude_after < 1:
-            raise PolicyConfigError(
-                f"exclude_after={exclude_after}: use 1 or more, or None to exclude no tool"
-            )
-        if isinstance(policy, type):
-            raise PolicyConfigError(f"policy={policy.__name__}: pass an instance, {policy.__name__}(...)")
-        if not hasattr(llm, "complete"):
+        check_options(
+            policy=policy,
+            budget=budget,
+            instructions=instructions,
+            on_limit=on_limit,
+            tool_concurrency=tool_concurrency,
+            exclude_after=exclude_after,
+            loop_guard=loop_guard,
+        )
+        if not hasattr(llm, "complete") or isinstance(llm, type):
+            kind = f"the class {llm.__name__}" if isinstance(llm, type) else type(llm).__name__
             raise ConfigError(
-                f"{type(llm).__name__} is not a model: it has no complete(request); "
+                f"{kind} is not a model: pass an object with complete(request); "
                 f"a plain text model goes into wesichain.llm.react_text.TextReAct"
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
@@ -215,7 +217,8 @@ class AgentRuntime(Generic[OutT]):
         if text:
             messages.append(_message(Role.SYSTEM, text))
         if history:
-            messages += clean_history(history)
+            own = messages.copy()  # a history that has the instructions too is shown them once
+            messages += [message for message in clean_history(history) if message not in own]
         first_new = len(messages)
         messages.append(_message(Role.USER, f"{question}\n\n{advice}" if advice else question))
         if scratchpad and not over:
@@ -273,6 +276,9 @@ class AgentRuntime(Generic[OutT]):
         **options: Unpack[ResumeOptions],
     ) -> Outcome[OutT]:
         """Go on with an interrupted run, with a decision for each call that waits for one."""
+        given: Any = interrupted
+        if not isinstance(given, Interrupted):
+            raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
         self._check_decisions(interrupted, decisions or {}, clock.time())
         return await self.go_on(interrupted, decisions or {}, **options)
@@ -312,10 +318,26 @@ class AgentRuntime(Generic[OutT]):
                 raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
             if token in self._used_tokens:
                 raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
+            self._check_decision(item.call, decisions[token])
         for token in waiting:
             self._used_tokens[token] = None
         while len(self._used_tokens) > _REMEMBERED_TOKENS:
             self._used_tokens.popitem(last=False)
+
+    def _check_decision(self, call: ToolCall, decision: Any) -> None:
+        """A decision that cannot be followed is refused before it uses up its token."""
+        match decision:
+            case Approve() | Refuse():
+                pass
+            case ApproveWith(args=args):
+                found = self._settings.judge.prepare(ToolCall(call.id, call.name, args), 0)
+                if isinstance(found, Rejected):
+                    raise ConfigError(f"the approved arguments do not fit: {found.error}")
+            case _:
+                raise ConfigError(
+                    f"{decision!r} is no decision on {call.name!r}; "
+                    f"use Approve(), ApproveWith(args) or Refuse(reason)"
+                )
 
     def _drive(
         self,
@@ -366,10 +388,3 @@ def _random_id() -> str:
         drawn = os.urandom(16 * 64).hex()
         _ids.extend(drawn[start : start + 32] for start in range(32, len(drawn), 32))
         return drawn[:32]
-
-
-def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
-    if events is None:
-        return ()
-    # What isinstance says of a protocol takes ten times as long to find out.
-    return (cast("EventSink", events),) if hasattr(events, "emit") else tuple(cast("Iterable[Any]", events))

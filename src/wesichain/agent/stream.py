@@ -32,7 +32,11 @@ class EventQueue(EventSink):
         self._items.put_nowait(None)
 
     async def get(self) -> Event | None:
-        return await self._items.get()
+        """The next event, or None when there will be no more, however often that is asked."""
+        event = await self._items.get()
+        if event is None:
+            self.close()
+        return event
 
 
 class RunStream(Generic[R]):

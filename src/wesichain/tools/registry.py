@@ -40,6 +40,8 @@ class ToolSet:
     @classmethod
     def of(cls, tools: Iterable[ToolLike]) -> ToolSet:
         """A set of tools and functions, mixed as they come."""
+        if not hasattr(tools, "__iter__"):
+            raise ToolDefinitionError(f"tools are given as a list: [...], not {preview(tools)}")
         made = cls()
         for item in tools:
             made.register(item)
@@ -69,7 +71,8 @@ def _as_tool(item: Any) -> Tool:
         return made
     if callable(item):
         return function_tool(item)
-    raise ToolDefinitionError(f"{preview(item)} is not a tool; pass a function, a TypedTool or a JsonTool")
+    wanted = "its as_tool()" if hasattr(item, "as_tool") else "a function, a TypedTool or a JsonTool"
+    raise ToolDefinitionError(f"{preview(item)} is not a tool; pass {wanted}")
 
 
 def _is_typed_class(item: object) -> bool:

@@ -26,6 +26,13 @@ def not_run(reason: str) -> str:
     return f"[NOT RUN] {_bounded(reason)}"
 
 
+def outcome_unknown(tool_name: str) -> str:
+    return (
+        f"[OUTCOME UNKNOWN] {tool_name!r} was cut off while it ran. It may have taken effect or not, and is "
+        f"not run again by itself: find out before you call it again."
+    )
+
+
 def excluded(tool_name: str, failures: int, others: Iterable[str]) -> str:
     rest = ", ".join(others) or "none; answer with what you know"
     return f" Tool {tool_name!r} has failed {failures} times and is no longer available. Other tools: {rest}."

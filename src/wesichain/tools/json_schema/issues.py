@@ -69,7 +69,8 @@ def preview(value: Any) -> str:
         names = [quote(shorten(str(name), 30)) for name in list(value)[:5]]
         more = ", ..." if len(value) > 5 else ""
         return f"an object with the keys {', '.join(names)}{more}" if names else "an empty object"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "AEIOUaeiou" else f"a {name}"
 
 
 def quote(text: str) -> str:
