@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -144,3 +145,9 @@ def test_it_promises_what_every_model_keeps() -> None:
 def test_no_models_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="at least one"):
         Fallback([])
+
+
+@pytest.mark.parametrize("models", [5, ["openai:gpt"], Scripted("a")], ids=["a-number", "names", "one-model"])
+def test_what_is_no_list_of_models_is_a_config_error(models: Any) -> None:
+    with pytest.raises(ConfigError, match="takes a list of models"):
+        Fallback(models)

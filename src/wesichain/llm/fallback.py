@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, StreamItem, ToolCallingLlm, traits_of
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
@@ -26,6 +27,12 @@ class Fallback:
     ) -> None:
         if not models:
             raise ConfigError("Fallback has no models; give at least one, the preferred one first")
+        given: Any = models
+        for model in given if hasattr(given, "__iter__") else [given]:
+            if not hasattr(model, "complete") or model is given:
+                raise ConfigError(
+                    f"Fallback takes a list of models, objects with complete(request), not {model!r}"
+                )
         self.models = tuple(models)
         self.model = _name(self.models[0])
         self._when = when

@@ -25,7 +25,7 @@ from wesichain.core import (
     traits_of,
 )
 from wesichain.errors import ConfigError
-from wesichain.llm.react_text import TextReAct, text_mode
+from wesichain.llm.react_text import TextReAct, parse, text_mode
 
 
 class Scripted:
@@ -154,6 +154,11 @@ class TestReplies:
     async def test_what_follows_an_invented_observation_is_not_kept_as_the_models_word(self) -> None:
         reply = await reply_to("Action: weather\nObservation: rain\nFinal Answer: rain")
         assert reply.content == "Action: weather"
+
+    @pytest.mark.parametrize("text", [None, 5, b"Final Answer: x"])
+    async def test_what_is_no_text_is_for_the_runtime_to_judge(self, text: Any) -> None:
+        assert (await reply_to(text)).content is text
+        assert parse(text).kind == "malformed"
 
     async def test_without_tools_plain_text_is_the_answer(self) -> None:
         assert (await reply_to("It rains.", ask(tools=()))).content == "It rains."

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from wesichain.core import (
     CompletionLlm,
@@ -132,6 +132,9 @@ class TextReAct:
 
     def _read(self, request: LlmRequest, reply: LlmResponse) -> LlmResponse:
         """The reply, with what it says in place of its text. One that is no text is passed on as it is."""
+        content: Any = reply.content
+        if not isinstance(content, str):
+            return reply  # the runtime says what is wrong with it
         truncated = reply.finish_reason == "length"
         if reply.tool_calls or (not reply.content.strip() and reply.finish_reason != "stop"):
             return reply

@@ -65,6 +65,9 @@ def parse(
     """
     if text is None:
         return malformed("there is no reply")
+    given: Any = text  # it may be anybody's model
+    if not isinstance(given, str):
+        return malformed(f"the reply is {type(given).__name__}, not text")
     return find_dialect(dialect).read(without_thinking(text), strict=strict, truncated=truncated)
 
 
