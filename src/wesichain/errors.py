@@ -32,9 +32,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from typing_extensions import override
+
 
 class WesichainError(Exception):
     """The root: `except WesichainError` catches all that this project raises on purpose."""
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), *self.args), self.__dict__
+
+
+def _again(cls: type[WesichainError], *args: object) -> WesichainError:
+    return cls.__new__(cls, *args)  # a copy gets its fields as they are, also in another process
 
 
 class ConfigError(WesichainError):
@@ -74,8 +84,7 @@ class MissingDependencyError(ConfigError):
 
     def __init__(self, what: str, *, package: str, extra: str) -> None:
         super().__init__(f"{what} needs the {package!r} package: pip install 'wesichain[{extra}]'")
-        self.package = package
-        self.extra = extra
+        self.package, self.extra = package, extra
 
 
 class CodecError(WesichainError, ValueError):
@@ -87,8 +96,7 @@ class LlmError(WesichainError):
 
     def __init__(self, message: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.retryable = retryable
-        self.retry_after = retry_after
+        self.retryable, self.retry_after = retryable, retry_after
 
 
 class LlmTransportError(LlmError):
@@ -131,8 +139,7 @@ class ToolDispatchError(WesichainError):
 
     def __init__(self, message: str, *, tool_name: str = "", call_id: str = "") -> None:
         super().__init__(message)
-        self.tool_name = tool_name
-        self.call_id = call_id
+        self.tool_name, self.call_id = tool_name, call_id
 
 
 class UnknownToolError(ToolDispatchError):
@@ -293,8 +300,7 @@ class GraphError(WesichainError):
 
     def __init__(self, message: str, *, node: str | None = None, state: Any = None) -> None:
         super().__init__(message)
-        self.node = node
-        self.state = state
+        self.node, self.state = node, state
 
 
 class NodeFailedError(GraphError):
@@ -327,8 +333,7 @@ class ConflictingUpdateError(GraphError):
             f"(Annotated[..., Append]) or let only one of them write it",
             state=state,
         )
-        self.key = key
-        self.nodes = nodes
+        self.key, self.nodes = key, nodes
 
 
 class GraphInterruptedError(GraphError):
@@ -343,8 +348,7 @@ class GraphInterruptedError(GraphError):
         state: Any = None,
     ) -> None:
         super().__init__(message, state=state)
-        self.interrupts = interrupts
-        self.thread_id = thread_id
+        self.interrupts, self.thread_id = interrupts, thread_id
 
 
 class ToolCallFailedError(GraphError):
@@ -352,8 +356,7 @@ class ToolCallFailedError(GraphError):
 
     def __init__(self, tool_name: str, reason: str, *, node: str | None = None, state: Any = None) -> None:
         super().__init__(f"tool {tool_name!r} failed: {reason}", node=node, state=state)
-        self.tool_name = tool_name
-        self.reason = reason
+        self.tool_name, self.reason = tool_name, reason
 
 
 class InvalidToolCallResponseError(GraphError):
@@ -393,6 +396,4 @@ class ReplayMismatchError(WesichainError):
 
     def __init__(self, message: str, *, step_id: int = 0, expected: Any = None, actual: Any = None) -> None:
         super().__init__(message)
-        self.step_id = step_id
-        self.expected = expected
-        self.actual = actual
+        self.step_id, self.expected, self.actual = step_id, expected, actual

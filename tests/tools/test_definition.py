@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError, DuplicateToolError, ToolDefinitionError
-from wesichain.tools import JsonTool, ToolRegistry, ToolSet, ToolWarning, tool
+from wesichain.tools import JsonTool, ToolContext, ToolRegistry, ToolSet, ToolWarning, tool
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -159,6 +159,14 @@ def test_a_parameter_needs_an_annotation(function: Callable[..., Any]) -> None:
         match="tool 'fetch': parameter 'x' has no annotation; add one so that a schema can be made",
     ):
         tool(function, name="fetch", description="Fetch.")
+
+
+def test_one_context_is_enough() -> None:
+    def f(one: ToolContext, two: ToolContext) -> None:
+        """Takes two."""
+
+    with pytest.raises(ToolDefinitionError, match="'one' and 'two' are both a ToolContext"):
+        tool(f)
 
 
 def test_a_wrapper_that_hides_its_function_is_refused() -> None:

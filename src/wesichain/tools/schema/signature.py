@@ -94,6 +94,11 @@ def read_signature(
         ):
             positional.append(name)
         if _is_context(annotation, context):
+            if injected is not None:
+                raise ToolDefinitionError(
+                    f"tool {tool_name!r}: {injected!r} and {name!r} are both a {context.__name__}; "
+                    f"one is enough"
+                )
             injected = name
         elif parameter.kind is Kind.VAR_POSITIONAL:
             star = Parameter(name, list.__class_getitem__(annotation), ABSENT)
