@@ -110,6 +110,12 @@ def test_instructions(instructions: Any, shown: str | None) -> None:
     assert system == ([] if shown is None else [shown])
 
 
+def test_instructions_are_text() -> None:
+    number: Any = lambda: 5  # noqa: E731  # as it slips past a type checker
+    with pytest.raises(ConfigError, match="the instructions gave 5"):
+        Agent(ScriptedLlm(["x"]), instructions=number).run_sync("q")
+
+
 def test_instructions_may_be_async_and_are_made_for_every_run() -> None:
     count = iter(range(9))
 

@@ -186,6 +186,21 @@ def test_an_approval_expires() -> None:
         asyncio.run(runtime.resume(outcome, {outcome.pending[0].token: Approve()}))
 
 
+def test_a_rule_that_raises_is_told_and_nothing_runs() -> None:
+    effects = Deletions()
+
+    @tool(approval=lambda args: bool(args["no such"]))
+    async def delete(path: str) -> str:
+        """Delete a file."""
+        effects.paths.append(path)
+        return "deleted"
+
+    runtime = AgentRuntime(ScriptedLlm([say(call("delete", {"path": "a"})), "done"]), [delete])
+    with pytest.raises(ConfigError, match="the approval rule of tool 'delete' raised KeyError"):
+        asyncio.run(runtime.run("q"))
+    assert effects.paths == []
+
+
 def test_a_rule_decides_which_calls_wait() -> None:
     @tool(approval=lambda args: args["amount"] > 100)
     async def pay(amount: int) -> str:

@@ -22,8 +22,8 @@ from wesichain.agent import (
     Observing,
     Thinking,
 )
-from wesichain.core import LlmResponse
-from wesichain.errors import AgentError
+from wesichain.core import LlmResponse, to_json
+from wesichain.errors import AgentError, CodecError
 from wesichain.policy import Spent
 from wesichain.testing import ScriptedLlm
 
@@ -105,6 +105,11 @@ def test_a_phase_cannot_be_made_by_hand(phase: Any) -> None:
 def test_a_phase_is_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         idle().info = None  # type: ignore[assignment,misc]  # the point of the test
+
+
+def test_a_phase_that_cannot_go_on_later_says_what_of_it_can_be_written() -> None:
+    with pytest.raises(CodecError, match="write its state, steps, messages or events"):
+        to_json(AgentRuntime(ScriptedLlm([])).start("q"))
 
 
 def test_phases_share_the_log_and_old_ones_stay_as_they_were() -> None:

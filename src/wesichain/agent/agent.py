@@ -304,6 +304,9 @@ class Agent(Generic[OutT]):
             takes_task = bool(inspect.signature(instructions).parameters)
             text = instructions(task) if takes_task else instructions()
             instructions = await text if inspect.isawaitable(text) else text
+            given: Any = instructions
+            if not (given is None or isinstance(given, str)):
+                raise ConfigError(f"the instructions gave {given!r}; a function of them gives text, or None")
         return instructions, "" if self._playbook is None else self._advise(self._playbook, task)
 
     async def resume(

@@ -54,9 +54,15 @@ STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_
 
 
 class _Seal:
-    """Held by this module alone: what has no seal cannot make a phase."""
+    """Held by this module alone: what has no seal cannot make a phase, nor be written as one."""
 
     __slots__ = ()
+
+    def to_plain(self) -> Mapping[str, Any]:
+        raise CodecError(
+            "of the phases only Interrupted can be written, to go on later; of another write its state, "
+            "steps, messages or events"
+        )
 
 
 _SEAL = _Seal()

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from wesichain.core import JsonValue, ToolCall, dataclass
-from wesichain.errors import ToolDispatchError
+from wesichain.errors import ConfigError, ToolDispatchError
 
 from .definition import Tool
 
@@ -24,7 +24,15 @@ class PreparedCall:
     def needs_approval(self) -> bool:
         """Whether a person is asked first."""
         rule = self.tool.approval
-        return rule(self.args) if callable(rule) else rule
+        if not callable(rule):
+            return rule
+        try:
+            return rule(self.args)
+        except Exception as error:
+            raise ConfigError(
+                f"the approval rule of tool {self.tool.name!r} raised {type(error).__name__}: {error}; "
+                f"it is given the checked arguments and says whether a person is asked"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
