@@ -166,6 +166,12 @@ def deep(levels: int, leaf: Any = 1) -> Any:
             id="text",
         ),
         pytest.param(
+            "add",
+            '{"a": 1}',
+            'the value: expected a JSON object, got the text of one; send the object itself: "{\\"a\\": 1}"',
+            id="an-object-in-quotes",
+        ),
+        pytest.param(
             "json_order",
             {"items": [{"name": "x", "price": "1"}]},
             'items[0].price: expected a number, got "1"',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from wesichain.core import JsonValue, check_depth, dump_json, is_array, is_object
+from wesichain.core import JsonValue, check_depth, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.tools.json_schema import Issue, RejectedError, preview
 
@@ -17,7 +17,8 @@ NOTHING: Any = object()
 def as_text(args: JsonValue) -> str:
     """The JSON text of an arguments object; `RejectedError` for anything that is not one."""
     if isinstance(args, str):
-        raise RejectedError(Issue((), f"expected a JSON object, got text that is not JSON: {preview(args)}"))
+        got = "the text of one; send the object itself" if _is_object_text(args) else "text that is not JSON"
+        raise RejectedError(Issue((), f"expected a JSON object, got {got}: {preview(args)}"))
     if not is_object(args):
         raise RejectedError(Issue((), f"expected an object with the arguments, got {preview(args)}"))
     try:
@@ -27,6 +28,14 @@ def as_text(args: JsonValue) -> str:
     except CodecError as error:
         raise RejectedError(Issue((), str(error))) from None
     return text
+
+
+def _is_object_text(text: str) -> bool:
+    """Whether a model has put its arguments in quotes once too often."""
+    try:
+        return is_object(parse_json(text))
+    except CodecError:
+        return False
 
 
 def find(plain: Any, path: Path) -> Any:
