@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -87,6 +87,24 @@ def builder(*names: str) -> GraphBuilder[dict[str, Any]]:
             id="START-to-END",
         ),
         pytest.param(
+            lambda: builder("a", "b", "c").add_edge("a", cast("Any", ["b", "c"])),
+            InvalidEdgeError,
+            "for several targets add an edge for each",
+            id="edge-to-a-list",
+        ),
+        pytest.param(
+            lambda: builder("a").add_edge(cast("Any", None), "a"),
+            InvalidEdgeError,
+            r"add_edge\(None, 'a'\)",
+            id="edge-from-nothing",
+        ),
+        pytest.param(
+            lambda: builder("a").set_entry("a").build(cast("Any", "threads.db")),
+            GraphDefinitionError,
+            "'threads.db' is not a checkpointer",
+            id="a-path-for-a-checkpointer",
+        ),
+        pytest.param(
             lambda: builder("a", "b").set_entry("a").add_edge(["a", START], "b").build(),
             InvalidEdgeError,
             "a join has several nodes",
@@ -157,6 +175,14 @@ def builder(*names: str) -> GraphBuilder[dict[str, Any]]:
             MissingNodeError,
             "an interrupt: there is no node 'x'",
             id="interrupt-unknown",
+        ),
+        pytest.param(
+            lambda: (
+                builder("a").set_entry("a").build().invoke_sync({}, ExecutionOptions(interrupt_after=["x"]))
+            ),
+            MissingNodeError,
+            "an interrupt: there is no node 'x'; the nodes: 'a'",
+            id="interrupt-unknown-to-the-run",
         ),
     ],
 )
@@ -239,9 +265,16 @@ def test_a_node_may_be(node: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_steps", "max_duration", "node_timeout", "max_visits", "cycle_window"])
-def test_limits_are_above_nought(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"ExecutionOptions\({name}=0\)"):
-        ExecutionOptions(**{name: 0})  # type: ignore[arg-type]  # the name is one of several
+@pytest.mark.parametrize("value", [0, -1, True, "3", float("nan")])
+def test_limits_are_numbers_above_nought(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"ExecutionOptions\({name}={value!r}\)"):
+        ExecutionOptions(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["interrupt_before", "interrupt_after"])
+def test_an_interrupt_names_nodes(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"ExecutionOptions\({name}=3\): use the names of nodes"):
+        ExecutionOptions(**{name: cast("Any", 3)})
 
 
 def test_options_go_over_the_graphs_defaults_and_those_over_the_projects() -> None:

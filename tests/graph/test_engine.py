@@ -715,6 +715,31 @@ async def test_a_blocking_node_has_a_thread_and_its_timeout_holds() -> None:
         await builder.build().invoke({}, ExecutionOptions(node_timeout=0.05))
 
 
+@pytest.mark.parametrize(
+    ("node", "options"),
+    [
+        pytest.param({"timeout": 0.05}, {}, id="its-own-time"),
+        pytest.param({}, {"node_timeout": 0.05}, id="every-node's-time"),
+        pytest.param({}, {"max_duration": 0.05}, id="the-run's-time"),
+    ],
+)
+async def test_a_sync_node_that_has_a_time_to_keep_is_held_to_it(
+    node: dict[str, Any], options: dict[str, Any]
+) -> None:
+    release = threading.Event()
+    builder = GraphBuilder(Log).add_node("a", lambda _: release.wait(30) and None, **node).set_entry("a")
+    with pytest.raises(GraphTimeoutError, match="node 'a'"):
+        await builder.build().invoke({}, ExecutionOptions(**options))
+    release.set()
+    assert (
+        await build(a=lambda _: stay({"log": ["b"]})).build().invoke({}, ExecutionOptions(max_duration=9))
+    )["log"] == ["b"], "what it returns is awaited where it may be"
+
+
+async def stay(update: Any) -> Any:
+    return update
+
+
 async def test_quick_nodes_leave_time_for_others() -> None:
     ticks = 0
 

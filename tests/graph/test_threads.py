@@ -84,6 +84,21 @@ async def test_the_values_are_of_the_states_type() -> None:
 
 
 @pytest.mark.parametrize(
+    "thread_id",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param(5, id="a-number"),
+        pytest.param("", id="empty"),
+        pytest.param("a\0b", id="with-NUL"),
+        pytest.param("a\ud800", id="with-a-lone-surrogate"),
+    ],
+)
+async def test_a_thread_id_is_a_text_that_every_store_can_keep(thread_id: Any) -> None:
+    with pytest.raises(ConfigError, match="is not a thread id"):
+        await abc().get_state(thread_id)
+
+
+@pytest.mark.parametrize(
     "use",
     [
         pytest.param(lambda g: g.get_state("t"), id="get_state"),
@@ -166,7 +181,7 @@ async def test_an_update_goes_through_the_reducers_and_on_as_the_node_that_is_na
         "update",
     )
     assert (await graph.resume("t"))["log"] == ["a", "b", "c", "me", "b", "c"]
-    with pytest.raises(GraphError, match="leads to 'x', which is not a node"):
+    with pytest.raises(GraphError, match="as_node: there is no node 'x'; the nodes: 'a'"):
         await graph.update_state("t", {}, as_node="x")
     with pytest.raises(GraphError, match="the update: it wrote the key 'z'"):
         await graph.update_state("t", {"z": 1})

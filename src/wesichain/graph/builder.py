@@ -28,7 +28,7 @@ from .checkpoints import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
 from .definition import END, START, Definition, Join, Node, Retry, Router
 from .graph import Graph
-from .state import Schema, schema_of
+from .state import Schema, is_items, schema_of
 from .subgraph import Subgraph
 
 StateT = TypeVar("StateT")
@@ -77,10 +77,11 @@ class GraphBuilder(Generic[StateT]):
     ) -> Self:
         """Add a node: a callable `(state)` or `(state, ctx)`, an object with `invoke`, or a graph.
 
-        A sync node runs on the event loop; `blocking=True` gives it a thread. `defer` runs it only when
-        nothing else is left to run. `on_error(state, error)` stands in for a node that has failed for good.
-        `goto`: nodes that it may choose itself with `StateUpdate(goto=...)`. `keep_state` lets a graph used
-        as a node keep its own keys from one visit to the next. `input_type`: the keys that it sees.
+        A sync node runs on the event loop; `blocking=True`, or a limit of its time, gives it a thread.
+        `defer` runs it only when nothing else is left to run. `on_error(state, error)` stands in for a node
+        that has failed for good. `goto`: nodes that it may choose itself with `StateUpdate(goto=...)`.
+        `keep_state` lets a graph used as a node keep its own keys from one visit to the next.
+        `input_type`: the keys that it sees.
         """
         if not isinstance(cast("Any", name), str) or not name or name in (START, END):
             raise GraphDefinitionError(
@@ -114,7 +115,13 @@ class GraphBuilder(Generic[StateT]):
 
     def add_edge(self, source: str | Sequence[str], target: str) -> Self:
         """Run the target after the source. With several sources it waits for all of them, and runs once."""
-        self._edges.append(_Edge((source,) if isinstance(source, str) else tuple(source), target))
+        sources: Any = (source,) if isinstance(source, str) else source
+        if not is_items(sources) or not all(isinstance(name, str) for name in (*sources, target)):
+            raise InvalidEdgeError(
+                f"add_edge({source!r}, {target!r}): an edge leads from a node's name, or from several, to "
+                f"one name; for several targets add an edge for each"
+            )
+        self._edges.append(_Edge(tuple(sources), target))
         return self
 
     def add_conditional_edges(
@@ -163,8 +170,12 @@ class GraphBuilder(Generic[StateT]):
         definition = self._definition(edges)
         _check_reachable(definition)
         options = DEFAULTS if defaults is None else defaults.over(DEFAULTS)
-        for name in (*options.interrupt_before, *options.interrupt_after):
-            self._check_target(name, "an interrupt")
+        definition.check_interrupts((*options.interrupt_before, *options.interrupt_after))
+        if checkpointer is not None and not isinstance(cast("Any", checkpointer), Checkpointer):
+            raise GraphDefinitionError(
+                f"{checkpointer!r} is not a checkpointer; use MemoryCheckpointer() or "
+                f"SqliteCheckpointer(path)"
+            )
         return Graph(
             definition, checkpointer=checkpointer, defaults=options, events=events, clock=clock, new_id=new_id
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import field, fields, replace
 from hashlib import sha256
@@ -14,6 +14,14 @@ from wesichain.errors import ConfigError, GraphError
 from .watch import Observer
 
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
+
+_LIMITS: Mapping[str, type[int] | tuple[type[int], type[float]]] = {
+    "max_steps": int,
+    "max_duration": (int, float),
+    "node_timeout": (int, float),
+    "max_visits": int,
+    "cycle_window": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +47,17 @@ class ExecutionOptions:
     restart: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "max_duration", "node_timeout", "max_visits", "cycle_window"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigError(f"ExecutionOptions({name}={value!r}): use a number above 0, or None")
+        for name, kind in _LIMITS.items():
+            value: Any = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not (isinstance(value, kind) and value > 0)):
+                number = "whole number" if kind is int else "number"
+                raise ConfigError(f"ExecutionOptions({name}={value!r}): use a {number} above 0, or None")
         for name in ("interrupt_before", "interrupt_after"):
-            if isinstance(getattr(self, name), str):
-                object.__setattr__(self, name, (getattr(self, name),))
+            nodes = getattr(self, name)
+            if isinstance(nodes, str):
+                object.__setattr__(self, name, (nodes,))
+            elif nodes is not None and not isinstance(nodes, Collection):
+                raise ConfigError(f"ExecutionOptions({name}={nodes!r}): use the names of nodes")
 
     def over(self, defaults: ExecutionOptions) -> ExecutionOptions:
         """These options, with the defaults where they say nothing."""
@@ -95,10 +107,18 @@ class Interrupt:
 class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
     """A node waits for answers; on its way to the engine."""
 
-    def __init__(self, interrupts: tuple[Interrupt, ...], *, memo: Any = None, noted: bool = False) -> None:
+    def __init__(
+        self,
+        interrupts: tuple[Interrupt, ...],
+        *,
+        memo: Any = None,
+        problem: str = "",
+        noted: bool = False,
+    ) -> None:
         super().__init__("a node waits for an answer")
         self.interrupts = interrupts
         self.memo = memo  # data that comes back with the answer
+        self.problem = problem  # what was wrong with the last answer
         self.noted = noted  # the journal has it already
 
 
@@ -130,24 +150,24 @@ class Asking:
         self._asked = 0
         self._inner = 0
 
-    def ask(self, value: Any) -> Any:
+    def ask(self, value: Any, problem: str = "") -> Any:
         index = self._asked
         self._asked += 1
         if index < len(self._answers):
             return self._answers[index][0]
-        raise self._pause(index, value, None)
+        raise self._pause(index, value, None, problem)
 
     def recall(self) -> tuple[Any, Any] | None:
         """The answer to the last question that was answered, and what was kept with it."""
         return self._answers[-1] if self._answers else None
 
-    def pause(self, value: Any, memo: Any) -> NoReturn:
+    def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
         """Ask what was not asked before, and keep something until the answer comes."""
-        raise self._pause(len(self._answers), value, memo)
+        raise self._pause(len(self._answers), value, memo, problem)
 
-    def _pause(self, index: int, value: Any, memo: Any) -> Paused:
+    def _pause(self, index: int, value: Any, memo: Any, problem: str) -> Paused:
         name = sha256(f"{self._place}\n{index}".encode()).hexdigest()[:16]
-        return Paused((Interrupt(name, value, self._node, self._scope),), memo=memo)
+        return Paused((Interrupt(name, value, self._node, self._scope),), memo=memo, problem=problem)
 
     def next_inner(self) -> str:
         """The place of the next graph that this task invokes."""
@@ -165,9 +185,14 @@ def interrupt(value: Any) -> Any:
     return _asking().ask(value)
 
 
-def pause(value: Any, memo: Any) -> NoReturn:
+def ask_again(value: Any, problem: str) -> Any:
+    """`interrupt`, where the answer before was of no use; the problem is told with the question."""
+    return _asking().ask(value, problem)
+
+
+def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
     """Ask, and keep data for when the node runs again: `recall` gives it back with the answer."""
-    _asking().pause(value, memo)
+    _asking().pause(value, memo, problem)
 
 
 def recall() -> tuple[Any, Any] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wesichain.core import dataclass
+from wesichain.errors import MissingNodeError
 
 from .state import Schema
 
@@ -114,6 +115,13 @@ class Definition:
         self.may_loop = any(node.on_error is not None for node in nodes.values()) or _has_cycle(
             {name: [to for to in self.leads_to(name) if to != END] for name in nodes}
         )
+
+    def check_interrupts(self, names: Iterable[str]) -> None:
+        """Refuse to stop a run at nodes that there are not: it would never stop."""
+        for name in names:
+            if name not in self.nodes:
+                known = ", ".join(map(repr, self.nodes))
+                raise MissingNodeError(f"an interrupt: there is no node {name!r}; the nodes: {known}")
 
     def leads_to(self, name: str) -> Iterable[str]:
         """Every node that may follow this one. A router that says nothing of its targets may go anywhere."""

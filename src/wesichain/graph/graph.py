@@ -14,13 +14,13 @@ from wesichain.errors import CheckpointError, ConfigError, GraphError
 from .checkpoints import Checkpointer, Journal, Loaded, Thread
 from .conduct import conduct, from_input, match_answers, take_answers
 from .context import CURRENT, Asking, ExecutionOptions, Sinks
-from .definition import START, Definition
+from .definition import END, START, Definition
 from .engine import Run, route
 from .intake import take_input, take_update
 from .performing import Frame
 from .snapshots import History, Snapshot, snapshot
 from .state import Overwrite, Values
-from .superstep import Frontier, Position, advance, check_target
+from .superstep import Frontier, Position, advance
 from .watch import GraphStream, RunLog, Watcher, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
@@ -106,7 +106,7 @@ class Graph(Generic[StateT]):
     async def _invoke(
         self, given: Any, options: ExecutionOptions | None, sinks: Sequence[EventSink]
     ) -> StateT:
-        options = (options or ExecutionOptions()).over(self._defaults)
+        options = self._options(options)
         journal: Journal | None = None
         values: Values | None = None
         if self.checkpointer is not None:
@@ -128,7 +128,7 @@ class Graph(Generic[StateT]):
         sinks: Sequence[EventSink],
         checkpoint_id: str | None,
     ) -> StateT:
-        options = replace((options or ExecutionOptions()).over(self._defaults), thread_id=thread_id)
+        options = replace(self._options(options), thread_id=thread_id)
         journal, loaded = await self._find(thread_id, checkpoint_id)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
@@ -155,7 +155,7 @@ class Graph(Generic[StateT]):
         around = cast("Frame", outside.frame)
         place = outside.next_inner()
         journal = None if around.journal is None else around.journal.inside(place, self.definition)
-        options = (options or ExecutionOptions()).over(self._defaults)
+        options = self._options(options)
         observer = options.observer or around.options.observer
         frame = replace(
             around,
@@ -176,6 +176,13 @@ class Graph(Generic[StateT]):
             return await conduct(frame, run, lambda: from_input(run, folded), given=given)
         run = Run(frame, loaded.position, visits=loaded.visits)
         return await conduct(frame, run, lambda: run.carry(loaded.pending, resumed=True), resumed=True)
+
+    def _options(self, options: ExecutionOptions | None) -> ExecutionOptions:
+        if options is None:
+            return self._defaults
+        options = options.over(self._defaults)
+        self.definition.check_interrupts((*options.interrupt_before, *options.interrupt_after))
+        return options
 
     def _frame(
         self,
@@ -245,8 +252,9 @@ class Graph(Generic[StateT]):
         folded = take_update(self.definition, update, position.values, node)
         frontier = position.frontier
         if node is not None:
-            if node != START:
-                check_target(self.definition, "update_state", node)
+            if node not in (START, END, *self.definition.nodes):
+                known = ", ".join(map(repr, self.definition.nodes))
+                raise GraphError(f"as_node: there is no node {node!r}; the nodes: {known}", node=node)
             frame = self._frame(replace(self._defaults, run_id=run_id), None, ())
             targets = await route(frame, node, folded.values)
             frontier = advance(self.definition, Frontier(arrived=frontier.arrived), (node,), targets)
@@ -268,7 +276,7 @@ class Graph(Generic[StateT]):
             raise ConfigError(
                 "the graph has no threads: build it with a checkpointer, build(MemoryCheckpointer())"
             )
-        if not isinstance(cast("Any", thread_id), str) or not thread_id:
+        if not _is_text(thread_id):
             raise ConfigError(f"{thread_id!r} is not a thread id; use a text")
         thread = await Thread.open(
             self.checkpointer, thread_id, since=1 if checkpoint_id is not None else since
@@ -311,6 +319,11 @@ def _deadline(options: ExecutionOptions, clock: Clock) -> float | None:
 
 def _earlier(one: float | None, other: float | None) -> float | None:
     return min(one, other) if one is not None and other is not None else one if other is None else other
+
+
+def _is_text(name: object) -> bool:
+    """Whether every store can keep it as a name: no surrogates, no NUL, and not nothing."""
+    return isinstance(name, str) and name == name.replace("\0", "").encode(errors="ignore").decode() != ""
 
 
 def _number(checkpoint_id: str) -> int:

@@ -428,12 +428,19 @@ async def test_an_approval_is_a_question_of_the_graph(
 @pytest.mark.parametrize("kind", ["node", "stepwise"])
 async def test_an_answer_that_is_no_decision_is_refused_and_can_be_given_again(kind: str) -> None:
     post = Sends()
-    graph = approving(kind, ScriptedLlm([SEND, SEND, "Done."]), [post.tool(), add], MemoryCheckpointer())
+    graph = approving(kind, ScriptedLlm([SEND, "Done."]), [post.tool(), add], MemoryCheckpointer())
     with pytest.raises(GraphInterruptedError):
         await graph.invoke({"input": "q"}, T)
     with pytest.raises(GraphError, match="'perhaps' is not a decision"):
         await graph.resume("t", "perhaps")
+    with pytest.raises(GraphInterruptedError, match="the approved arguments do not fit"):
+        await graph.resume("t", ApproveWith({"whom": "Bob"}))
+    with pytest.raises(GraphInterruptedError, match="None is not a decision") as caught:
+        await graph.resume("t")
     assert post.sent == []
+    (asked,) = caught.value.interrupts
+    assert (await graph.resume("t", {asked.id: True}))["final_output"] == "Done."
+    assert post.sent == ["Ann"]
 
 
 @pytest.mark.parametrize("kind", ["node", "stepwise"])

@@ -136,7 +136,8 @@ class Performer:
         if frame.is_inner:
             raise Paused(questions, noted=True)
         nodes = ", ".join(dict.fromkeys(repr(asked.node) for asked in questions))
-        raise frame.interrupted(f"the run waits for an answer to {nodes}", questions)
+        problems = "".join(f": {pause.problem}" for _, pause in paused if pause.problem)
+        raise frame.interrupted(f"the run waits for an answer to {nodes}{problems}", questions)
 
 
 _ENDS = (Result, Paused, Up, GraphError)

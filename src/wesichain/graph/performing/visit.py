@@ -28,6 +28,8 @@ class Up(BaseException):  # not an Exception: on its way past the nodes between
 
 Outcome: TypeAlias = Result | Paused | Up | GraphError
 
+_NO_LIMITS = (None, None, None)
+
 
 def _is_cancelled() -> bool:
     """Whether somebody cancelled the task that this runs in, rather than the node raising so itself."""
@@ -53,7 +55,14 @@ class Visit:
     def is_plain(self) -> bool:
         """Whether the node is just called: it is run on the spot, which costs no task."""
         node = self._node
-        return not (node.is_async or node.blocking or node.retry or node.on_error or self._frame.watcher)
+        return not (node.is_async or self._has_thread or node.retry or node.on_error or self._frame.watcher)
+
+    @property
+    def _has_thread(self) -> bool:
+        """Whether the node is called in a thread: one that is not async, and blocks or has a time to keep."""
+        node, frame = self._node, self._frame
+        limits = (node.timeout, frame.options.node_timeout, frame.deadline)
+        return node.blocking or not (node.is_async or limits == _NO_LIMITS)
 
     def at_once(self) -> Outcome | Awaitable[Any]:
         """Carry out a plain task. Where its function returned an awaitable after all, that is still to do."""
@@ -120,7 +129,7 @@ class Visit:
     async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
         asking = self._asking()
         if begun is None:
-            returned = in_thread(lambda: self._call(asking)) if self._node.blocking else self._call(asking)
+            returned = self._call_in_thread(asking) if self._has_thread else self._call(asking)
         else:
             returned = begun
         if not inspect.isawaitable(returned):
@@ -130,6 +139,10 @@ class Visit:
             return await self._bounded(returned)
         finally:
             CURRENT.reset(token)
+
+    async def _call_in_thread(self, asking: Asking) -> Any:
+        returned = await in_thread(lambda: self._call(asking))
+        return await returned if inspect.isawaitable(returned) else returned
 
     def _call(self, asking: Asking) -> Any:
         token = CURRENT.set(asking)

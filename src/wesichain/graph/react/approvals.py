@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from wesichain.agent import Approve, ApproveWith, Decision, Interrupted, Refuse
-from wesichain.core import PendingCall, from_plain
+from wesichain.core import PendingCall, ToolCall, from_plain
 from wesichain.errors import CodecError, GraphError
+from wesichain.graph.context import ask_again, interrupt
 from wesichain.graph.state import is_mapping
+from wesichain.tools import ToolRegistry
 
 
 def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
@@ -19,11 +21,31 @@ def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
     }
 
 
-def decisions(answer: Any, pending: Sequence[PendingCall]) -> dict[str, Decision]:
+def decide(pending: Sequence[PendingCall], registry: ToolRegistry) -> dict[str, Decision]:
+    """Ask a person, until the answer is one."""
+    answer = interrupt(question(pending))
+    while True:
+        try:
+            return decisions(answer, pending, registry)
+        except GraphError as error:
+            answer = ask_again(question(pending), str(error))
+
+
+def decisions(answer: Any, pending: Sequence[PendingCall], registry: ToolRegistry) -> dict[str, Decision]:
     """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
 
     A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or in short True or False.
     """
+    decided = _read(answer, pending)
+    for one in pending:
+        if isinstance(decision := decided[one.token], ApproveWith):
+            prepared = registry.prepare(ToolCall(one.call.id, one.call.name, decision.args))
+            if isinstance(prepared, Exception):
+                raise GraphError(f"the approved arguments do not fit: {prepared}") from prepared
+    return decided
+
+
+def _read(answer: Any, pending: Sequence[PendingCall]) -> dict[str, Decision]:
     tokens = [one.token for one in pending]
     if is_mapping(answer) and answer and answer.keys() <= set(tokens):
         missing = [one.call.name for one in pending if one.token not in answer]

@@ -11,6 +11,7 @@ from typing_extensions import override
 from wesichain.agent import Failed
 from wesichain.core import dataclass
 from wesichain.errors import (
+    ConfigError,
     CycleDetectedError,
     GraphError,
     InvalidModelActionError,
@@ -28,6 +29,12 @@ class ToolFailurePolicy(StrEnum):
 
     FAIL_FAST = "fail_fast"
     APPEND_ERROR_AND_CONTINUE = "append_error_and_continue"
+
+    @classmethod
+    @override
+    def _missing_(cls, value: object) -> ToolFailurePolicy:
+        known = ", ".join(repr(one.value) for one in cls)
+        raise ConfigError(f"{value!r} is not a tool_failure_policy; there are: {known}")
 
     def engine(self) -> PolicyEngine:
         return FailFast() if self is ToolFailurePolicy.FAIL_FAST else _Continue()

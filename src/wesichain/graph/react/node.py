@@ -14,7 +14,7 @@ from wesichain.core import (
     to_plain,
     write_state,
 )
-from wesichain.errors import ConfigError, NodeFailedError
+from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import GraphContext, pause, recall
 from wesichain.graph.state import StateUpdate
 from wesichain.policy import Budget
@@ -105,5 +105,8 @@ class ReActAgentNode:
             return await runtime.run(idle, budget=budget, parent=parent, stream=self._stream, clock=ctx.clock)
         answer, memo = answered
         interrupted = stored(memo)
-        decided = decisions(answer, interrupted.pending)
+        try:
+            decided = decisions(answer, interrupted.pending, self._registry)
+        except GraphError as error:
+            pause(question(interrupted.pending), memo, problem=str(error))
         return await runtime.resume(interrupted, decided, budget=budget, parent=parent, stream=self._stream)

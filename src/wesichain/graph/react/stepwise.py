@@ -48,7 +48,7 @@ from wesichain.core import (
 from wesichain.errors import CycleDetectedError
 from wesichain.graph.builder import GraphBuilder
 from wesichain.graph.checkpoints import Checkpointer
-from wesichain.graph.context import DEFAULTS, ExecutionOptions, GraphContext, Sinks, interrupt
+from wesichain.graph.context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
 from wesichain.graph.definition import END
 from wesichain.graph.graph import Graph
 from wesichain.graph.state import Append, Overwrite, Untracked, is_mapping
@@ -62,7 +62,7 @@ from wesichain.tools import (
     ToolSet,
 )
 
-from .approvals import decisions, question, stored
+from .approvals import decide, stored
 from .failures import ToolFailurePolicy, raise_failure
 from .listening import Listener
 from .prompt import instructions, seconds_left
@@ -229,7 +229,7 @@ class _Steps:
         asked = [one for one in run.pending if self._needs_person(one.call)]
         decided: dict[str, Decision] = {one.token: Approve() for one in run.pending}
         if asked:
-            decided |= decisions(interrupt(question(asked)), asked)
+            decided |= decide(asked, self._given)
         approved = sum(not isinstance(decision, Refuse) for decision in decided.values())
         token, listener = CancellationToken(), Listener(ctx, _leg)
         if approved == 0:
