@@ -84,6 +84,17 @@ async def test_several_calls_of_one_reply_are_one_iteration() -> None:
     assert (output.total_iterations, output.tools_used) == (2, ("find",))
 
 
+async def test_what_was_not_there_was_not_used_and_an_empty_reply_is_no_answer() -> None:
+    output = await solve(calls(("fetch", {})), LlmResponse(), calls(("find", {"name": "anna"})), "7")
+    assert (output.tools_used, output.total_iterations) == (("find",), 4)
+    assert [step.thought for step in output.structured_trace] == [
+        "Call fetch.",
+        "The reply was empty.",
+        "Call find.",
+        "The answer is known.",
+    ]
+
+
 async def test_ids_that_the_model_uses_twice_do_not_mix_up_the_trace() -> None:
     twice = LlmResponse(
         tool_calls=(ToolCall("x", "find", {"name": "anna"}), ToolCall("x", "find", {"name": "nobody"}))

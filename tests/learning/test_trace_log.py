@@ -32,6 +32,14 @@ def test_a_task_is_kept_in_a_private_file_whatever_its_id(tmp_path: Path, clock:
     assert log.read("nobody") is None
 
 
+def test_half_a_character_costs_no_trace(tmp_path: Path) -> None:
+    log = TraceLog(tmp_path)
+    log.write(TaskInput("t\ud800", "Do it"), run_of("t\ud800", answer="\udfff"))
+    kept = log.read("t\ud800")
+    assert kept is not None
+    assert "udfff" in kept["output"]["text"]
+
+
 def test_a_later_run_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     log = TraceLog(tmp_path)
     log.write(TaskInput("t", "Do it"), run_of("t", answer="one"))

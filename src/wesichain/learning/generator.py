@@ -150,7 +150,7 @@ class ReActGenerator:
         )
         seconds = self._clock.monotonic() - began
         notes = {"model": runtime.model, "seconds": round(seconds, 6), "shown": [item.id for item in bullets]}
-        output = _output(task, outcome, notes | trouble, plain=len(runtime.registry) == 0)
+        output = _output(task, outcome, notes | trouble, registry=runtime.registry)
         if self._trace_log is not None:
             try:
                 self._trace_log.write(task, output)
@@ -270,7 +270,9 @@ def _short(args: JsonValue) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _output(task: TaskInput, outcome: Outcome[str], notes: dict[str, Any], *, plain: bool) -> TaskOutput:
+def _output(
+    task: TaskInput, outcome: Outcome[str], notes: dict[str, Any], *, registry: ToolRegistry
+) -> TaskOutput:
     steps = read_steps(outcome.events)
     error = outcome.error if isinstance(outcome, Failed) else None
     limit = isinstance(error, BudgetExceededError) and error.resource == "steps"
@@ -281,12 +283,12 @@ def _output(task: TaskInput, outcome: Outcome[str], notes: dict[str, Any], *, pl
         "output_tokens": usage.output_tokens,
     }
     if isinstance(outcome, Completed):
-        answer = _ANSWER.split(outcome.text)[-1].strip() if plain else outcome.text
+        answer = _ANSWER.split(outcome.text)[-1].strip() if len(registry) == 0 else outcome.text
     else:
         notes["error"] = _why(outcome)
         answer = _last_said(outcome)
     failures = sum(not call.success for step in steps for call in step.calls)
-    used = dict.fromkeys(call.tool_name for step in steps for call in step.calls)
+    called = dict.fromkeys(call.tool_name for step in steps for call in step.calls)
     return TaskOutput(
         task_id=task.task_id,
         answer=answer,
@@ -294,7 +296,7 @@ def _output(task: TaskInput, outcome: Outcome[str], notes: dict[str, Any], *, pl
         confidence=_confidence(outcome, failures),
         metadata=notes,
         structured_trace=steps,
-        tools_used=tuple(used),
+        tools_used=tuple(name for name in called if name in registry),  # a model may name what is not there
         total_iterations=len(steps),
         iteration_limit_reached=limit,
     )

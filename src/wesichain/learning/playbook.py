@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from typing_extensions import override
 
@@ -126,6 +126,8 @@ class Playbook(StrategySource):
         """
         check_domain(domain)
         conditions = (_IS_VISIBLE, *parse_where(where))
+        if not isinstance(cast("object", task), str) or not isinstance(cast("object", k), int):
+            raise PlaybookError(f"a task is a text and k a whole number; got {task!r} and k={k!r}")
         if k < 1:
             return ()
         vector = self.embed([task])[0]
@@ -168,6 +170,9 @@ class Playbook(StrategySource):
 
     def record_all(self, bullets: Sequence[PlaybookBullet], *, domain: str) -> Sequence[PlaybookBullet]:
         """Record many bullets as one change: all of them, or none."""
+        for bullet in bullets:
+            if not isinstance(cast("object", bullet), PlaybookBullet):
+                raise PlaybookError(f"{bullet!r} is not a bullet; make one: PlaybookBullet(content=...)")
         kept: list[PlaybookBullet] = []
 
         def decide(view: View) -> Change:
@@ -211,6 +216,8 @@ class Playbook(StrategySource):
             if to not in known:
                 raise PlaybookError(f"the journal of {domain!r} has no delta with the hash {to!r}")
             to = known[to]
+        if not isinstance(cast("object", to), int | Delta):
+            raise PlaybookError(f"rollback goes to a delta, its number or its hash; got {to!r}")
         return self._library.rollback(domain, to=to.seq if isinstance(to, Delta) else to)
 
     def compact(self, domain: str, *, keep_history: bool = True) -> None:

@@ -69,8 +69,10 @@ class TraceLog:
 
 
 def _portable(value: TaskInput | TaskOutput) -> Any:
-    """As JSON data; metadata that has no JSON is kept as text."""
+    """As JSON data; what has none, metadata or half a character, is kept as text."""
     try:
-        return to_plain(value)
+        plain = to_plain(value)
+        dump_json(plain)
     except CodecError:
-        return {"task_id": value.task_id, "text": repr(value)}
+        return {"task_id": value.task_id.encode(errors="replace").decode(), "text": repr(value)}
+    return plain

@@ -74,7 +74,7 @@ def _thought(response: LlmResponse) -> str:
     if said or response.reasoning:
         return said or response.reasoning
     if not response.tool_calls:
-        return "The answer is known."
+        return "The answer is known." if response.content else "The reply was empty."
     return " ".join(f"Call {call.name or 'a tool without a name'}." for call in response.tool_calls)
 
 

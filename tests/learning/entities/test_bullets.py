@@ -16,6 +16,8 @@ from wesichain.learning.entities import collapse, is_followed
 
 BAD = [
     pytest.param({"content": " "}, id="no-content"),
+    pytest.param({"content": None}, id="nothing-for-content"),
+    pytest.param({"id": 5}, id="a-number-for-an-id"),
     pytest.param({"section": "Rules"}, id="an-unknown-section"),
     pytest.param({"helpful_count": -1}, id="a-negative-count"),
     pytest.param({"harmful_count": True}, id="a-bool-for-a-count"),
@@ -47,6 +49,11 @@ def test_a_bullet_is_a_strategy_for_any_agent() -> None:
     bullet = ToolCallingStrategy(content="Call a, then b.", tool_sequence=["a", "b"])  # type: ignore[arg-type]  # what people pass
     assert isinstance(bullet, Strategy)
     assert (bullet.text, bullet.tool_sequence) == ("Call a, then b.", ("a", "b"))
+
+
+@pytest.mark.parametrize("section", ["Pitfalls", "pitfalls", "Pitfall", "PITFALL"])
+def test_a_section_is_known_in_any_spelling(section: Any) -> None:
+    assert PlaybookBullet(content="Not this.", section=section).section == "Pitfalls"
 
 
 def test_an_id_comes_from_the_content() -> None:

@@ -15,6 +15,12 @@ BAD_TASKS = [
     pytest.param({"max_iterations": 0}, id="a-limit-of-none"),
     pytest.param({"max_iterations": -3}, id="a-negative-limit"),
     pytest.param({"domain": "../x"}, id="a-domain-that-climbs"),
+    pytest.param({"task_id": 5}, id="a-number-for-an-id"),
+    pytest.param({"description": None}, id="nothing-for-a-description"),
+    pytest.param({"max_iterations": "3"}, id="a-text-for-a-limit"),
+    pytest.param({"max_iterations": 1.5}, id="half-an-iteration"),
+    pytest.param({"available_tools": "find"}, id="a-text-for-a-list-of-tools"),
+    pytest.param({"playbook_bullets": "Try a."}, id="a-text-for-a-list-of-bullets"),
 ]
 
 
@@ -51,7 +57,15 @@ def test_a_step_that_only_names_its_tool_has_one_call_that_went_well() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"confidence": 1.1}, {"confidence": -0.1}, {"task_id": ""}, {"total_iterations": -1}]
+    "fields",
+    [
+        {"confidence": 1.1},
+        {"confidence": -0.1},
+        {"confidence": "high"},
+        {"task_id": ""},
+        {"total_iterations": -1},
+        {"total_iterations": None},
+    ],
 )
 def test_an_output_is_refused_with(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError):

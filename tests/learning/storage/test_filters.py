@@ -29,6 +29,8 @@ CASES = [
     pytest.param({"tool_count": {"$in": [1, 3]}}, {"one", "three"}, id="one-of"),
     pytest.param({"success_rate": {"$gte": 0.8}}, {"one", "three", "plain"}, id="a-rate-that-is-just-met"),
     pytest.param({"success_rate": 0.75}, {"two"}, id="a-rate"),
+    pytest.param({"helpful_count": {"$gte": 4}}, {"two", "three"}, id="how-often-it-helped"),
+    pytest.param({"harmful_count": 0}, {"one", "plain"}, id="how-often-it-harmed"),
     pytest.param({"domain": "shop"}, {"one", "two", "three", "plain"}, id="the-domain"),
     pytest.param({"domain": {"$ne": "shop"}}, set[str](), id="another-domain"),
     pytest.param({"section": "Pitfalls"}, set[str](), id="another-section"),
@@ -47,6 +49,7 @@ def test_where(playbook: Playbook, where: dict[str, Any], found: set[str]) -> No
 
 
 WRONG = [
+    pytest.param("tool_count", "where is a mapping", id="no-mapping"),
     pytest.param({"mood": 1}, "cannot be filtered by 'mood'", id="an-unknown-field"),
     pytest.param({"tool_count": {"$near": 1}}, "'\\$near' is not an operator", id="an-unknown-operator"),
     pytest.param({"tool_count": "2"}, "compared with a int", id="a-text-for-a-number"),
@@ -73,3 +76,17 @@ def test_columns_grow_and_forget() -> None:
     assert chosen.sum() == 66
     assert not chosen[1]
     assert chosen[4]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda p: p.retrieve(None, domain="shop"), id="a-task-that-is-no-text"),
+        pytest.param(lambda p: p.retrieve("pay", domain="shop", k="3"), id="a-text-for-k"),
+        pytest.param(lambda p: p.rollback("shop", to=None), id="back-to-nothing"),
+        pytest.param(lambda p: p.record("Pay.", domain="shop"), id="a-text-for-a-bullet"),
+    ],
+)
+def test_what_a_playbook_cannot_use_is_named(playbook: Playbook, use: Any) -> None:
+    with pytest.raises(PlaybookError, match=r"got None|got 'pay'|'Pay.' is not a bullet"):
+        use(playbook)

@@ -59,16 +59,19 @@ class PlaybookBullet(Strategy):
     provenance: Provenance = field(default=Provenance(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if not self.content.strip():
+        if not is_said(self.content):
             raise ValueError("a bullet needs content: say in one sentence what to do, and when")
+        if not isinstance(cast("object", self.id), str):
+            raise ValueError(f"the id of a bullet is a text; got {self.id!r}")  # noqa: TRY004  # as every other
+        _set(self, "section", _SPELLINGS.get(str(self.section).casefold(), self.section))
         _one_of("section", self.section, SECTIONS)
         _one_of("stage", self.stage, STAGES)
         _one_of("ruling", self.ruling, RULINGS)
         for name in ("helpful_count", "harmful_count"):
-            if not _is_count(getattr(self, name)):
+            if not is_count(getattr(self, name)):
                 raise ValueError(f"{name} is a count, 0 or more; got {getattr(self, name)!r}")
         for name in ("created_at", "last_updated"):
-            if not _is_number(getattr(self, name)):
+            if not is_number(getattr(self, name)):
                 raise ValueError(f"{name} is a time in seconds since the epoch; got {getattr(self, name)!r}")
         _set(self, "tags", _names("tags", self.tags))
         _set(self, "tool_sequence", _names("tool_sequence", self.tool_sequence))
@@ -143,9 +146,9 @@ class ToolCallingStrategy(PlaybookBullet):
         if not self.tool_sequence:
             raise ValueError("a ToolCallingStrategy needs a tool_sequence of at least one tool")
         rate = self.tool_success_rate
-        if rate is not None and not (_is_number(rate) and 0 <= rate <= 1):
+        if rate is not None and not (is_number(rate) and 0 <= rate <= 1):
             raise ValueError(f"tool_success_rate lies between 0 and 1; got {rate!r}")
-        if not (_is_number(self.avg_iterations) and self.avg_iterations >= 0):
+        if not (is_number(self.avg_iterations) and self.avg_iterations >= 0):
             raise ValueError(f"avg_iterations is 0 or more; got {self.avg_iterations!r}")
 
     @property
@@ -153,6 +156,11 @@ class ToolCallingStrategy(PlaybookBullet):
     def success_rate(self) -> float:
         """`tool_success_rate` where it is given, else what the counters say."""
         return _rate(self) if self.tool_success_rate is None else self.tool_success_rate
+
+
+def is_said(text: object) -> bool:
+    """Whether it is a text that says something."""
+    return isinstance(text, str) and bool(text.strip())
 
 
 def collapse(sequence: Sequence[str]) -> tuple[str, ...]:
@@ -187,11 +195,11 @@ def _names(name: str, value: object) -> tuple[str, ...]:
     return cast("tuple[str, ...]", tuple(items))
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -203,6 +211,8 @@ def _defaults(kind: type[Any], *skipped: str) -> tuple[tuple[str, object], ...]:
     return tuple((item.name, item.default) for item in fields(kind) if item.init and item.name not in skipped)
 
 
+_SPELLINGS = {section.casefold(): section for section in SECTIONS}
+_SPELLINGS |= {"strategy": "Strategies", "pitfall": "Pitfalls", "observation": "Observations"}
 _ORIGIN = _defaults(Provenance)
 _OPTIONAL = {
     kind: _defaults(kind, "id", "content", "provenance") for kind in (PlaybookBullet, ToolCallingStrategy)

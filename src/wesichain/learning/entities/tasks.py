@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from wesichain.core import JsonValue, dataclass
 
-from .bullets import PlaybookBullet
+from .bullets import PlaybookBullet, is_count, is_number, is_said
 from .domains import check_domain
 
 TaskAction: TypeAlias = Literal["call_tool", "finish"]
@@ -30,14 +30,16 @@ class TaskInput:
     max_iterations: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.task_id:
+        if not is_said(self.task_id):
             raise ValueError("a task needs a task_id, unique in its batch")
-        if not self.description.strip():
+        if not is_said(self.description):
             raise ValueError(f"task {self.task_id!r} needs a description: what is to be found or done")
         check_domain(self.domain)
         limit = self.max_iterations
-        if limit is not None and (isinstance(limit, bool) or limit < 1):
+        if limit is not None and not (is_count(limit) and limit > 0):
             raise ValueError(f"task {self.task_id!r}: max_iterations is 1 or more; got {limit!r}")
+        if str in (type(self.available_tools), type(self.playbook_bullets)):
+            raise ValueError(f"task {self.task_id!r}: available_tools and playbook_bullets are lists")
         given: Sequence[object] = self.playbook_bullets
         bullets = tuple(PlaybookBullet(content=item) if isinstance(item, str) else item for item in given)
         object.__setattr__(self, "playbook_bullets", bullets)
@@ -76,7 +78,7 @@ class ReasoningStep:
     invocations: tuple[ToolInvocation, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.iteration < 1:
+        if not is_count(self.iteration) or self.iteration < 1:
             raise ValueError(f"iterations are counted from 1; got {self.iteration!r}")
         if self.action not in ("call_tool", "finish"):
             raise ValueError(f"action is 'call_tool' or 'finish'; got {self.action!r}")
@@ -111,11 +113,11 @@ class TaskOutput:
     iteration_limit_reached: bool = False
 
     def __post_init__(self) -> None:
-        if not self.task_id:
+        if not is_said(self.task_id):
             raise ValueError("an output needs the task_id of its task")
-        if not 0 <= self.confidence <= 1:
+        if not (is_number(self.confidence) and 0 <= self.confidence <= 1):
             raise ValueError(f"confidence lies between 0 and 1; got {self.confidence!r}")
-        if self.total_iterations < 0:
+        if not is_count(self.total_iterations):
             raise ValueError(f"total_iterations is 0 or more; got {self.total_iterations!r}")
         object.__setattr__(self, "structured_trace", tuple(self.structured_trace))
         object.__setattr__(self, "tools_used", tuple(self.tools_used))

@@ -20,7 +20,9 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 FIELDS: dict[str, type] = {
     "domain": str,
+    "harmful_count": int,
     "has_tool_sequence": bool,
+    "helpful_count": int,
     "section": str,
     "stage": str,
     "success_rate": float,
@@ -54,6 +56,8 @@ class Condition:
 
 def parse_where(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:
     """The conditions of a `where`, all of which must hold; what is unknown is a `PlaybookError`."""
+    if where is not None and not isinstance(cast("object", where), Mapping):
+        raise PlaybookError(f"where is a mapping of fields to conditions; got {where!r}")
     conditions: list[Condition] = []
     for field, wanted in (where or {}).items():
         if field not in FIELDS:
@@ -68,9 +72,12 @@ _TYPES = {
     "alive": np.bool_,
     "success_rate": np.float64,
     "tool_count": np.int32,
+    "helpful_count": np.int64,
+    "harmful_count": np.int64,
     "stage": np.int8,
     "section": np.int8,
 }
+_MOST = np.iinfo(np.int64).max
 _NAMES: dict[str, Sequence[str]] = {"stage": STAGES, "section": SECTIONS}
 
 
@@ -96,6 +103,8 @@ class Columns:
         columns["alive"][row] = True
         columns["success_rate"][row] = bullet.success_rate
         columns["tool_count"][row] = bullet.tool_count
+        for name in ("helpful_count", "harmful_count"):
+            columns[name][row] = min(getattr(bullet, name), _MOST)
         columns["stage"][row] = STAGES.index(bullet.stage)
         columns["section"][row] = SECTIONS.index(bullet.section)
 
