@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -21,13 +22,21 @@ from wesichain.core import (
     ToolCompleted,
     Usage,
 )
-from wesichain.trace import Recording, diff
+from wesichain.trace import Recorder, Recording, diff
 
 
 def test_a_run_and_another_of_the_same_task_are_the_same() -> None:
     later = [replace(event, at=event.at + 99, seq=event.seq + 7) for event in run("other", 3)]
     assert diff(run("one", 3), later) == []
     assert diff(Recording("one", tuple(run("one", 3))), Recording("other", tuple(later))) == []
+
+
+def test_a_run_may_be_named_by_its_file(tmp_path: Path) -> None:
+    with Recorder(tmp_path) as recorder:
+        for event in run("one", 3):
+            recorder.emit(event)
+    (path,) = tmp_path.iterdir()
+    assert diff(path, str(path)) == diff(path, run("one", 3)) == []
 
 
 @given(st.lists(events(), max_size=6))

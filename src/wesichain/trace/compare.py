@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import zip_longest
+from os import PathLike
 from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
 from wesichain.core import Event, JsonValue, TextDelta, dataclass, is_array, is_object, to_json
 
-from .recordings import Recording
+from .recordings import Recording, load
 from .redaction import Redactor
 from .terminal import neutralise
 
@@ -58,8 +59,13 @@ class Difference:
         return neutralise("\n".join(lines))
 
 
-def diff(left: Recording | Sequence[Event], right: Recording | Sequence[Event]) -> list[Difference]:
+Run: TypeAlias = Recording | Sequence[Event] | str | PathLike[str]
+
+
+def diff(left: Run, right: Run) -> list[Difference]:
     """Where two runs differ, in order: the first is where they part. Empty: they are the same run.
+
+    A run is a recording, its events, or the path of a recording.
 
     Not compared: ids of runs, times and durations, sequence numbers, approval tokens, the pieces of
     streamed replies. Ids of calls are compared by their order. Both sides are compared redacted, so that
@@ -77,7 +83,9 @@ def diff(left: Recording | Sequence[Event], right: Recording | Sequence[Event]) 
     return found
 
 
-def _events(run: Recording | Sequence[Event]) -> list[Event]:
+def _events(run: Run) -> list[Event]:
+    if isinstance(run, str | PathLike):
+        run = load(run)
     events = run.events if isinstance(run, Recording) else run
     redactor = Redactor()
     return [redactor.event(event) for event in events if not isinstance(event, TextDelta)]

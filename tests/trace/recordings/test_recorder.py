@@ -493,6 +493,17 @@ class TestSecrets:
         assert read(tmp_path).output == "[redacted:environment]"
         assert list_runs(tmp_path)[0].result == "[redacted:environment]"
 
+    def test_set_after_the_recorder_was_made_are_known_too(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Recorder(tmp_path) as recorder:
+            for each in run("before"):
+                recorder.emit(each)
+            monkeypatch.setenv("CANARY_KEY_OF_LATER", "canary-9d3f6a")
+            recorder.emit(RunStarted("run-1", 0, 0, NOON, "canary-9d3f6a", "m"))
+            recorder.emit(RunCompleted("run-1", 1, 2, NOON, "canary-9d3f6a", Usage()))
+        assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
+
     def test_of_ones_own(self, tmp_path: Path) -> None:
         redactor = Redactor(lambda text: text.replace("Clear", "[redacted:sky]"), environ={})
         record(tmp_path, run(), redactor=redactor)

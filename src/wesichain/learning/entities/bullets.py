@@ -211,8 +211,11 @@ def _defaults(kind: type[Any], *skipped: str) -> tuple[tuple[str, object], ...]:
     return tuple((item.name, item.default) for item in fields(kind) if item.init and item.name not in skipped)
 
 
-_SPELLINGS = {section.casefold(): section for section in SECTIONS}
-_SPELLINGS |= {"strategy": "Strategies", "pitfall": "Pitfalls", "observation": "Observations"}
+_SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
+    "strategy": "Strategies",
+    "pitfall": "Pitfalls",
+    "observation": "Observations",
+}
 _ORIGIN = _defaults(Provenance)
 _OPTIONAL = {
     kind: _defaults(kind, "id", "content", "provenance") for kind in (PlaybookBullet, ToolCallingStrategy)

@@ -38,7 +38,8 @@ class TaskInput:
         limit = self.max_iterations
         if limit is not None and not (is_count(limit) and limit > 0):
             raise ValueError(f"task {self.task_id!r}: max_iterations is 1 or more; got {limit!r}")
-        if str in (type(self.available_tools), type(self.playbook_bullets)):
+        lists: tuple[object, ...] = (self.available_tools, self.playbook_bullets)
+        if any(isinstance(given, str) for given in lists):
             raise ValueError(f"task {self.task_id!r}: available_tools and playbook_bullets are lists")
         given: Sequence[object] = self.playbook_bullets
         bullets = tuple(PlaybookBullet(content=item) if isinstance(item, str) else item for item in given)

@@ -151,6 +151,7 @@ class Recorder:
     def _open(self, event: Event, held: list[Event] | None) -> RunFile:
         """The file for a run that has none open: a new one, or the one in which it was left off."""
         is_new = isinstance(event, RunStarted) and not event.scope and not event.resumed
+        self._redactor.refresh()  # a key may have been set after the recorder was made
         with self._lock:
             before = self._runs.get(event.run_id)
             if before is not None and not is_new:

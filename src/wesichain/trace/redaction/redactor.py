@@ -57,18 +57,29 @@ class Redactor:
 
     Knows keys, tokens, `password=...` pairs, headers, credentials in URLs and PEM keys by their form,
     and the values of variables of the environment whose names look secret (8 characters or more), as
-    they are when the redactor is made. `extra` is a function for more: text in, redacted text out.
+    they are when the redactor is made, or at the last `refresh`. `extra` is a function for more: text
+    in, redacted text out.
     """
 
-    __slots__ = ("_call", "_extra", "_known", "_names", "_secrets", "_tools")
+    __slots__ = ("_call", "_environ", "_extra", "_known", "_names", "_secrets", "_tools", "_variables")
 
     def __init__(
         self, extra: Callable[[str], str] | None = None, environ: Mapping[str, str] | None = None
     ) -> None:
         self._extra = extra
-        self._secrets = environment_secrets(os.environ if environ is None else environ)
-        self._known: set[str] = set()  # short texts in which nothing was found
+        self._environ = os.environ if environ is None else environ
         self._names: set[str] = set()  # names of fields that hold no secret
+        self._look_around()
+
+    def refresh(self) -> None:
+        """Learn what variables the environment has got since, where it has more or fewer of them."""
+        if len(self._environ) != self._variables:
+            self._look_around()
+
+    def _look_around(self) -> None:
+        self._variables = len(self._environ)
+        self._secrets = environment_secrets(self._environ)
+        self._known: set[str] = set()  # short texts in which nothing was found
         self._call: ToolCall | None = None  # the last call in which nothing was found
         self._tools: tuple[ToolSpec, ...] | None = None  # the last tools
 
