@@ -25,6 +25,7 @@ FLOORS = [
     {"testing"},
     {"web"},
     {"cli"},
+    {"__main__"},
 ]
 FLOOR_OF = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from wesichain import __version__
+from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
 
 AGENT = """
@@ -33,7 +34,7 @@ not_an_agent = 5
 def test_ask_shows_the_way_to_the_answer_and_records_it(tools: str, home: Path) -> None:
     """In a process of its own, as it is installed; the other tests spare themselves its start."""
     with serving(call("add", {"a": 1, "b": 2}), text("it is 3")) as url:
-        command = [sys.executable, "-W", "error", "-c", "from wesichain.cli import main; main()"]
+        command = [sys.executable, "-W", "error", "-m", "wesichain"]
         done = subprocess.run(
             [*command, "ask", "1 + 2?", "--model", "openai:stub", "--tools", tools],
             capture_output=True,
@@ -108,6 +109,7 @@ def test_a_call_that_needs_a_person_interrupts_where_there_is_none(
             "did you mean 'openai:gpt-4'",
             id="a-model-without-a-provider",
         ),
+        pytest.param(["ask", "x", "--model", " "], 2, "--model is empty", id="a-model-without-a-name"),
         pytest.param(["ask", "x", "--tools", "/no/such.py"], 2, "no file", id="a-missing-file"),
         pytest.param(["ask", ""], 2, "no question", id="nothing-to-ask"),
         pytest.param(["ask", "x", "--steps", "0"], 2, "steps", id="no-steps"),
@@ -129,6 +131,34 @@ def test_a_mistake_is_one_line_and_a_status(
     assert done.status == status, done.err
     assert words in done.err + done.out
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("args", [["ask", "x", "--model", "openai:stub"], ["trace", "list"]])
+def test_a_home_that_is_no_folder_is_told(
+    wesichain: Command, tools: str, monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    monkeypatch.setenv("WESICHAIN_HOME", tools)
+    done = wesichain(*args)
+    assert (done.status, done.err) == (
+        2,
+        f"error: {tools}/runs: Not a directory; $WESICHAIN_HOME says where runs are kept\n",
+    )
+
+
+def test_a_bullet_is_found_by_the_id_that_is_listed_whatever_it_was_embedded_with(
+    wesichain: Command, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "book")
+    ones = FunctionEmbedder("ones", 2, function=lambda texts: [[1.0, 1.0]] * len(texts))
+    with Playbook.open(path, ones) as book:
+        for content in ("Add first.", "Add, first of all."):
+            book.record(PlaybookBullet(content=content, helpful_count=5), domain="sums")
+    listed = wesichain("playbook", "list", "sums", "--path", path).out
+    first = listed.splitlines()[1].split()[0]
+    assert "Add first." in wesichain("playbook", "show", first, "--path", path).out
+    assert wesichain("playbook", "promote", first, "--path", path).out == f"{first} is prod\n"
+    assert "rolled back" in wesichain("playbook", "rollback", "sums", "--to", "2", "--path", path).out
+    assert wesichain("playbook", "search", "sums", "x", "--path", path).status == 2
 
 
 def test_run_takes_an_agent_from_a_file(wesichain: Command, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from wesichain.core import to_plain
 from wesichain.testing import FakeClock
 from wesichain.web import ApprovalFolder, create_app
 
-from .kit import HOST, TOKEN, graph_run, interrupted, record
+from .kit import HOST, TOKEN, graph_run, interrupted, playbook, record
 
 # --- runs -----------------------------------------------------------------------------------------
 
@@ -186,6 +186,15 @@ def test_a_domain_shows_bullets_stages_and_journal(client: TestClient) -> None:
     assert bullets["wasp"]["stage"] == "quarantined"
     assert sum(shown["stages"].values()) == 4
     assert [one["seq"] for one in shown["journal"]] == [4, 3, 2, 1]
+
+
+def test_a_playbook_is_shown_and_rolled_back_without_its_embedder(tmp_path: Path) -> None:
+    playbook(tmp_path / "book").close()
+    app = create_app(tmp_path / "runs", playbook=tmp_path / "book", token=TOKEN, hosts=["h"])
+    with TestClient(app, base_url="http://h", headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        assert len(client.get("/api/playbook/travel").json()["bullets"]) == 4
+        assert client.post("/api/playbook/travel/rollback", json={"to": 1}).status_code == 200
+        assert len(client.get("/api/playbook/travel").json()["bullets"]) == 1
 
 
 def test_a_domain_is_rolled_back(client: TestClient) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
+from wesichain.core import home_folder
 from wesichain.errors import MissingDependencyError, WesichainError
 from wesichain.trace import neutralise, redact
 
@@ -17,11 +19,19 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except WesichainError as error:
-        sys.stderr.write(f"error: {neutralise(redact(str(error)))}\n")
-        sys.exit(2)
+        _fail(str(error))
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone: there is nobody to tell
         sys.exit(0)
+    except OSError as error:  # a file or a folder that cannot be used
+        where = str(error.filename or "")
+        hint = "; $WESICHAIN_HOME says where runs are kept" if where.startswith(str(home_folder())) else ""
+        _fail(f"{where}{': ' if where else ''}{error.strerror or error}{hint}")
+
+
+def _fail(message: str) -> NoReturn:
+    sys.stderr.write(f"error: {neutralise(redact(message))}\n")
+    sys.exit(2)
 
 
 def _app() -> None:

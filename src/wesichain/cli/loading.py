@@ -22,6 +22,8 @@ DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
 
 def chosen_model(model: str | None) -> str:
     """The model of the option, else of `$WESICHAIN_MODEL`, else the local default: it needs no key."""
+    if model is not None and not model.strip():
+        raise ConfigError("--model is empty; write openai:NAME, anthropic:NAME, ollama:NAME or local:NAME")
     return model or os.environ.get("WESICHAIN_MODEL") or DEFAULT_MODEL
 
 

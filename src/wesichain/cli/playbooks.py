@@ -33,19 +33,26 @@ Using = Annotated[
 
 @contextmanager
 def opened(
-    path: Path | None, embedder: str | None = None, *, url: str | None = None, reembed: bool = False
+    path: Path | None,
+    embedder: str | None = None,
+    *,
+    url: str | None = None,
+    reembed: bool = False,
+    browse: bool = False,
 ) -> Generator[Playbook]:
-    """The playbook, with every mistake as one line."""
+    """The playbook, with every mistake as one line; `browse`: for what needs no embedder."""
     try:
         from wesichain.learning import Playbook
 
         chosen = load_embedder(embedder) if embedder else None
         folder = path or home_folder() / "playbook"
-        with (
-            Playbook.postgres(url, chosen, reembed=reembed)
-            if url
-            else Playbook.open(folder, chosen, reembed=reembed)
-        ) as book:
+        if url:
+            opening = Playbook.postgres(url, chosen, reembed=reembed)
+        elif browse and chosen is None:
+            opening = Playbook.browse(folder)
+        else:
+            opening = Playbook.open(folder, chosen, reembed=reembed)
+        with opening as book:
             yield book
     except (WesichainError, ValueError) as error:
         fail(error)
@@ -82,14 +89,14 @@ def list_(
     domain: Annotated[str | None, typer.Argument()] = None, *, path: Where = None, embedder: Using = None
 ) -> None:
     """The domains, or the bullets of one."""
-    with opened(path, embedder) as book:
+    with opened(path, embedder, browse=True) as book:
         if domain is None:
             table(("domain", "bullets"), ((name, len(book.bullets(name))) for name in book.domains()))
             return
         table(
             ("id", "stage", "helpful", "harmful", "section", "content"),
             (
-                (one.id[:12], one.stage, one.helpful_count, one.harmful_count, one.section, one.content)
+                (one.id, one.stage, one.helpful_count, one.harmful_count, one.section, one.content)
                 for one in book.bullets(domain)
             ),
         )
@@ -103,7 +110,7 @@ def show(
     embedder: Using = None,
 ) -> None:
     """One bullet, with everything known of it."""
-    with opened(path, embedder) as book:
+    with opened(path, embedder, browse=True) as book:
         found = book.get(bullet)
         if found is None:
             fail(f"there is no bullet {bullet!r}; 'wesichain playbook list DOMAIN' shows their ids")
@@ -123,7 +130,7 @@ def search(
     """What an agent would be told for a task."""
     with opened(path, embedder) as book:
         for one in book.retrieve(task, domain=domain, k=k):
-            say(f"{one.id[:12]}  {one.content}")
+            say(f"{one.id}  {one.content}")
 
 
 @app.command()
@@ -138,7 +145,11 @@ def consolidate(
     with opened(path, embedder) as book:
         from wesichain.learning import SemanticCurator
 
-        say(str(SemanticCurator().consolidate(book, domain, dry_run=dry_run)))
+        done = SemanticCurator().consolidate(book, domain, dry_run=dry_run)
+        says = "would be merged" if dry_run else "merged"
+        say(f"{len(done.removed)} bullets {says} into {len(done.updated)} others")
+        for name in done.removed:
+            say(f"  {name}")
 
 
 @app.command()
@@ -150,21 +161,21 @@ def promote(
     embedder: Using = None,
 ) -> None:
     """Put a bullet into production."""
-    with opened(path, embedder) as book:
+    with opened(path, embedder, browse=True) as book:
         found = book.promote(bullet, force=force)
-        say(f"{found.id[:12]} is {found.stage}")
+        say(f"{found.id} is {found.stage}")
 
 
 @app.command()
 def rollback(
     domain: Domain,
-    to: Annotated[str, typer.Option("--to", help="The id of the journal's entry to go back to.")],
+    to: Annotated[str, typer.Option("--to", help="The number or the hash of the journal's entry.")],
     *,
     path: Where = None,
     embedder: Using = None,
 ) -> None:
     """Go back to an earlier state; the journal keeps both."""
-    with opened(path, embedder) as book:
+    with opened(path, embedder, browse=True) as book:
         done = book.rollback(domain, to=int(to) if to.isdigit() else to)
         say(
             "nothing had changed since"

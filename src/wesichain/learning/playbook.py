@@ -80,6 +80,17 @@ class Playbook(StrategySource):
         return cls(backend, embedder=chosen, clock=clock)
 
     @classmethod
+    def browse(cls, path: str | PathLike[str], *, clock: Clock | None = None) -> Playbook:
+        """A playbook in a folder, to look at and to go back in, whatever embedder it was made with.
+
+        What needs the embedder, such as `retrieve`, raises.
+        """
+        from .storage.files import stored_embedder  # needs FAISS
+
+        known = stored_embedder(Path(path))
+        return cls.open(path, None if known is None else _Unknown(*known), clock=clock)
+
+    @classmethod
     def postgres(
         cls, url: str, embedder: Embedder | None = None, *, clock: Clock | None = None, reembed: bool = False
     ) -> Playbook:
@@ -345,6 +356,20 @@ def _is_detour(match: Match, others: Sequence[Match]) -> bool:
         and other.domain == match.domain
         and other.bullet.section == "Strategies"
     )
+
+
+class _Unknown:
+    """Stands for an embedder of which only the name and the dimension are known."""
+
+    def __init__(self, name: str, dimension: int) -> None:
+        self.name = name
+        self.dimension = dimension
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        raise PlaybookError(
+            f"the playbook was opened to be looked at; open it with its embedder, {self.name!r}, to embed "
+            f"{len(texts)} texts"
+        )
 
 
 def _default_embedder() -> Embedder:

@@ -91,3 +91,19 @@ def test_the_command(embedder: Embedder, command: str) -> None:
 def test_an_embedder_that_cannot_be_loaded_is_named(tmp_path: Path, target: str) -> None:
     done = CliRunner().invoke(app, ["list", "--path", str(tmp_path), "--embedder", target])
     assert (done.exit_code, target in done.output) == (2, True)
+
+
+def test_a_playbook_can_be_looked_at_without_its_embedder(tmp_path: Path) -> None:
+    with Playbook.open(tmp_path, words()) as book:
+        book.record(strategy("pay a bill", "a", id="1", helpful=3), domain="shop")
+    with Playbook.browse(tmp_path) as book:
+        assert [bullet.id for bullet in book.bullets("shop")] == ["1"]
+        assert book.quarantine("1").stage == "quarantined"
+        assert book.rollback("shop", to=1) is not None
+        with pytest.raises(PlaybookError, match="open it with its embedder, 'words'"):
+            book.retrieve("pay a bill", domain="shop")
+    with Playbook.open(tmp_path, words()) as book:
+        assert [bullet.id for bullet in book.retrieve("pay a bill", domain="shop")] == ["1"]
+    (tmp_path / "playbook.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(PlaybookError, match="holds no playbook"):
+        Playbook.browse(tmp_path)

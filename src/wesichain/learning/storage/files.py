@@ -78,6 +78,17 @@ class FileBackend(Backend):
             write_file(path, [dump_json(wanted).encode() + b"\n"], sync=self._sync)
 
 
+def stored_embedder(root: Path) -> tuple[str, int] | None:
+    """The name and the dimension of the embedder that a playbook was made with; None where there is none."""
+    try:
+        meta: Any = parse_json((root / "playbook.json").read_bytes())
+        return str(meta["embedder"]), int(meta["dimension"])
+    except FileNotFoundError:
+        return None
+    except (CodecError, LookupError, TypeError, ValueError, OSError) as error:
+        raise PlaybookError(f"{root} holds no playbook: {error}") from error
+
+
 class FileLog(Log):
     """One domain's folder."""
 
