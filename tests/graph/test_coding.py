@@ -455,6 +455,10 @@ def body(**extra: Any) -> str:
         pytest.param(
             body(values={"thing": {"=": {"$os": "x"}}}), "'\\$os' is not a mark", id="an-unknown-mark"
         ),
+        pytest.param(body(next=None), "'t' is damaged", id="nothing-that-runs-next"),
+        pytest.param(body(next=[[]]), "'t' is damaged", id="a-task-that-is-none"),
+        pytest.param(body(step=None), "'t' is damaged", id="a-step-that-is-no-number"),
+        pytest.param(body(format=None), "'t' is damaged", id="a-format-that-is-no-number"),
         pytest.param(body(next=["gone"]), "the node 'gone'", id="a-node-that-is-not-there"),
         pytest.param(body(parent=7, format=0).replace("1", "1"), "", id="fine"),
     ],
@@ -468,6 +472,23 @@ async def test_a_damaged_checkpoint_is_an_error_of_ours(stored: str, message: st
             await graph.get_state("t")
     else:
         assert (await graph.get_state("t")).next == ("a",)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        pytest.param({"task": "a", "node": "a", "asked": ["id"]}, id="a-question-without-its-parts"),
+        pytest.param({"node": "a", "asked": ["id", "q", None]}, id="a-question-of-no-task"),
+        pytest.param({"task": "a", "node": "a", "asked": ["id", "q", None], "event": []}, id="no-number"),
+    ],
+)
+async def test_a_damaged_note_is_an_error_of_ours(note: dict[str, Any]) -> None:
+    store = MemoryCheckpointer()
+    entries = [Entry(1, "", 1, 0.0, body()), Entry(2, "1", 1, 0.0, json.dumps(note))]
+    await store.append("t", entries, after=0)
+    graph = GraphBuilder(Typed).add_node("a", lambda _: None).set_entry("a").build(store)
+    with pytest.raises(CheckpointError, match="'t' is damaged"):
+        await graph.get_state("t")
 
 
 async def test_a_checkpoint_whose_base_is_gone_is_an_error_of_ours() -> None:

@@ -193,6 +193,19 @@ def test_a_file_cut_anywhere_is_refused_or_right(tmp_path: Path) -> None:
         store.close()
 
 
+async def test_text_that_is_no_text_is_an_error_of_ours(tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "x.db")
+    await store.append("t", [entry(1, "")], after=0)
+    store.close()
+    with sqlite3.connect(tmp_path / "x.db") as db:
+        db.execute("UPDATE entries SET body = CAST(x'ff' AS TEXT)")
+    db.close()
+    again = SqliteCheckpointer(tmp_path / "x.db")
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        await again.read("t")
+    again.close()
+
+
 def test_a_folder_that_is_not_there_is_an_error_with_the_path(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "nowhere" / "x.db")
     with pytest.raises(CheckpointError, match="nowhere"):

@@ -160,7 +160,7 @@ def _work(jobs: SimpleQueue[_Job | None], opener: _Opener) -> None:
         try:
             db = db or opener()
             result = job(db)
-        except (sqlite3.Error, OSError) as cause:
+        except (sqlite3.Error, OSError, UnicodeError) as cause:  # bytes that are no text: it is damaged
             error = CheckpointError(f"the checkpoints in {opener.path} cannot be used: {cause}")
             error.__cause__ = cause
         except BaseException as caught:  # noqa: BLE001  # carried over to the waiting side

@@ -8,7 +8,8 @@ that they were given, the errors that they met. The next checkpoint settles them
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from wesichain.core import Clock, dataclass, dump_json
@@ -206,8 +207,9 @@ class Journal:
         seq = max(bodies, default=None) if checkpoint is None else checkpoint
         if seq is None or seq not in bodies:
             return None
-        reading = Reading(self.thread_id, chain(bodies, seq))
-        loaded = self._loaded(reading)
+        with _undamaged(self.thread_id):
+            reading = Reading(self.thread_id, chain(bodies, seq))
+            loaded = self._loaded(reading)
         self.head, self.base = seq, reading.base
         self.last_event = loaded.last_event
         self._size = sum(len(entry.body) for number, entry in bodies.items() if self.base <= number <= seq)
@@ -221,11 +223,12 @@ class Journal:
         found: list[Loaded] = []
         unwanted = 0 if limit is None else max(0, len(bodies) - limit)
         reading = Reading(self.thread_id)
-        for index, seq in enumerate(sorted(bodies)):
-            if not reading.take_next(bodies[seq]):  # a branch, or a new base: read it from there
-                reading = Reading(self.thread_id, chain(bodies, seq))
-            if index >= unwanted:
-                found.append(self._loaded(reading))
+        with _undamaged(self.thread_id):
+            for index, seq in enumerate(sorted(bodies)):
+                if not reading.take_next(bodies[seq]):  # a branch, or a new base: read it from there
+                    reading = Reading(self.thread_id, chain(bodies, seq))
+                if index >= unwanted:
+                    found.append(self._loaded(reading))
         return found[::-1]
 
     def _loaded(self, reading: Reading) -> Loaded:
@@ -237,7 +240,7 @@ class Journal:
             position=Position(
                 self._code.values(reading.stored),
                 self._code.frontier(body["next"], body.get("joins", {}), body.get("deferred", ())),
-                body["step"],
+                int(body["step"]),
             ),
             source=body["source"],
             run_id=reading.run_id,
@@ -271,13 +274,14 @@ class Journal:
     def open_questions(self, checkpoint: int) -> list[Asked]:
         """The questions that wait on a checkpoint, at any depth."""
         waiting: dict[tuple[str, str], Asked] = {}
-        for entry in self._thread.below(self._pending_owner(checkpoint)):
-            body = parsed(entry)
-            place = (entry.owner, str(body.get("task")))
-            if "asked" in body:
-                waiting[place] = _asked(body, entry.owner)
-            else:
-                waiting.pop(place, None)
+        with _undamaged(self.thread_id):
+            for entry in self._thread.below(self._pending_owner(checkpoint)):
+                body = parsed(entry)
+                place = (entry.owner, str(body.get("task")))
+                if "asked" in body:
+                    waiting[place] = _asked(body, entry.owner)
+                else:
+                    waiting.pop(place, None)
         return list(waiting.values())
 
     async def copy_to(self, thread_id: str, checkpoint: int) -> None:
@@ -289,6 +293,15 @@ class Journal:
             kept.append(entries[number])
             number = parsed(entries[number]).get("parent")
         await self._thread.copy(thread_id, kept[::-1])
+
+
+@contextmanager
+def _undamaged(thread_id: str) -> Generator[None]:
+    """Read what a journal wrote; where it is not as it was written, the thread is damaged."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"thread {thread_id!r} is damaged: {error!r}") from error
 
 
 def _quoted(task_id: str) -> str:
@@ -307,7 +320,9 @@ def as_interrupt(asked: Asked) -> Interrupt:
 
 def _asked(body: Mapping[str, Any], owner: str) -> Asked:
     asked_id, value, memo = body["asked"]
-    return Asked(asked_id, ANYTHING.decode(value), body["node"], body["task"], owner, ANYTHING.decode(memo))
+    return Asked(
+        str(asked_id), ANYTHING.decode(value), body["node"], body["task"], owner, ANYTHING.decode(memo)
+    )
 
 
 def _with_values(body: str, values: Mapping[str, str]) -> str:
