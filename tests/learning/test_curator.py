@@ -238,6 +238,16 @@ def test_the_size_is_bounded_and_the_newest_stay(batch: list[Reflection], limit:
             assert not set(delta.updated) & set(delta.removed)
 
 
+def test_what_comes_at_once_may_take_the_place_of_the_newest_before_it(playbook: Playbook) -> None:
+    curator = SemanticCurator(max_bullets=4)
+    for about, calls in (("Send the parcel home", ["a"]), ("Pay the bill", ["a"])):
+        curator.merge(playbook, reflect(about, *calls, task_id="1", good=True))
+    curator.merge(playbook, reflect("Send the parcel home", "!a", "!b", "c", task_id="2", good=True))
+    assert len(playbook.bullets("shop")) == 4
+    curator.merge(playbook, reflect("Walk", *[f"!{name}" for name in "defghi"], "z", task_id="3", good=True))
+    assert len(playbook.bullets("shop")) == 4
+
+
 def test_pruning_takes_the_least_trusted_and_the_longest_untouched_first(playbook: Playbook) -> None:
     playbook.record_all(
         [

@@ -11,8 +11,10 @@ from wesichain.learning import (
     Adaptation,
     Feedback,
     GroundedReflector,
+    Playbook,
     PlaybookBullet,
     ReasoningStep,
+    SemanticCurator,
     TaskInput,
     TaskOutput,
     ToolInvocation,
@@ -225,3 +227,9 @@ def test_a_secret_in_a_task_stays_out_of_the_playbook() -> None:
     task = TaskInput("t", f"Use {secret} to log in", domain="shop")
     (bullet,) = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
     assert secret not in bullet.content + bullet.example_task
+
+
+def test_half_a_character_in_a_task_can_be_learned_from(playbook: Playbook) -> None:
+    task = TaskInput("t", "Pay \ud800 a bill", domain="shop")
+    shown = GroundedReflector().reflect(task, run_of("t", "pay"), Feedback(label=True))
+    assert SemanticCurator().merge(playbook, shown).added

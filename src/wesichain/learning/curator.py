@@ -122,18 +122,23 @@ class SemanticCurator:
                 helped = reflection.verdict_on(bullet.tool_sequence)
                 succeeded = reflection.outcome == "success" if helped is None else helped
                 puts[bullet.id] = _credited(bullet, reflection, helped=succeeded, now=now)
-        return Change(drops=self._stale(view, puts), puts=tuple(puts.values()), merged=(reflection.id,))
+        new = [name for name in puts if view.get(name) is None]
+        drops = self._stale(view, puts, new=len(new))
+        room = self._max_bullets - len(view) + len(drops)
+        for name in new[room:]:  # nothing else could go
+            del puts[name]
+        return Change(drops=drops, puts=tuple(puts.values()), merged=(reflection.id,))
 
     def _needed(self, bullet: PlaybookBullet) -> float:
         return self._sequence_threshold if bullet.tool_sequence else self._threshold
 
-    def _stale(self, view: View, puts: Mapping[str, PlaybookBullet]) -> tuple[str, ...]:
+    def _stale(self, view: View, puts: Mapping[str, PlaybookBullet], *, new: int) -> tuple[str, ...]:
         """What has to go so that the domain keeps within its size; a tenth at once, so that it is rare."""
-        size = len(view) + sum(view.get(name) is None for name in puts)
+        size = len(view) + new
         if size <= self._max_bullets:
             return ()
         surplus = size - self._max_bullets + self._max_bullets // 10
-        protect = max(1, self._max_bullets // 4)
+        protect = max(0, max(1, self._max_bullets // 4) - new)  # the new ones are the newest
         stale = view.stale(surplus + len(puts), protect=protect)
         return tuple(name for name in stale if name not in puts)[:surplus]
 

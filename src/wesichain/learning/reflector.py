@@ -95,7 +95,8 @@ class GroundedReflector:
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """What the run of a task shows, given what is known about its result."""
         outcome, signal = (feedback or Feedback()).judge(output)
-        about = redact(one_line(task.description))  # what is kept of the task
+        whole = task.description.encode(errors="replace").decode()  # half a character cannot be kept
+        about = redact(one_line(whole))  # what is kept of the task
         calls = [
             call
             for step in output.structured_trace

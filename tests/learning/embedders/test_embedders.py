@@ -9,6 +9,7 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from typing_extensions import override
 
 from wesichain.errors import PlaybookError
-from wesichain.learning import Embedder, FunctionEmbedder, mask
+from wesichain.learning import Embedder, FunctionEmbedder, Playbook, mask
 from wesichain.learning.embedders import CachingEmbedder, unit_rows
 from wesichain.learning.embedders.openai import OpenAiEmbedder
 from wesichain.learning.embedders.use import UseEmbedder
@@ -179,3 +180,24 @@ def test_a_missing_package_is_named_where_it_is_needed_and_nowhere_else() -> Non
         timeout=60,
     )
     assert done.stdout.split("\n")[:-1] == [f"{package} True True" for package, _, _ in rows]
+
+
+def test_an_embedder_that_raises_is_a_playbook_that_cannot_be_searched(tmp_path: Path) -> None:
+    def lose(texts: list[str]) -> Any:
+        raise ConnectionError(f"no answer for {len(texts)} texts")
+
+    book = Playbook.open(tmp_path, FunctionEmbedder("far", 2, function=lose))
+    with book, pytest.raises(PlaybookError, match="'far' raised ConnectionError: no answer for 1 texts"):
+        book.retrieve("x", domain="shop")
+
+
+def test_half_a_character_can_be_searched_for(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def keep(texts: list[str]) -> Any:
+        seen.extend(texts)
+        return [[1.0, 0.0]] * len(texts)
+
+    with Playbook.open(tmp_path, FunctionEmbedder("kept", 2, function=keep)) as book:
+        assert book.retrieve("half \ud800 of it", domain="shop") == ()
+    assert seen == ["half ? of it"]

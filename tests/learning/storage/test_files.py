@@ -125,9 +125,10 @@ def test_data_of_a_later_major_version_is_refused(path: Path) -> None:
     meta.write_text(meta.read_text().replace('"1.0.0"', '"2.0.0"'))
     with pytest.raises(PlaybookError, match=r"version 2\.0\.0"):
         open_at(path)
-    meta.write_text("nonsense")
-    with pytest.raises(PlaybookError, match="not the description of a playbook"):
-        open_at(path)
+    for damaged in ("nonsense", '{"format": 5}'):
+        meta.write_text(damaged)
+        with pytest.raises(PlaybookError, match="not the description of a playbook"):
+            open_at(path)
 
 
 INDEXES = [

@@ -1,5 +1,21 @@
 """Embedders: the protocol, and what implements it. Each package that one needs has a module of its own."""
 
-from .protocol import DEFAULT_EMBEDDER, CachingEmbedder, Embedder, FunctionEmbedder, Vectors, unit_rows
+from .protocol import (
+    DEFAULT_EMBEDDER,
+    CachingEmbedder,
+    Embedder,
+    FunctionEmbedder,
+    Vectors,
+    rows_for,
+    unit_rows,
+)
 
-__all__ = ["DEFAULT_EMBEDDER", "CachingEmbedder", "Embedder", "FunctionEmbedder", "Vectors", "unit_rows"]
+__all__ = [
+    "DEFAULT_EMBEDDER",
+    "CachingEmbedder",
+    "Embedder",
+    "FunctionEmbedder",
+    "Vectors",
+    "rows_for",
+    "unit_rows",
+]

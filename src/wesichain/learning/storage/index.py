@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, MissingDependencyError
-from wesichain.learning.embedders import Embedder, Vectors, unit_rows
+from wesichain.learning.embedders import Embedder, Vectors, rows_for
 from wesichain.learning.entities import PlaybookBullet
 
 from .backend import Index
@@ -195,8 +195,7 @@ class VectorIndex(Index):
         waiting = list(self._pending.items())
         for start in range(0, len(waiting), _BATCH):
             batch = waiting[start : start + _BATCH]
-            rows = self._embedder.embed([text for _, text in batch])
-            vectors = unit_rows(rows, dimension=self._embedder.dimension, name=self._embedder.name)
+            vectors = rows_for(self._embedder, [text for _, text in batch])
             self._add([slot for slot, _ in batch], vectors)
             self._fresh.update(slot for slot, _ in batch)
         size = len(self._slots)
