@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -265,3 +266,16 @@ def test_a_progress_bar_says_how_far_and_how_it_went() -> None:
     assert progress_bar(5, 10, record, width=10) == "[#####.....] 5/10 t7: success, 3 iterations"
     summary = LearningSummary((record, replace(record, iterations=1)))
     assert "iterations a task: 2.00" in summary.text()
+
+
+@pytest.mark.parametrize(
+    ("feedback", "message"),
+    [
+        pytest.param("yes", "feedback is a Feedback", id="a-word-for-all"),
+        pytest.param(lambda *_: "yes", "the feedback for 't0' is no Feedback", id="a-word-for-a-task"),
+        pytest.param([Feedback()] * 3, "got 3 for 1", id="more-than-there-are-tasks"),
+    ],
+)
+async def test_what_is_no_feedback_is_refused(playbook: Playbook, feedback: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        await Learner(Scripted(steady), playbook).run(tasks(1), feedback=feedback)

@@ -101,6 +101,8 @@ class Learner:
         _check_ids(tasks, self._holdout)
         if isinstance(feedback, list | tuple):
             each = cast("Sequence[Feedback]", feedback)
+            if len(each) != len(tasks):
+                raise ConfigError(f"feedback is one for each task; got {len(each)} for {len(tasks)}")
             feedback = {task.task_id: item for task, item in zip(tasks, each, strict=True)}
         self._summary = LearningSummary()
         done = self._resume()
@@ -243,8 +245,16 @@ def _check_ids(tasks: Sequence[TaskInput], holdout: Sequence[TaskInput]) -> None
 def _feedback(source: FeedbackSource, task: TaskInput, output: TaskOutput) -> Feedback | None:
     if source is None or isinstance(source, Feedback):
         return source
-    found = source(task, output) if callable(source) else source.get(task.task_id)
-    return Feedback(label=found) if isinstance(found, bool) else found
+    if not callable(source) and not isinstance(cast("object", source), Mapping):
+        raise ConfigError(
+            f"feedback is a Feedback, a function of task and output, or a mapping; got {source!r}"
+        )
+    found = cast("object", source(task, output) if callable(source) else source.get(task.task_id))
+    if found is None or isinstance(found, Feedback):
+        return found
+    if not isinstance(found, bool):
+        raise ConfigError(f"the feedback for {task.task_id!r} is no Feedback, True, False or None: {found!r}")
+    return Feedback(label=found)
 
 
 def _record(task: TaskInput, output: TaskOutput, feedback: Feedback | None) -> RunRecord:

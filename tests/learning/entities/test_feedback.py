@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from wesichain.learning import Feedback, TaskOutput
@@ -60,3 +62,15 @@ def test_an_exact_answer_stands_alone() -> None:
 def test_an_expected_answer_without_a_letter_or_digit_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Feedback.expected("?!")
+
+
+@pytest.mark.parametrize("signal", ["label", "tests", "execution", "self_check"])
+@pytest.mark.parametrize("value", ["no", 2, []])
+def test_a_signal_is_true_false_or_nothing(signal: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{signal} is True, False or None"):
+        Feedback(**{signal: value})
+
+
+def test_nothing_is_no_expected_answer() -> None:
+    with pytest.raises(ValueError, match="got None"):
+        Feedback.expected(cast("Any", None))

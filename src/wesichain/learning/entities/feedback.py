@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from wesichain.core import dataclass
 
@@ -24,6 +24,11 @@ class Feedback:
     answer: str | None = None
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("label", "tests", "execution", "self_check"):
+            if getattr(self, name) not in (True, False, None):
+                raise ValueError(f"{name} is True, False or None; got {getattr(self, name)!r}")
+
     @classmethod
     def expected(cls, answer: str, *, exact: bool = False) -> Feedback:
         """Compare with the right answer.
@@ -31,7 +36,7 @@ class Feedback:
         It has to stand in the output as whole words, in order; case, punctuation and the way that a
         number is written (1,200.50 or 1200.5) do not matter. `exact`: nothing else may stand there.
         """
-        if not _words(str(answer)):
+        if cast("object", answer) is None or not _words(str(answer)):
             raise ValueError(f"an expected answer has at least one letter or digit; got {answer!r}")
         return cls(answer=str(answer), exact=exact)
 
