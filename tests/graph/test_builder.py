@@ -9,7 +9,15 @@ import pytest
 
 from tests.graph.behaviours import behaviour
 from wesichain.errors import ConfigError, GraphDefinitionError, InvalidEdgeError, MissingNodeError
-from wesichain.graph import END, START, ExecutionOptions, GraphBuilder, GraphContext, StateUpdate
+from wesichain.graph import (
+    END,
+    START,
+    ExecutionOptions,
+    GraphBuilder,
+    GraphContext,
+    MemoryCheckpointer,
+    StateUpdate,
+)
 
 
 def noop(state: Any) -> None:
@@ -103,6 +111,12 @@ def builder(*names: str) -> GraphBuilder[dict[str, Any]]:
             GraphDefinitionError,
             "'threads.db' is not a checkpointer",
             id="a-path-for-a-checkpointer",
+        ),
+        pytest.param(
+            lambda: builder("a").set_entry("a").build(cast("Any", MemoryCheckpointer)),
+            GraphDefinitionError,
+            "MemoryCheckpointer'> is not a checkpointer",
+            id="a-class-for-a-checkpointer",
         ),
         pytest.param(
             lambda: builder("a", "b").set_entry("a").add_edge(["a", START], "b").build(),

@@ -171,7 +171,7 @@ class GraphBuilder(Generic[StateT]):
         _check_reachable(definition)
         options = DEFAULTS if defaults is None else defaults.over(DEFAULTS)
         definition.check_interrupts((*options.interrupt_before, *options.interrupt_after))
-        if checkpointer is not None and not isinstance(cast("Any", checkpointer), Checkpointer):
+        if checkpointer is not None and not _is_store(checkpointer):
             raise GraphDefinitionError(
                 f"{checkpointer!r} is not a checkpointer; use MemoryCheckpointer() or "
                 f"SqliteCheckpointer(path)"
@@ -262,6 +262,13 @@ def _check_reachable(definition: Definition) -> None:
 
 
 # --- reading what was given ------------------------------------------------------------------------
+
+
+def _is_store(value: object) -> bool:
+    """Whether it can be a checkpointer; one that hands calls on to another is one too."""
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in ("append", "read")
+    )
 
 
 def _is_graph(node: object) -> TypeGuard[Graph[Any]]:
