@@ -601,3 +601,9 @@ async def test_tools_side_by_side_in_the_loop_as_a_graph() -> None:
         4,
         5,
     ]
+
+
+@pytest.mark.parametrize("make", [ReActAgentNode, react_graph])
+def test_a_policy_that_there_is_not_is_refused(make: Any) -> None:
+    with pytest.raises(ConfigError, match="'ignore' is not a tool_failure_policy; there are: 'fail_fast'"):
+        make(llm=ScriptedLlm([]), tool_failure_policy="ignore")
