@@ -107,8 +107,8 @@ def test_a_phase_is_immutable() -> None:
         idle().info = None  # type: ignore[assignment,misc]  # the point of the test
 
 
-def test_a_phase_that_cannot_go_on_later_says_what_of_it_can_be_written() -> None:
-    with pytest.raises(CodecError, match="write its state, steps, messages or events"):
+def test_a_phase_of_a_run_that_goes_on_says_what_of_it_can_be_written() -> None:
+    with pytest.raises(CodecError, match="write its steps or messages"):
         to_json(AgentRuntime(ScriptedLlm([])).start("q"))
 
 

@@ -59,10 +59,7 @@ class _Seal:
     __slots__ = ()
 
     def to_plain(self) -> Mapping[str, Any]:
-        raise CodecError(
-            "of the phases only Interrupted can be written, to go on later; of another write its state, "
-            "steps, messages or events"
-        )
+        raise CodecError("a phase can be written once its run has ended; before, write its steps or messages")
 
 
 _SEAL = _Seal()
