@@ -6,9 +6,11 @@ import asyncio
 import inspect
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +22,7 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 ROOT = Path(__file__).resolve().parent.parent
+Strays: TypeAlias = Callable[[], list[int]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -51,3 +54,12 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("WESICHAIN_HOME", str(folder))
     return folder
+
+
+@pytest.fixture
+def strays() -> Strays:
+    """Says which processes the test has left behind so far; those of other tests' fixtures are not its own."""
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    return lambda: [
+        child.pid for child in psutil.Process().children(recursive=True) if child.pid not in before
+    ]

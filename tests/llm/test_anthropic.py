@@ -25,7 +25,7 @@ async def sent(request: LlmRequest = REQUEST, **settings: Any) -> Received:
 def test_it_is_a_streaming_model_that_honours_output_schemas() -> None:
     client = AnthropicClient("claude-x")
     assert isinstance(client, StreamingLlm)
-    assert (client.model, client.traits) == ("claude-x", LlmTraits(native_output=True))
+    assert (client.model, client.traits) == ("claude-x", LlmTraits(native_output=True, takes_stop=True))
 
 
 async def test_the_base_url_is_taken_as_the_sdk_takes_it() -> None:

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
+from tests.conftest import Strays
 from wesichain.core import ToolCall
 from wesichain.errors import ToolErrorKind, ToolExecutionError, ToolSerializationError, ToolTimeoutError
 from wesichain.tools import CancellationToken, ToolContext, ToolError, ToolRegistry, ToolResult, ToolSet, tool
@@ -180,7 +180,7 @@ async def test_sixty_four_sleeping_tools_delay_no_innocent_one() -> None:
 
 
 @pytest.mark.parametrize("item", [slow, stubborn, blocking, endless], ids=lambda item: item.name)
-async def test_the_caller_s_cancellation_is_its_own(item: Any) -> None:
+async def test_the_caller_s_cancellation_is_its_own(item: Any, strays: Strays) -> None:
     item = tool(item.function, name="it", timeout=60, isolate=item.isolate)
     task = asyncio.create_task(call(item))
     await asyncio.sleep(0.1)
@@ -189,7 +189,7 @@ async def test_the_caller_s_cancellation_is_its_own(item: Any) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - start < 0.6 + SLACK
-    assert psutil.Process().children() == []
+    assert strays() == []
 
 
 @pytest.mark.parametrize("moment", ["at-once", "later"])
@@ -209,13 +209,13 @@ async def test_a_tool_that_raises_cancelled_error_has_failed(moment: str) -> Non
 # --- isolation -----------------------------------------------------------------------------------
 
 
-async def test_an_endless_loop_is_killed_and_gone() -> None:
+async def test_an_endless_loop_is_killed_and_gone(strays: Strays) -> None:
     start = time.monotonic()
     result = await call(endless)
     assert time.monotonic() - start < 0.3 + 0.6 + SLACK
     assert isinstance(result.error, ToolTimeoutError)
     assert not result.error.abandoned
-    assert psutil.Process().children(recursive=True) == []
+    assert strays() == []
 
 
 async def test_an_isolated_tool_gives_its_result() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.conftest import Strays
 from wesichain.tools.running import IS_SUPPORTED, ChildDiedError, in_process
 
 pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="this system cannot fork")
@@ -38,10 +39,6 @@ async def stopped(work: object, after: float = 0.2) -> None:
         await task
 
 
-def children() -> list[int]:
-    return [child.pid for child in psutil.Process().children(recursive=True)]
-
-
 def descriptors() -> int:
     return psutil.Process().num_fds()
 
@@ -52,9 +49,9 @@ async def test_the_answer_comes_back() -> None:
 
 
 @pytest.mark.parametrize("work", [spin, sleep])
-async def test_a_cancelled_child_is_gone_at_once(work: object) -> None:
+async def test_a_cancelled_child_is_gone_at_once(work: object, strays: Strays) -> None:
     await stopped(work)
-    assert children() == []
+    assert strays() == []
 
 
 async def test_grandchildren_go_with_the_child(tmp_path: Path) -> None:
@@ -103,7 +100,7 @@ async def test_an_answer_beyond_the_limit_is_not_read() -> None:
         await in_process(lambda: b"x" * 1_000_000, limit=100, seconds=60)
 
 
-async def test_a_child_that_closes_its_pipe_and_lives_on_is_killed() -> None:
+async def test_a_child_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -> None:
     def hide() -> bytes:
         os.closerange(3, 200)
         time.sleep(3600)
@@ -111,16 +108,16 @@ async def test_a_child_that_closes_its_pipe_and_lives_on_is_killed() -> None:
 
     with pytest.raises(ChildDiedError, match="SIGKILL"):
         await in_process(hide, limit=100, seconds=60)
-    assert children() == []
+    assert strays() == []
 
 
-async def test_a_call_that_is_cancelled_before_it_forks_never_forks() -> None:
+async def test_a_call_that_is_cancelled_before_it_forks_never_forks(strays: Strays) -> None:
     task = asyncio.create_task(in_process(spin, limit=100, seconds=60))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert children() == []
+    assert strays() == []
 
 
 async def test_an_orphan_ends_by_its_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,14 +126,14 @@ async def test_an_orphan_ends_by_its_alarm(monkeypatch: pytest.MonkeyPatch) -> N
         await in_process(spin, limit=100, seconds=0.1)
 
 
-async def test_nothing_leaks() -> None:
+async def test_nothing_leaks(strays: Strays) -> None:
     await in_process(lambda: b"", limit=100, seconds=60)
     before = descriptors()
     for _ in range(10):
         await in_process(lambda: b"", limit=100, seconds=60)
     await stopped(sleep, after=0.02)
     assert descriptors() == before
-    assert children() == []
+    assert strays() == []
 
 
 async def test_a_child_runs_beside_threads_that_hold_locks() -> None:
