@@ -436,6 +436,14 @@ class X(TypedDict):
     x: int
 
 
+def of_three(old: int, new: int, other: int) -> int:
+    return old + new + other
+
+
+class OfThree(TypedDict):
+    x: Annotated[int, of_three]
+
+
 class Twice(TypedDict):
     x: Annotated[list[str], Append, Add]
 
@@ -535,6 +543,11 @@ def test_a_class_inside_a_function_is_read_as_far_as_it_can_be() -> None:
             Twice,
             "'x' has two reducers",
             id="two-reducers",
+        ),
+        pytest.param(
+            OfThree,
+            "'x' has of_three for a reducer, which does not take two",
+            id="a-reducer-of-three",
         ),
     ],
 )

@@ -270,6 +270,11 @@ def _key(name: str, hint: Any, default: Zero | None, owner: type) -> Key:
                         f"state {owner.__name__}: the key {name!r} has two reducers; keep one"
                     )
                 reducer = found
+            elif inspect.isfunction(extra):
+                raise GraphDefinitionError(
+                    f"state {owner.__name__}: the key {name!r} has {extra.__name__} for a reducer, which "
+                    f"does not take two arguments; it is called with the old value and the new one"
+                )
     zero = None
     if reducer is not None:
         zero = reducer.zero or zero_of(get_origin(hint) or hint)
