@@ -2,7 +2,7 @@
 
 from wesichain.core import Approve, ApproveWith, Decision, Refuse
 
-from .agent import Agent, RunResult, Source
+from .agent import Agent, RunResult, Source, result_of
 from .conversation import Conversation
 from .drive import Drive
 from .effects import Caller, Effects, LiveEffects
@@ -68,6 +68,7 @@ __all__ = [
     "Unfinished",
     "replay",
     "resolve_model",
+    "result_of",
     "retell",
     "revived_dispatch",
     "revived_error",

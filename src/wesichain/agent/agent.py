@@ -354,14 +354,17 @@ class Agent(Generic[OutT]):
         return "\n".join(item.text for item in found if known.issuperset(item.tool_sequence))
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
-        match outcome:
-            case Completed():
-                return _run_result(outcome)
-            case Failed(error=error):
-                raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
-            case Interrupted(reason=reason):
-                waiting = ", ".join(item.call.name for item in outcome.pending)
-                wants = f"; decide on {waiting} with agent.resume(error.outcome, {{token: Approve()}})"
-                raise RunInterruptedError(
-                    f"the run was interrupted: {reason}{wants if waiting else ''}", outcome
-                )
+        return result_of(outcome, decide="agent.resume(error.outcome, {token: Approve()})")
+
+
+def result_of(outcome: Outcome[OutT], *, decide: str) -> RunResult[OutT]:
+    """What a completed run gave; any other raises. `decide`: how a person's word on its calls is given."""
+    match outcome:
+        case Completed():
+            return _run_result(outcome)
+        case Failed(error=error):
+            raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
+        case Interrupted(reason=reason):
+            waiting = ", ".join(item.call.name for item in outcome.pending)
+            wants = f"; decide on {waiting} with {decide}" if waiting else ""
+            raise RunInterruptedError(f"the run was interrupted: {reason}{wants}", outcome)

@@ -14,10 +14,10 @@ from wesichain.agent import (
     ApproveWith,
     Completed,
     Decision,
-    Failed,
     Interrupted,
     Outcome,
     RunResult,
+    result_of,
 )
 from wesichain.core import (
     Clock,
@@ -34,9 +34,7 @@ from wesichain.errors import (
     ConfigError,
     DurableError,
     ReplayMismatchError,
-    RunFailedError,
     RunIdConflictError,
-    RunInterruptedError,
     ToolDispatchError,
 )
 from wesichain.policy import Spent
@@ -352,14 +350,4 @@ class DurableAgent(Generic[OutT]):
         return outcome
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
-        match outcome:
-            case Completed():
-                return RunResult(outcome)
-            case Failed(error=error):
-                raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
-            case Interrupted(reason=reason):
-                names = ", ".join(item.call.name for item in outcome.pending)
-                wants = f"; decide on {names} with approve({outcome.run_id!r}, token, Approve())"
-                raise RunInterruptedError(
-                    f"the run was interrupted: {reason}{wants if names else ''}", outcome
-                )
+        return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")

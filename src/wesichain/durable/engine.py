@@ -64,7 +64,7 @@ def _refuse(_: object, serialized_data: str) -> Any:
 
 
 # What is stored is data. DBOS reads JSON here, but would load a pickle if a row said that it is one.
-DBOSDefaultSerializer.deserialize = _refuse.__get__(DBOSDefaultSerializer)  # type: ignore[method-assign]
+DBOSDefaultSerializer.deserialize = _refuse.__get__(DBOSDefaultSerializer)  # type: ignore[method-assign]  # see above
 
 
 @dataclass(frozen=True, slots=True)
