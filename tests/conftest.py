@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.postgres import postgres as postgres
 from tests.replaying import replays as replays  # a part of every test
+from wesichain.tools.isolated import warm_processes
 
 # Machines are shared: a slow moment is no failure.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,8 +59,17 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def strays() -> Strays:
-    """Says which processes the test has left behind so far; those of other tests' fixtures are not its own."""
+    """Says which processes the test has left behind so far; those of other tests' fixtures are not its own.
+
+    Nor are those that wait for the next call of an isolated tool: a server, and the keepers below it.
+    """
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    return lambda: [
-        child.pid for child in psutil.Process().children(recursive=True) if child.pid not in before
-    ]
+
+    def left() -> list[int]:
+        waiting: set[int] = set()
+        for server in warm_processes():
+            waiting |= {server, *(keeper.pid for keeper in psutil.Process(server).children())}
+        now = psutil.Process().children(recursive=True)
+        return [child.pid for child in now if child.pid not in before | waiting]
+
+    return left

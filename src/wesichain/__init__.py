@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._version import __version__
-from .agent import Agent, AgentRuntime, Approve, ApproveWith, Conversation, Refuse
-from .core import LlmRequest, LlmResponse, Message, Role, ToolCall
+from .agent import Agent, AgentRuntime, Approve, ApproveWith, Conversation, Provide, Refuse
+from .core import Document, Image, LlmRequest, LlmResponse, Message, Role, ToolCall
 from .errors import RunFailedError, RunInterruptedError, WesichainError
-from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN
-from .tools import CancellationToken, JsonTool, ToolContext, ToolError, ToolSet, TypedTool, tool
+from .middleware import Middleware
+from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN, SelfCorrect
+from .tools import (
+    CancellationToken,
+    Finish,
+    JsonTool,
+    RunContext,
+    ToolContext,
+    ToolError,
+    ToolSet,
+    TypedTool,
+    tool,
+)
 
 if TYPE_CHECKING:
     from .graph import END, START, GraphBuilder, ReActAgentNode
@@ -24,20 +35,27 @@ __all__ = [
     "Budget",
     "CancellationToken",
     "Conversation",
+    "Document",
     "FailFast",
+    "Finish",
     "GraphBuilder",
+    "Image",
     "JsonTool",
     "LlmRequest",
     "LlmResponse",
     "Message",
+    "Middleware",
     "ObserveErrors",
+    "Provide",
     "ReActAgentNode",
     "Recovery",
     "Refuse",
     "RepromptN",
     "Role",
+    "RunContext",
     "RunFailedError",
     "RunInterruptedError",
+    "SelfCorrect",
     "ToolCall",
     "ToolContext",
     "ToolError",

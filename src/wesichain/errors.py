@@ -5,17 +5,15 @@
     │   ├── ToolDefinitionError, DuplicateToolError, PolicyConfigError, MissingDependencyError
     │   └── GraphDefinitionError ── MissingNodeError, InvalidEdgeError
     ├── CodecError (ValueError)  text or data that is not what it should be
-    ├── LlmError                 the provider's fault, mapped at the adapter's border
-    │   └── LlmTransportError, LlmRejectedError, LlmResponseError
+    ├── LlmError ── LlmTransportError, LlmRejectedError, LlmResponseError   the provider's fault
     ├── ToolError                what a tool raises on purpose
     ├── ToolDispatchError        what became of one tool call
-    │   ├── UnknownToolError, InvalidArgsError
-    │   └── ToolExecutionError, ToolTimeoutError, ToolSerializationError
+    │   └── UnknownToolError, InvalidArgsError, ToolExecutionError, ToolTimeoutError, ToolSerializationError
     ├── AgentError               why a run ended in Failed
-    │   ├── ModelTransportError, InvalidModelActionError, ToolFailedError
-    │   ├── BudgetExceededError, LoopDetectedError
-    │   └── PolicyViolationError, InternalInvariantError
-    ├── RunFailedError, RunInterruptedError   the outcome of Agent.run, raised
+    │   ├── ModelTransportError, ToolFailedError, BudgetExceededError, LoopDetectedError
+    │   ├── InvalidModelActionError ── TruncatedReplyError, ModelRefusedError
+    │   └── GuardrailError, PolicyViolationError, InternalInvariantError
+    ├── RunFailedError, RunInterruptedError, ConversationError   raised by Agent.run, with its outcome
     ├── GraphError               why a graph's run did not reach its end
     │   ├── NodeFailedError, ConflictingUpdateError, GraphInterruptedError, CheckpointError
     │   ├── MaxStepsExceededError, MaxVisitsExceededError, CycleDetectedError, GraphTimeoutError
@@ -30,9 +28,9 @@ A message says what, which, and what to do now; the data behind it is in fields.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 
 class WesichainError(Exception):
@@ -132,6 +130,11 @@ class ToolError(WesichainError):
         self.kind = ToolErrorKind(kind)
 
 
+class _Call(TypedDict, total=False):
+    tool_name: str
+    call_id: str
+
+
 class ToolDispatchError(WesichainError):
     """One tool call did not give a result; the cause, if any, is `__cause__`."""
 
@@ -147,10 +150,8 @@ class UnknownToolError(ToolDispatchError):
 
     kind = ToolErrorKind.NOT_FOUND
 
-    def __init__(
-        self, message: str, *, tool_name: str = "", call_id: str = "", available: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(message, tool_name=tool_name, call_id=call_id)
+    def __init__(self, message: str, *, available: tuple[str, ...] = (), **call: Unpack[_Call]) -> None:
+        super().__init__(message, **call)
         self.available = available
 
 
@@ -159,10 +160,8 @@ class InvalidArgsError(ToolDispatchError):
 
     kind = ToolErrorKind.INVALID_INPUT
 
-    def __init__(
-        self, message: str, *, tool_name: str = "", call_id: str = "", issues: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(message, tool_name=tool_name, call_id=call_id)
+    def __init__(self, message: str, *, issues: tuple[str, ...] = (), **call: Unpack[_Call]) -> None:
+        super().__init__(message, **call)
         self.issues = issues
 
 
@@ -170,14 +169,9 @@ class ToolExecutionError(ToolDispatchError):
     """The tool raised; a `ToolError` keeps its kind."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        tool_name: str = "",
-        call_id: str = "",
-        kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED,
+        self, message: str, *, kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED, **call: Unpack[_Call]
     ) -> None:
-        super().__init__(message, tool_name=tool_name, call_id=call_id)
+        super().__init__(message, **call)
         self.kind = kind
 
 
@@ -187,17 +181,10 @@ class ToolTimeoutError(ToolDispatchError):
     kind = ToolErrorKind.TIMEOUT
 
     def __init__(
-        self,
-        message: str,
-        *,
-        tool_name: str = "",
-        call_id: str = "",
-        seconds: float = 0.0,
-        abandoned: bool = False,
+        self, message: str, *, seconds: float = 0.0, abandoned: bool = False, **call: Unpack[_Call]
     ) -> None:
-        super().__init__(message, tool_name=tool_name, call_id=call_id)
-        self.seconds = seconds
-        self.abandoned = abandoned
+        super().__init__(message, **call)
+        self.seconds, self.abandoned = seconds, abandoned
 
 
 class ToolSerializationError(ToolDispatchError):
@@ -243,6 +230,14 @@ class InvalidModelActionError(AgentError):
         self.tool_name, self.received_args, self.raw_response = tool_name, received_args, raw_response
 
 
+class TruncatedReplyError(InvalidModelActionError):
+    """The model's reply ended before its end: it is no answer, however much of it there is."""
+
+
+class ModelRefusedError(InvalidModelActionError):
+    """The model, or a filter of its provider, refused to answer."""
+
+
 class ToolFailedError(AgentError):
     """A tool raised, timed out or returned what it should not; `__cause__` is the dispatch error."""
 
@@ -273,6 +268,10 @@ class LoopDetectedError(AgentError):
         self.tool_name, self.repeated_args, self.times = tool_name, args, times
 
 
+class GuardrailError(AgentError):
+    """A guard refused what went into the run, or what came out of it."""
+
+
 class PolicyViolationError(AgentError):
     """A policy raised, or decided something that is not a decision."""
 
@@ -282,7 +281,7 @@ class InternalInvariantError(AgentError):
 
 
 class _RunEndedError(WesichainError):
-    def __init__(self, message: str, outcome: Any) -> None:
+    def __init__(self, message: str, outcome: Any = None) -> None:
         super().__init__(message)
         self.outcome = outcome
 
@@ -293,6 +292,10 @@ class RunFailedError(_RunEndedError):
 
 class RunInterruptedError(_RunEndedError):
     """A run ended in Interrupted; `.outcome` can be resumed."""
+
+
+class ConversationError(_RunEndedError):
+    """A conversation cannot be read or kept; `.outcome` is the run whose turn was not kept, or None."""
 
 
 class GraphError(WesichainError):
@@ -328,11 +331,9 @@ class ConflictingUpdateError(GraphError):
 
     def __init__(self, key: str, nodes: tuple[str, ...], *, state: Any = None) -> None:
         writers = " and ".join(repr(node) for node in nodes)
-        super().__init__(
-            f"key {key!r} was written by {writers} in the same super-step; give it a reducer "
-            f"(Annotated[..., Append]) or let only one of them write it",
-            state=state,
-        )
+        what = f"key {key!r} was written by {writers} in the same super-step"
+        now = "give it a reducer (Annotated[..., Append]) or let only one of them write it"
+        super().__init__(f"{what}; {now}", state=state)
         self.key, self.nodes = key, nodes
 
 

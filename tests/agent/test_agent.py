@@ -21,6 +21,7 @@ from wesichain.agent import (
     resolve_model,
 )
 from wesichain.core import (
+    AdviceShown,
     CompletionLlm,
     LlmRequest,
     Message,
@@ -32,7 +33,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError
-from wesichain.policy import Budget
+from wesichain.policy import Budget, FailFast
 from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm
 from wesichain.tools import ToolContext, tool
 from wesichain.trace import CollectingSink
@@ -64,7 +65,7 @@ def test_a_plain_function_is_a_tool() -> None:
 
 def test_a_run_that_fails_raises_with_the_outcome() -> None:
     with pytest.raises(RunFailedError, match="step 1") as caught:
-        Agent(ScriptedLlm([say(call("boom"))]), tools=[boom]).run_sync("q")
+        Agent(ScriptedLlm([say(call("boom"))]), tools=[boom], policy=FailFast()).run_sync("q")
     assert caught.value.outcome.error is caught.value.__cause__
     assert caught.value.outcome.steps
 
@@ -312,7 +313,8 @@ class TestNested:
         with pytest.raises(RunFailedError) as caught:
             Agent(llm, tools=[inner.as_tool()], budget=Budget(5)).run_sync("q")
         assert len(llm.requests) == 1
-        assert caught.value.outcome.state.iteration_count == 5
+        assert caught.value.outcome.spent.steps == 5
+        assert caught.value.outcome.state.iteration_count == 1, "its own"
 
     def test_its_usage_is_the_caller_s(self) -> None:
         inner = Agent(ScriptedLlm([say(ADD), say(content="x")]), tools=[add], name="inner")
@@ -321,19 +323,16 @@ class TestNested:
         ).run_sync("q")
         assert result.usage.total_tokens == 20
 
-    def test_it_is_as_harmful_when_run_twice_as_its_tools_are(self) -> None:
-        @tool(effect="once")
-        def pay() -> str:
-            """Pay."""
-            return "paid"
-
-        assert Agent(ScriptedLlm([]), tools=[add]).as_tool().effect == "idempotent"
-        assert Agent(ScriptedLlm([]), tools=[add, pay]).as_tool().effect == "once"
+    def test_it_is_run_once_unless_it_is_declared_otherwise(self) -> None:
+        assert Agent(ScriptedLlm([]), tools=[add]).as_tool().effect == "once"
+        assert Agent(ScriptedLlm([]), tools=[add]).as_tool(effect="idempotent").effect == "idempotent"
 
     def test_its_failure_is_the_tool_s(self) -> None:
         inner = Agent(ScriptedLlm([]), name="broken")
         with pytest.raises(RunFailedError, match="broken"):
-            Agent(ScriptedLlm([say(call("broken", {"task": "t"}))]), tools=[inner.as_tool()]).run_sync("q")
+            Agent(
+                ScriptedLlm([say(call("broken", {"task": "t"}))]), tools=[inner.as_tool()], policy=FailFast()
+            ).run_sync("q")
 
 
 @pytest.mark.parametrize(
@@ -366,10 +365,10 @@ async def test_a_prompt_can_be_asked_for_without_a_run() -> None:
         return f"Think about {task!r}."
 
     asked = Agent(ScriptedLlm([]), instructions=instructions)
-    assert await asked.prompt("x") == ("Think about 'x'.", "")
+    assert await asked.prompt("x") == "Think about 'x'."
     assert asked.fixed_instructions is None
     fixed = Agent(ScriptedLlm([]), instructions="Be brief.")
-    assert await fixed.prompt("x") == ("Be brief.", "")
+    assert await fixed.prompt("x") == "Be brief."
     assert fixed.fixed_instructions == "Be brief."
 
 
@@ -395,13 +394,25 @@ class TestPlaybook:
             self.asked.append((task, domain, k))
             return self.strategies
 
-    def test_advice_stands_right_after_the_question(self) -> None:
+    def test_advice_stands_below_the_instructions_and_in_the_log(self) -> None:
         book = self.Book(Strategy("1", "For sums, call add first.", tool_sequence=("add",)))
         llm = ScriptedLlm(["x"])
-        result = Agent(llm, tools=[add], playbook=book, domain="maths").run_sync("1 + 2?")
-        assert llm.requests[0].messages[-1].content == "1 + 2?\n\nFor sums, call add first."
+        agent = Agent(llm, tools=[add], instructions="Be exact.", playbook=book, domain="maths")
+        result = agent.run_sync("1 + 2?")
+        first, question = llm.requests[0].messages
+        assert first.text.startswith("Be exact.\n\n")
+        assert first.text.endswith("- For sums, call add first.")
+        assert question.text == "1 + 2?"
         assert book.asked == [("1 + 2?", "maths", 3)]
-        assert result.outcome.state.user_input == "1 + 2?"
+        (shown,) = [event for event in result.events if isinstance(event, AdviceShown)]
+        assert shown.ids == ("1",)
+
+    def test_a_playbook_that_fails_fails_no_run(self) -> None:
+        class Away:
+            def retrieve(self, task: str, *, domain: str, k: int = 3) -> Sequence[Strategy]:
+                raise ConnectionError("away")
+
+        assert Agent(ScriptedLlm(["x"]), playbook=Away()).run_sync("q").output == "x"
 
     def test_advice_about_tools_that_are_not_here_is_not_shown(self) -> None:
         book = self.Book(Strategy("1", "Call subtract.", tool_sequence=("subtract",)))

@@ -228,8 +228,8 @@ def test_calls_that_wait_for_a_person_count_as_repeated() -> None:
         (pending,) = outcome.pending
         stored: Interrupted[str] = from_json(Interrupted, to_json(outcome))  # the note travels along
         outcome = asyncio.run(runtime.resume(stored, {pending.token: Approve()}))
-        told = [message.content for message in outcome.messages if message.role is Role.USER]
+        told = [message.text for message in outcome.messages if message.role is Role.USER]
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, LoopDetectedError)
-    assert approvals == 3
+    assert approvals == 4
     assert len(told) == 2, "the question, and that it repeats itself"

@@ -62,7 +62,7 @@ SHOWN = {
     "A62": O + "test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run",
     "A63": O + "test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run",
     "A65": O + "test_an_invalid_answer_is_reprompted_under_the_same_policy",
-    "A66": O + "test_a_refusal_ends_the_run_whatever_the_policy",
+    "A66": O + "test_a_refusal_is_no_answer",
     "A70": AP + "test_the_decision_is_carried_out",
     "A71": C + "test_an_interrupted_run_goes_on_where_it_stopped",
     "A72": AP + "test_the_decision_is_carried_out",

@@ -243,7 +243,7 @@ def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
     asked: list[int] = []
     called: list[str] = []
 
-    class Watching:
+    class Watching(Effects):
         def __init__(self, inner: Effects) -> None:
             self._inner = inner
 

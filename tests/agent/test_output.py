@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from tests.agent.kit import ADD, add, call, check_events, say
-from wesichain.agent import AgentRuntime, Completed, Failed
-from wesichain.core import FinalAnswer, LlmResponse, LlmTraits
-from wesichain.errors import ConfigError, InvalidModelActionError
+from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted
+from wesichain.core import (
+    CancellationToken,
+    FinalAnswer,
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    OutputDelta,
+    StreamingLlm,
+    StreamItem,
+    TextChunk,
+    ToolCallChunk,
+    from_json,
+    to_json,
+)
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    InvalidModelActionError,
+    ModelRefusedError,
+    ToolError,
+    TruncatedReplyError,
+)
 from wesichain.policy import Budget, RepromptN
 from wesichain.testing import ScriptedLlm
-from wesichain.tools import tool
+from wesichain.tools import Finish, RunContext, tool
 
 
 class City(BaseModel):
@@ -112,11 +134,12 @@ def test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run() -> None:
     assert runs == []
 
 
-def test_a_refusal_ends_the_run_whatever_the_policy() -> None:
-    llm = ScriptedLlm([LlmResponse("I cannot help with that", finish_reason="content_filter"), final(OSLO)])
-    outcome = asyncio.run(AgentRuntime(llm, output_type=City, policy=RepromptN(5)).run("q"))
+@pytest.mark.parametrize("why", ["content_filter", "refusal"])
+def test_a_refusal_is_no_answer(why: Any) -> None:
+    llm = ScriptedLlm([LlmResponse("I cannot help with that", finish_reason=why), final(OSLO)])
+    outcome = asyncio.run(AgentRuntime(llm, output_type=City).run("q"))
     assert isinstance(outcome, Failed)
-    assert "refused" in str(outcome.error)
+    assert isinstance(outcome.error, ModelRefusedError)
     assert len(llm.requests) == 1
     check_events(outcome.events)
 
@@ -154,3 +177,336 @@ def test_a_tool_may_not_take_the_final_tool_s_name() -> None:
 
     with pytest.raises(ConfigError, match="final_answer"):
         AgentRuntime(ScriptedLlm([]), [clash], output_type=City)
+
+
+class Flight(BaseModel):
+    price: int
+    note: str = ""
+
+
+class NoFlight(BaseModel):
+    reason: str = ""
+
+
+class Refund(BaseModel):
+    price: int = 0
+
+
+FLIGHT = Flight(price=350)
+UNION: Any = Flight | NoFlight
+
+
+def told(llm: ScriptedLlm, request: int = 1) -> tuple[Any, ...]:
+    """The messages that are new in a request, as (role, text, call ids)."""
+    messages = llm.requests[request].messages[len(llm.requests[request - 1].messages) :]
+    return tuple(
+        (one.role.value, one.text, [call.id for call in one.tool_calls] or one.tool_call_id)
+        for one in messages
+    )
+
+
+class TestUnion:
+    def test_each_member_has_a_tool_of_its_own(self) -> None:
+        llm = ScriptedLlm([say(call("final_Flight", {"price": 350}))])
+        outcome = asyncio.run(AgentRuntime(llm, [add], output_type=UNION).run("q"))
+        assert isinstance(outcome, Completed)
+        assert outcome.output == FLIGHT
+        assert [spec.name for spec in llm.requests[0].tools] == ["add", "final_Flight", "final_NoFlight"]
+
+    def test_a_malformed_member_is_told_and_never_read_as_another(self) -> None:
+        replies = [
+            say(call("final_Flight", {"price": "350"})),
+            say(call("final_Flight", {"price": 350}, id="b")),
+        ]
+        llm = ScriptedLlm(replies)
+        outcome = asyncio.run(AgentRuntime(llm, output_type=UNION, policy=RepromptN(1)).run("q"))
+        assert isinstance(outcome, Completed)
+        assert outcome.output == FLIGHT
+        (_, _, made), (role, text, answered) = told(llm)
+        assert (made, role, answered) == (["final_Flight-id"], "tool", "final_Flight-id")
+        assert 'got "350"' in text
+
+    @pytest.mark.parametrize(
+        ("text", "output"),
+        [
+            pytest.param('{"price": 350}', FLIGHT, id="known-by-its-keys"),
+            pytest.param('{"reason": "full"}', NoFlight(reason="full"), id="the-other-one"),
+            pytest.param('{"kind": "NoFlight", "value": {}}', NoFlight(), id="named"),
+            pytest.param('{"price": "350"}', None, id="malformed"),
+            pytest.param("{}", None, id="either-of-them"),
+            pytest.param('{"price": 1, "reason": "x"}', None, id="neither-of-them"),
+            pytest.param("I found none", None, id="words"),
+        ],
+    )
+    def test_text_is_an_answer_where_it_says_which_it_is(self, text: str, output: Any) -> None:
+        outcome = asyncio.run(AgentRuntime(ScriptedLlm([text]), output_type=UNION).run("q"))
+        if output is None:
+            assert isinstance(outcome, Failed)
+            assert isinstance(outcome.error, InvalidModelActionError)
+        else:
+            assert isinstance(outcome, Completed)
+            assert outcome.output == output
+
+    @pytest.mark.parametrize(
+        "output", [Flight(price=1), Refund(price=1), NoFlight(reason="x"), 5, None, "x", ["y"]]
+    )
+    def test_the_text_of_an_answer_is_read_as_the_same(self, output: Any) -> None:
+        union: Any = Flight | Refund | NoFlight | int | list[str] | str | None
+        kind = "None" if output is None else "list_str" if isinstance(output, list) else type(output).__name__
+        args = output.model_dump() if isinstance(output, BaseModel) else {"value": output}
+        runtime = AgentRuntime(ScriptedLlm([say(call(f"final_{kind}", args))]), output_type=union)
+        outcome = asyncio.run(runtime.run("q"))
+        assert isinstance(outcome, Completed)
+        assert (outcome.output, type(outcome.output)) == (output, type(output))
+        again = runtime.read_output(outcome.text)
+        assert (again, type(again)) == (output, type(output))
+
+    @pytest.mark.parametrize("mode", ["native", "prompted"])
+    def test_without_tools_the_answer_says_which_it_is(self, mode: Any) -> None:
+        llm = ScriptedLlm(
+            ['{"kind": "Flight", "value": {"price": "350"}}', '{"kind": "Flight", "value": {"price": 350}}'],
+            traits=LlmTraits(native_output=True),
+        )
+        made = AgentRuntime(llm, output_type=UNION, output_mode=mode, policy=RepromptN(1))
+        outcome = asyncio.run(made.run("q"))
+        assert isinstance(outcome, Completed)
+        assert outcome.output == FLIGHT
+        assert [one[0] for one in told(llm)] == ["assistant", "user"]
+        assert (llm.requests[0].output_schema is None) is (mode == "prompted")
+        assert ("JSON schema" in llm.requests[0].messages[0].text) is (mode == "prompted")
+
+
+@pytest.mark.parametrize(
+    ("traits", "tools", "mode", "takes"),
+    [
+        pytest.param(LlmTraits(), [], "auto", "tool", id="a-model-without-schemas"),
+        pytest.param(LlmTraits(native_output=True), [], "auto", "native", id="no-tools"),
+        pytest.param(LlmTraits(native_output=True), [add], "auto", "tool", id="tools-beside"),
+        pytest.param(
+            LlmTraits(native_output=True, output_with_tools=True), [add], "auto", "native", id="takes-both"
+        ),
+        pytest.param(LlmTraits(native_output=True), [add], "native", "native", id="native-was-asked-for"),
+        pytest.param(LlmTraits(native_output=True), [], "tool", "tool", id="tool-was-asked-for"),
+        pytest.param(LlmTraits(native_output=True), [], "prompted", "prompted", id="prompted-was-asked-for"),
+    ],
+)
+def test_the_mode_follows_from_what_the_model_can_do(
+    traits: LlmTraits, tools: Any, mode: Any, takes: str
+) -> None:
+    llm = ScriptedLlm(['{"name": "Oslo", "people": 700000}'], traits=traits)
+    outcome = asyncio.run(AgentRuntime(llm, tools, output_type=City, output_mode=mode).run("q"))
+    assert isinstance(outcome, Completed), "text of the declared form is an answer in every mode"
+    assert outcome.output == City(name="Oslo", people=700_000)
+    request = llm.requests[0]
+    assert (request.output_schema is not None) is (takes == "native")
+    assert any(spec.name == "final_answer" for spec in request.tools) is (takes == "tool")
+    assert (request.messages[0].role.value == "system") is (takes == "prompted")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        pytest.param({"output_mode": "json"}, "output_mode", id="a-mode-that-is-none"),
+        pytest.param({"output_mode": "native"}, "native", id="a-mode-the-model-has-not"),
+        pytest.param({"output_checks": [5]}, "output_checks", id="a-check-that-is-no-function"),
+        pytest.param({"output_checks": [lambda: 5]}, "takes", id="a-check-of-nothing"),
+    ],
+)
+def test_wrong_options_are_refused_at_build(wrong: Any, word: str) -> None:
+    with pytest.raises(ConfigError, match=word):
+        AgentRuntime(ScriptedLlm([]), output_type=City, **wrong)
+
+
+def test_a_wrong_answer_stays_in_the_history_with_the_calls_beside_it() -> None:
+    reply = say(call("add", {"a": 1, "b": 2}), call("final_answer", {"name": "Oslo"}, id="f"))
+    llm = ScriptedLlm([reply, final(OSLO)])
+    outcome = asyncio.run(AgentRuntime(llm, [add], output_type=City, policy=RepromptN(1)).run("q"))
+    assert isinstance(outcome, Completed)
+    (_, _, made), first, second = told(llm)
+    assert made == ["add-id", "f"]
+    assert (first[0], first[2]) == ("tool", "add-id")
+    assert "[NOT RUN]" in first[1]
+    assert (second[0], second[2]) == ("tool", "f")
+    assert "people" in second[1]
+    assert 'got {"name":"Oslo"}' in second[1].replace(": ", ":")
+
+
+@pytest.mark.parametrize(
+    "reply", [final('{"name": "Os'), final({}), LlmResponse('{"name": "Os')], ids=["call", "empty", "text"]
+)
+def test_a_typed_answer_that_was_cut_is_a_truncated_reply(reply: LlmResponse) -> None:
+    llm = ScriptedLlm([replace(reply, finish_reason="length")])
+    outcome = asyncio.run(AgentRuntime(llm, output_type=City).run("q"))
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, TruncatedReplyError)
+
+
+class TestChecks:
+    def test_the_model_is_told_what_a_check_refuses(self) -> None:
+        seen: list[Any] = []
+
+        def is_known(output: City) -> City:
+            if output.name != "Oslo":
+                raise ValueError("there is no such city")
+            return output
+
+        async def rounded(ctx: RunContext[Any], output: City) -> City:
+            seen.append((ctx.deps, ctx.run_id, ctx.step_id, ctx.agent, len(ctx.messages)))
+            return output.model_copy(update={"people": ctx.deps * 1000})
+
+        llm = ScriptedLlm([final({"name": "Olso", "people": 1}), final(OSLO)])
+        checks: list[Any] = [is_known, rounded]
+        runtime = AgentRuntime(llm, output_type=City, output_checks=checks, policy=RepromptN(1))
+        outcome = asyncio.run(runtime.run("q", deps=700, run_id="r"))
+        assert isinstance(outcome, Completed)
+        assert outcome.output == City(name="Oslo", people=700_000)
+        assert runtime.read_output(outcome.text) == outcome.output
+        assert seen == [(700, "r", 2, "agent", 3)], "and not again when it is replayed"
+        assert "there is no such city" in told(llm)[1][1]
+
+    def test_text_answers_are_checked_too(self) -> None:
+        def brief(output: str) -> str:
+            if len(output) > 5:
+                raise ToolError("at most five letters")
+            return output.upper()
+
+        llm = ScriptedLlm(["much too long", "ok"])
+        outcome = asyncio.run(AgentRuntime(llm, output_checks=[brief], policy=RepromptN(1)).run("q"))
+        assert isinstance(outcome, Completed)
+        assert (outcome.output, outcome.text) == ("OK", "OK")
+        assert [one[0] for one in told(llm)] == ["assistant", "user"]
+
+    def test_what_is_changed_in_place_is_in_the_text(self) -> None:
+        def grow(output: City) -> City:
+            output.people += 1
+            return output
+
+        runtime = AgentRuntime(ScriptedLlm([final(OSLO)]), output_type=City, output_checks=[grow])
+        outcome = asyncio.run(runtime.run("q"))
+        assert isinstance(outcome, Completed)
+        assert runtime.read_output(outcome.text).people == 700_001
+
+    def test_the_last_word_is_checked(self) -> None:
+        def never(output: Any) -> Any:
+            raise ValueError("no")
+
+        for on_limit in ("answer", "partial"):
+            llm = ScriptedLlm([say(ADD, content="3"), final({"value": 3})])
+            options: Any = {"budget": Budget(1), "on_limit": on_limit, "output_checks": [never]}
+            outcome = asyncio.run(AgentRuntime(llm, [add], output_type=int, **options).run("q"))
+            assert isinstance(outcome, Failed)
+            assert isinstance(outcome.error, BudgetExceededError)
+
+    def test_a_tool_s_last_word_is_checked(self) -> None:
+        @tool
+        async def finish() -> Any:
+            """Ends."""
+            return Finish({"name": "Olso", "people": 1})
+
+        def is_known(output: City) -> City:
+            if output.name != "Oslo":
+                raise ValueError("there is no such city")
+            return output
+
+        llm = ScriptedLlm([say(call("finish")), final(OSLO)])
+        options: Any = {"output_checks": [is_known], "policy": RepromptN(1)}
+        outcome = asyncio.run(AgentRuntime(llm, [finish], output_type=City, **options).run("q"))
+        assert isinstance(outcome, Completed)
+        assert outcome.output.name == "Oslo"
+
+    def test_a_check_that_forgets_to_return_is_the_caller_s_mistake(self) -> None:
+        def forgets(output: City) -> None:
+            assert output.name
+
+        with pytest.raises(ConfigError, match=r"forgets.*return the output"):
+            asyncio.run(
+                AgentRuntime(ScriptedLlm([final(OSLO)]), output_type=City, output_checks=[forgets]).run("q")
+            )
+
+    def test_a_check_that_breaks_ends_the_run_by_its_name(self) -> None:
+        def broken(output: City) -> City:
+            raise KeyError("x")
+
+        runtime = AgentRuntime(ScriptedLlm([final(OSLO)]), output_type=City, output_checks=[broken])
+        outcome = asyncio.run(runtime.run("q"))
+        assert isinstance(outcome, Failed)
+        assert "'broken' raised KeyError" in str(outcome.error)
+
+    def test_a_run_stopped_in_a_check_goes_on_with_the_answer_it_had(self) -> None:
+        token, times = CancellationToken(), list[int]()
+
+        async def slow(output: City) -> City:
+            times.append(1)
+            if len(times) == 1:
+                token.cancel("stop")
+                await asyncio.sleep(60)
+            return output
+
+        llm = ScriptedLlm([final(OSLO)])
+        runtime = AgentRuntime(llm, output_type=City, output_checks=[slow])
+
+        async def both() -> Any:
+            stopped = await runtime.run("q", cancellation=token)
+            assert isinstance(stopped, Interrupted)
+            return await runtime.resume(from_json(Interrupted, to_json(stopped)))
+
+        outcome = asyncio.run(both())
+        assert isinstance(outcome, Completed)
+        assert outcome.output.name == "Oslo"
+        assert (len(llm.requests), len(times)) == (1, 2)
+
+
+class InPieces(ScriptedLlm, StreamingLlm):
+    """Streams the text and the calls of its replies, a few characters at a time."""
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamItem]:
+        reply = await self.complete(request)
+        for start in range(0, len(reply.content), 7):
+            yield TextChunk(reply.content[start : start + 7])
+        for index, one in enumerate(reply.tool_calls):
+            yield ToolCallChunk(index, one.id, one.name)
+            args = json.dumps(one.args)
+            for start in range(0, len(args), 7):
+                yield ToolCallChunk(index, args=args[start : start + 7])
+        yield reply
+
+
+def deltas(outcome: Any) -> list[Any]:
+    return [event.value for event in outcome.events if isinstance(event, OutputDelta)]
+
+
+class TestDeltas:
+    CITIES = tuple({"name": f"City number {n}", "people": n} for n in range(400))
+
+    @pytest.mark.parametrize("native", [False, True])
+    def test_what_is_readable_so_far_is_told(self, native: bool) -> None:
+        whole = {"value": [*self.CITIES]}
+        reply = LlmResponse(json.dumps(whole)) if native else final(whole)
+        llm = InPieces([reply], traits=LlmTraits(native_output=native))
+        outcome = asyncio.run(AgentRuntime(llm, output_type=list[City]).run("q", stream=True))
+        assert isinstance(outcome, Completed)
+        seen = deltas(outcome)
+        assert seen[-1] == whole["value"]
+        assert len(seen) > 20
+        lengths = [len(value) for value in seen]
+        assert lengths == sorted(lengths)
+        written = sum(len(json.dumps(value)) for value in seen)
+        assert written < 12 * len(json.dumps(whole)), "all of them together are linear in the answer"
+        check_events(outcome.events)
+
+    def test_none_without_a_stream_and_none_of_plain_text(self) -> None:
+        quiet = asyncio.run(AgentRuntime(InPieces([final(OSLO)]), output_type=City).run("q"))
+        text = asyncio.run(
+            AgentRuntime(InPieces(['{"a": "plain text that looks like JSON"}'])).run("q", stream=True)
+        )
+        words = InPieces([say(call("final_answer", OSLO), content="Let me think about this, city by city.")])
+        thought = asyncio.run(AgentRuntime(words, output_type=City).run("q", stream=True))
+        assert deltas(quiet) == deltas(text) == []
+        assert deltas(thought)[-1] == OSLO
+        assert all(value.keys() <= OSLO.keys() for value in deltas(thought))
+
+    def test_a_model_that_cannot_stream_shows_the_whole(self) -> None:
+        outcome = asyncio.run(
+            AgentRuntime(ScriptedLlm([final(OSLO)]), output_type=City).run("q", stream=True)
+        )
+        assert deltas(outcome) == [OSLO]

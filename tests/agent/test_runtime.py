@@ -475,7 +475,8 @@ def test_a_tool_is_retried_and_every_retry_spends_a_step() -> None:
     llm = ScriptedLlm([say(call("flaky")), "ok"])
     outcome = asyncio.run(AgentRuntime(llm, [flaky], policy=policy, clock=clock).run("q"))
     assert isinstance(outcome, Completed)
-    assert outcome.state.iteration_count == 4
+    assert outcome.spent.steps == 4
+    assert outcome.state.iteration_count == 2, "what it asked the model itself"
     assert clock.slept == [1.0, 2.0]
     check_events(outcome.events)
 

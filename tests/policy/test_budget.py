@@ -100,4 +100,4 @@ def test_an_account_goes_on_from_what_was_spent() -> None:
     one = account(Budget(steps=3), spent=Spent(steps=2, usage=Usage(1, 1)))
     one.spend_step()
     assert one.refusal(0.0) is not None
-    assert one.spent() == Spent(steps=3, usage=Usage(1, 1))
+    assert one.spent(0.0) == Spent(steps=3, usage=Usage(1, 1))

@@ -48,6 +48,8 @@ class View:
     def faults(self, error_class: type[BaseException]) -> int:
         return self.counts.get(error_class, 1)
 
+    faults_in_row = faults
+
 
 def caused(error: Exception, cause: Exception) -> Any:
     error.__cause__ = cause

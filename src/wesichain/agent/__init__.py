@@ -1,16 +1,28 @@
 """The agent runtime: one typed machine, one loop, and the agent's friendly face."""
 
-from wesichain.core import Approve, ApproveWith, Decision, Refuse
+from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse
 
 from .agent import Agent, RunResult, Source, result_of
-from .conversation import Conversation
+from .calls import AgentTool
 from .drive import Drive
 from .effects import Caller, Effects, LiveEffects
+from .memory import (
+    Conversation,
+    Conversations,
+    MemoryConversations,
+    PostgresConversations,
+    RunMemory,
+    SqliteConversations,
+    StoredConversation,
+)
 from .models import resolve_model
-from .narrate import Narrator
+from .narrate import Narrator, name_of
+from .options import AgentOptions, OnLimit, RunOptions
+from .outcomes import with_output
 from .phases import (
     Acting,
     Active,
+    Child,
     Completed,
     Failed,
     Idle,
@@ -22,23 +34,29 @@ from .phases import (
     Thinking,
     Unfinished,
 )
-from .replay import ReplayEffects, replay, retell, revived_dispatch, revived_error
+from .replay import ReplayEffects, replay
+from .replaying import retell, revived_cause, revived_dispatch, revived_error
 from .rules import LoopGuard, Tally
-from .running import OnLimit, Running, Settings
+from .running import Running, Settings
 from .runtime import AgentRuntime
-from .stream import EventQueue, RunStream
+from .stream import EventQueue, RunSteps, RunStream
 from .trail import Observed, Trail
+from .wrapping import retell_spare, spare_events
 
 __all__ = [
     "Acting",
     "Active",
     "Agent",
+    "AgentOptions",
     "AgentRuntime",
+    "AgentTool",
     "Approve",
     "ApproveWith",
     "Caller",
+    "Child",
     "Completed",
     "Conversation",
+    "Conversations",
     "Decision",
     "Drive",
     "Effects",
@@ -48,28 +66,41 @@ __all__ = [
     "Interrupted",
     "LiveEffects",
     "LoopGuard",
+    "MemoryConversations",
     "Narrator",
     "Observed",
     "Observing",
     "OnLimit",
     "Outcome",
     "Phase",
+    "PostgresConversations",
+    "Provide",
     "Refuse",
     "ReplayEffects",
     "RunInfo",
+    "RunMemory",
+    "RunOptions",
     "RunResult",
+    "RunSteps",
     "RunStream",
     "Running",
     "Settings",
     "Source",
+    "SqliteConversations",
+    "StoredConversation",
     "Tally",
     "Thinking",
     "Trail",
     "Unfinished",
+    "name_of",
     "replay",
     "resolve_model",
     "result_of",
     "retell",
+    "retell_spare",
+    "revived_cause",
     "revived_dispatch",
     "revived_error",
+    "spare_events",
+    "with_output",
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import Unpack
 
 from wesichain.core import (
-    Clock,
+    Advice,
+    CancellationToken,
     CompletionLlm,
     Decision,
     Event,
@@ -18,6 +19,7 @@ from wesichain.core import (
     JsonValue,
     LogView,
     Message,
+    Part,
     ReActStep,
     Role,
     StrategySource,
@@ -25,42 +27,37 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     Usage,
+    advise,
     dataclass,
     maker,
+    traits_of,
 )
-from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError, ToolError, ToolErrorKind
-from wesichain.policy import Budget, PolicyEngine
-from wesichain.tools import CancellationToken, JsonTool, ToolContext, ToolRegistry
+from wesichain.errors import ConfigError, ConversationError, RunFailedError, RunInterruptedError
+from wesichain.policy import SelfCorrect
+from wesichain.tools import Effect, RunContext, ToolContext, ToolRegistry
 
-from .conversation import Conversation
-from .effects import Effects
+from .calls import AgentTool
+from .drive import Drive
+from .memory import RunMemory, checked_memory
 from .models import resolve_model
-from .narrate import Sinks, as_sinks
+from .options import LoopKeywords, RunKeywords, as_sinks
 from .phases import Completed, Failed, Interrupted, Outcome
-from .rules import LoopGuard
-from .running import OnLimit
-from .runtime import AgentRuntime, ResumeOptions
-from .stream import RunStream
+from .runtime import AgentRuntime
+from .stream import RunSteps, RunStream
 
 if TYPE_CHECKING:
-    from wesichain.trace import Redactor
+    from typing_extensions import TypeForm  # a type, or a union of types
 
 OutT = TypeVar("OutT")
-_DAY = 86_400.0
 
 
-class LoopOptions(ResumeOptions, total=False):
-    """What the loop may be told of one run."""
+class ConversationKeywords(RunKeywords, total=False):
+    """What one run of an agent may be told, beside its task and what every run may be told."""
 
-    run_id: str | None
-
-
-class RunOptions(LoopOptions, total=False):
-    """What one run of an agent may be told, beside its task."""
-
-    conversation: Conversation | None
+    conversation: RunMemory | None
 
 
+Task: TypeAlias = str | Sequence[str | Part]
 Instructions: TypeAlias = str | Callable[..., str | Awaitable[str | None] | None] | None
 
 
@@ -88,8 +85,15 @@ class RunResult(Generic[OutT]):
         return self.outcome.steps
 
     @property
-    def messages(self) -> LogView[Message]:
-        return self.outcome.messages
+    def messages(self) -> Sequence[Message]:
+        """What was said, without the instructions: pass it as the history of the next run."""
+        said = self.outcome.messages
+        return said[1:] if said and said[0].role is Role.SYSTEM else said
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that answered."""
+        return self.outcome.info.agent
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
@@ -130,43 +134,23 @@ class Agent(Generic[OutT]):
         instructions: Instructions = None,
         name: str = "agent",
         description: str = "",
-        policy: PolicyEngine | None = None,
-        budget: Budget = ...,
-        events: Sinks = None,
         playbook: StrategySource | None = None,
         domain: str = "general",
-        on_limit: OnLimit = "fail",
-        tool_concurrency: int = 1,
-        exclude_after: int | None = 3,
-        loop_guard: LoopGuard | None = ...,
-        approval_ttl: float | None = None,
-        redactor: Redactor | None = None,
-        clock: Clock | None = None,
-        new_id: Callable[[], str] | None = None,
+        **options: Unpack[LoopKeywords],
     ) -> None: ...
     @overload
     def __init__(
         self,
         model: ToolCallingLlm | CompletionLlm | str,
         *,
-        output_type: type[OutT],
+        output_type: TypeForm[OutT],
         tools: Iterable[Any] | ToolRegistry = (),
         instructions: Instructions = None,
         name: str = "agent",
         description: str = "",
-        policy: PolicyEngine | None = None,
-        budget: Budget = ...,
-        events: Sinks = None,
         playbook: StrategySource | None = None,
         domain: str = "general",
-        on_limit: OnLimit = "fail",
-        tool_concurrency: int = 1,
-        exclude_after: int | None = 3,
-        loop_guard: LoopGuard | None = ...,
-        approval_ttl: float | None = None,
-        redactor: Redactor | None = None,
-        clock: Clock | None = None,
-        new_id: Callable[[], str] | None = None,
+        **options: Unpack[LoopKeywords],
     ) -> None: ...
     def __init__(
         self,
@@ -179,8 +163,9 @@ class Agent(Generic[OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Any,
+        **options: Unpack[LoopKeywords],
     ) -> None:
+        """An agent; `AgentOptions` says what the options of the loop are."""
         given: Any = instructions
         if not (given is None or isinstance(given, str) or callable(given)):
             raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")
@@ -189,8 +174,17 @@ class Agent(Generic[OutT]):
         self._instructions = instructions
         self._playbook = playbook
         self._domain = domain
+        llm = resolve_model(model)
+        given_options: Any = {"tool_concurrency": 8, "exclude_after": None, **options}
+        if given_options.get("policy") is None and not traits_of(llm).observes_errors:
+            given_options["policy"] = SelfCorrect()
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
-            resolve_model(model), tools, output_type=output_type, **options
+            llm,
+            tools,
+            output_type=output_type,
+            name=name,
+            instructions=instructions if isinstance(instructions, str) else None,
+            **given_options,
         )
 
     @property
@@ -203,13 +197,13 @@ class Agent(Generic[OutT]):
         return self._instructions if isinstance(self._instructions, str) else None
 
     async def run(
-        self, task: str, history: Sequence[Message] = (), **options: Unpack[RunOptions]
+        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
         return self._result(await self.outcome(task, history=history, **options))
 
     def run_sync(
-        self, task: str, history: Sequence[Message] = (), **options: Unpack[RunOptions]
+        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> RunResult[OutT]:
         """The same from code that is not async."""
         try:
@@ -221,140 +215,144 @@ class Agent(Generic[OutT]):
         )
 
     def stream(
-        self, task: str, history: Sequence[Message] = (), **options: Unpack[RunOptions]
+        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> RunStream[RunResult[OutT]]:
         """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`."""
         sinks = as_sinks(options.get("events"))
 
         async def run(sink: EventSink) -> RunResult[OutT]:
-            streamed: RunOptions = {**options, "stream": True, "events": (*sinks, sink)}
+            streamed: ConversationKeywords = {**options, "stream": True, "events": (*sinks, sink)}
             return self._result(await self.outcome(task, history=history, **streamed))
 
         return RunStream(run)
 
+    def iterate(
+        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
+    ) -> RunSteps[OutT]:
+        """The run, step by step: `async with agent.iterate(task) as run: async for phase in run: ...`."""
+        return RunSteps(lambda: self._open(task, history, options), self._ended_of(options))
+
     def outcome(
-        self,
-        task: str,
-        *,
-        history: Sequence[Message] = (),
-        conversation: Conversation | None = None,
-        cancellation: CancellationToken | None = None,
-        run_id: str | None = None,
-        stream: bool = False,
-        events: Sinks = None,
-        budget: Budget | None = None,
-        parent: ToolContext | None = None,
-        effects: Callable[[Effects], Effects] | None = None,
-        clock: Clock | None = None,
+        self, task: Task, *, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
         instructions = self._instructions
-        if conversation is not None or callable(instructions):
-            memory: Any = conversation
-            if not (memory is None or isinstance(memory, Conversation)):
-                raise ConfigError(f"conversation={memory!r}: pass a Conversation")
-            options = LoopOptions(
-                cancellation=cancellation,
-                run_id=run_id,
-                stream=stream,
-                events=events,
-                budget=budget,
-                parent=parent,
-                effects=effects,
-                clock=clock,
-            )
-            return self._prepared(task, history, conversation, options)
-        return self.runtime.run(
-            task,
-            history=history,
-            instructions=instructions,
-            advice="" if self._playbook is None else self._advise(self._playbook, task),
-            cancellation=cancellation,
-            run_id=run_id,
-            stream=stream,
-            events=events,
-            budget=budget,
-            parent=parent,
-            effects=effects,
-            clock=clock,
-        )
+        if "conversation" in options or callable(instructions) or self._playbook is not None:
+            return self._prepared(task, history, options)
+        given: Any = options
+        return self.runtime.run(task, history=history, **given)
 
     async def _prepared(
-        self,
-        task: str,
-        history: Sequence[Message],
-        conversation: Conversation | None,
-        options: LoopOptions,
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords
     ) -> Outcome[OutT]:
         """A run whose instructions have to be asked for, or that is part of a conversation."""
-        instructions, advice = await self.prompt(task)
-        if conversation is not None:
-            history = (*conversation.window(), *history)
-        outcome = await self.runtime.run(
-            task, history=history, instructions=instructions, advice=advice, **options
-        )
-        if conversation is not None and isinstance(outcome, Completed):
-            conversation.add(Message(Role.USER, task), Message(Role.ASSISTANT, outcome.text))
+        outcome = await (await self._open(task, history, options)).carry()
+        await self._ended_of(options)(outcome)
         return outcome
 
-    async def prompt(self, task: str) -> tuple[str | None, str]:
-        """The instructions and the advice that a run of the task begins with, asked for now."""
+    async def _open(
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords
+    ) -> Drive[OutT]:
+        """A run that has not begun, with its instructions and what came before it."""
+        rest: Any = {**options}
+        conversation = checked_memory(rest.pop("conversation", None))
+        if conversation is not None:
+            history = (*await conversation.read(), *history)
+        words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
+        if callable(self._instructions) and rest.get("instructions") is None:
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["instructions"] = await self.prompt(words, self._context(rest))
+        if self._playbook is not None and rest.get("advice") is None:
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["advice"] = await self.advise(words, rest["run_id"])
+        return self.runtime.open(task, history=history, **rest)
+
+    def _ended_of(self, options: ConversationKeywords) -> Callable[[Outcome[OutT]], Awaitable[None]]:
+        """What is done when a run has ended: its question and answer become part of the conversation."""
+        conversation = options.get("conversation")
+
+        async def ended(outcome: Outcome[OutT]) -> None:
+            if conversation is None or not isinstance(outcome, Completed):
+                return
+            try:
+                await conversation.extend(_question(outcome), Message(Role.ASSISTANT, outcome.text))
+            except ConversationError as error:
+                error.outcome = outcome  # the answer is not lost with the turn
+                raise
+
+        return ended
+
+    async def advise(self, task: str, run_id: str) -> Advice:
+        """What earlier runs have taught, for a run of this id: off the loop, and never an error."""
+        tools = [tool.spec for tool in self.runtime.registry]
+        return await advise(self._playbook, task, run_id=run_id, domain=self._domain, tools=tools)
+
+    def _context(self, options: Mapping[str, Any]) -> RunContext[Any]:
+        """A run that has not begun, as its instructions see it."""
+        parent: ToolContext | None = options.get("parent")
+        deps: Any = options.get("deps")
+        scope: tuple[str, ...] = ()
+        if parent is not None:
+            deps = parent.deps if deps is None else deps
+            scope = (*parent.scope, parent.agent)
+        token = options.get("cancellation") or CancellationToken()
+        return RunContext(options.get("run_id") or "", 0, token, deps=deps, agent=self.name, scope=scope)
+
+    async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
+        """The instructions that a run of the task begins with, asked for now.
+
+        They are a text, or a function of nothing, of the `RunContext`, or of the task (a str).
+        """
         instructions = self._instructions
         if callable(instructions):
-            takes_task = bool(inspect.signature(instructions).parameters)
-            text = instructions(task) if takes_task else instructions()
+            given_to = [*inspect.signature(instructions, eval_str=True).parameters.values()]
+            if given_to and (given_to[0].annotation is str or given_to[0].name == "task"):
+                text = instructions(task)
+            else:
+                text = instructions(ctx or self._context({})) if given_to else instructions()
             instructions = await text if inspect.isawaitable(text) else text
             given: Any = instructions
             if not (given is None or isinstance(given, str)):
                 raise ConfigError(f"the instructions gave {given!r}; a function of them gives text, or None")
-        return instructions, "" if self._playbook is None else self._advise(self._playbook, task)
+        return instructions
 
     async def resume(
         self,
         interrupted: Interrupted[OutT],
         decisions: Mapping[str, Decision] | None = None,
-        **options: Unpack[ResumeOptions],
+        **options: Unpack[ConversationKeywords],
     ) -> RunResult[OutT]:
-        """Go on with the outcome that a RunInterruptedError carries."""
-        return self._result(await self.runtime.resume(interrupted, decisions, **options))
+        """Go on with the outcome that a RunInterruptedError carries, as a part of the conversation."""
+        rest: Any = {**options}
+        checked_memory(rest.pop("conversation", None))
+        outcome = await self.runtime.resume(interrupted, decisions, **rest)
+        await self._ended_of(options)(outcome)
+        return self._result(outcome)
 
-    def as_tool(self, *, name: str | None = None, description: str | None = None) -> JsonTool:
-        """This agent as a tool of another one, on whose budget, cancellation and log it draws."""
+    def as_tool(
+        self, *, name: str | None = None, description: str | None = None, effect: Effect = "once"
+    ) -> AgentTool:
+        """This agent as a tool of another one, on whose budget, cancellation and log it draws.
 
-        async def ask(args: Any, ctx: ToolContext) -> JsonValue:
-            # A call that is run again is the same run again: its own calls keep their idempotency keys.
-            outcome = await self.outcome(args["task"], parent=ctx, run_id=ctx.idempotency_key or None)
-            match outcome:
-                case Completed(text=text):
-                    return text
-                case Failed(error=error):
-                    raise ToolError(f"the agent {self.name!r} failed: {error}") from error
-                case Interrupted(reason=reason):
-                    kind = ToolErrorKind.PERMISSION if outcome.pending else ToolErrorKind.CANCELLED
-                    raise ToolError(f"the agent {self.name!r} was interrupted: {reason}", kind)
-
-        return JsonTool(
-            name or self.name,
-            description or self.description or f"Ask the agent {self.name!r}.",
-            {
-                "type": "object",
-                "properties": {"task": {"type": "string", "description": "What it should do or find out."}},
-                "required": ["task"],
-                "additionalProperties": False,
-            },
-            ask,
-            timeout=_DAY,  # the caller's budget and cancellation are what bounds it
-            effect="once" if any(tool.effect == "once" for tool in self.runtime.registry) else "idempotent",
+        It is run once, unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
+        """
+        return AgentTool(
+            self.outcome,
+            agent=self.name,
+            name=name or self.name,
+            description=description or self.description or f"Ask the agent {self.name!r}.",
+            effect=effect,
         )
-
-    def _advise(self, playbook: StrategySource, task: str) -> str:
-        """What earlier runs have taught, as sentences, where its tools are here."""
-        known = set(self.runtime.registry.names)
-        found = playbook.retrieve(task, domain=self._domain, k=3)
-        return "\n".join(item.text for item in found if known.issuperset(item.tool_sequence))
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide="agent.resume(error.outcome, {token: Approve()})")
+
+
+def _question(outcome: Completed[Any]) -> Message:
+    """The user's message that began the run, with its parts."""
+    first = outcome.messages[outcome.info.first_new]
+    is_it = first.role is Role.USER and first.text == outcome.user_input
+    return first if is_it else Message(Role.USER, outcome.user_input)
 
 
 def result_of(outcome: Outcome[OutT], *, decide: str) -> RunResult[OutT]:

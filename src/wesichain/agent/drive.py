@@ -1,28 +1,26 @@
-"""The loop: carries a phase to its end. There is no other in this project.
+"""The loop: carries a phase to its end, a step at a time. There is no other in this project.
 
-Each turn looks at the phase, asks the effects for what the world is needed for (a reply, a tool's
+Each step looks at the phase, asks the effects for what the world is needed for (a reply, a tool's
 result), lets the rules and the policy judge it, and takes the transition. Whatever ends a run ends
-it here, with its event.
+it here, with its event; to run is to step until then.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Generic, TypeVar, assert_never
+from typing import TypeVar, assert_never, cast
 
 from wesichain.core import (
+    Advice,
+    AdviceShown,
     Decided,
     Decision,
-    JsonValue,
     LlmRequest,
     LlmResponse,
-    Message,
     PendingCall,
     Role,
     maker,
-    text_of,
 )
 from wesichain.errors import (
     AgentError,
@@ -30,14 +28,11 @@ from wesichain.errors import (
     CodecError,
     ConfigError,
     InternalInvariantError,
-    LlmResponseError,
-    ModelTransportError,
+    InvalidModelActionError,
     ReplayMismatchError,
 )
-from wesichain.policy import Retry
 
-from .batch import Batch, Slot
-from .effects import OnText
+from .calls import Batch, Site
 from .phases import (
     Acting,
     Active,
@@ -45,267 +40,260 @@ from .phases import (
     Failed,
     Idle,
     Interrupted,
-    LimitName,
     Observing,
     Outcome,
     Phase,
     Thinking,
     Unfinished,
 )
-from .rules import Answer, FlawedPlan, Malformed, Plan, Rejected, is_response, wording
-from .running import Running, Stopped
+from .rules import Refused, wording
+from .running import CutOff, LimitAbove, Running, Stopped
 from .trail import Observed
+from .turn import Asking
 
 OutT = TypeVar("OutT")
 
 _request = maker(LlmRequest)
 _ENDED = (Completed, Failed, Interrupted)
+_QUIET = (Observing, Idle)  # phases that need nobody
 _TASK_CANCELLED = "the task that ran it was cancelled"
 
 
-class Drive(Generic[OutT]):
+class Drive(Asking[OutT]):
     """Drives one run. Made for it, used once."""
 
-    __slots__ = (
-        "_batch",
-        "_decisions",
-        "_done",
-        "_follows",
-        "_last_content",
-        "_limit",
-        "_notes",
-        "_on_text",
-        "_run",
-        "_seen",
-        "_slots",
-    )
+    __slots__ = ("_batch", "_decided", "_has_begun", "_site", "advice", "outcome", "phase")
 
-    def __init__(self, run: Running[OutT]) -> None:
-        self._run = run
-        self._decisions: Mapping[str, Decision] = {}
-        self._done: Mapping[str, Observed] = {}  # of the batch in hand, from before an interruption
-        self._notes: Sequence[Observed] = ()  # to the model, likewise
-        self._slots: list[Slot] | None = None  # the calls of the reply just judged
+    def __init__(
+        self, run: Running[OutT], phase: Active[OutT], *, stream: bool = False, site: Site | None = None
+    ) -> None:
+        super().__init__(run, phase, stream=stream)
+        self._site = site  # the call that this run is inside of
+        self._decided: tuple[Decided, ...] | None = None
         self._batch: Batch[OutT] | None = None  # the calls that are being run
-        self._seen = 0  # messages that the model has been shown, so that an event holds each once
-        self._follows = False  # what is new in the next request is the reply, its results, and nothing else
-        self._last_content = ""
-        self._limit: BudgetExceededError | None = None
-        self._on_text: OnText | None = None
+        self._has_begun = False
+        self.advice: Advice | None = None  # that the run begins with
+        self.phase: Phase[OutT] = phase
+        self.outcome: Outcome[OutT] | None = None
+        if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
+            for message in phase.messages:
+                if message.tool_calls:
+                    run.used_ids.update((call.id, None) for call in message.tool_calls)
 
-    async def go_on(
-        self,
-        phase: Thinking[OutT] | Acting[OutT],
-        decided: tuple[Decided, ...],
-        done: Sequence[Observed],
-        *,
-        stream: bool = False,
-    ) -> Outcome[OutT]:
-        """Carry the phase of an interrupted run to its end, with what people decided and what was done."""
-        self._decisions = {item.token: item.decision for item in decided}
-        self._done = {item.call_id: item for item in done if item.call_id is not None}
-        self._notes = [item for item in done if item.call_id is None]
-        self._seen = phase.trail.length
+    def goes_on_from(
+        self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
+    ) -> None:
+        """Take up what an interrupted run had in hand, with what people have decided since."""
+        self._decided = decided
+        phase, unfinished = self.phase, outcome.unfinished
         for message in phase.messages:
-            self._run.used_ids.update((call.id, None) for call in message.tool_calls)
             if message.role is Role.ASSISTANT:
-                self._last_content = message.content
-        return await self.carry(phase, stream=stream, decided=decided)
+                self._last_content = message.text
+        if unfinished is not None and not unfinished.judged:
+            self._arrived = unfinished.reply
+            self._last_content = unfinished.reply.content
+        if self._run.tally.limit is not None:
+            self._limit = self._run.account.exceeded(self._run.tally.limit)
+        if unfinished is not None and isinstance(phase, Acting):
+            done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
+            self._batch = Batch(self._run, phase, [done.get(call.id) for call in phase.reply.tool_calls])
+            self._batch.take_up(outcome, decisions)
 
-    async def carry(
-        self, phase: Active[OutT], *, stream: bool = False, decided: tuple[Decided, ...] | None = None
-    ) -> Outcome[OutT]:
-        """Carry a phase to its end; `decided` is given for a run that goes on."""
-        run = self._run
-        self._on_text = self._tell_text if stream else None
-        run.narrator.run_started(phase.info.task, run.settings.model, run.specs(), decided)
-        while True:
-            try:
-                match phase:
-                    case Thinking():
-                        following: Phase[OutT] = await self._think(phase)
-                    case Acting():
-                        following = await self._act(phase)
-                    case Observing() | Idle():
-                        following = phase.think()
-                    case _:
-                        assert_never(phase)
-            except asyncio.CancelledError:
-                run.token.cancel(_TASK_CANCELLED)
-                run.narrator.run_interrupted(run.step, _TASK_CANCELLED, run.account.usage)
-                raise
-            except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
-                run.narrator.run_failed(run.step, error, run.account.usage)
-                raise
-            except Exception as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
-                following = self._end(phase, cause)
-            if isinstance(following, _ENDED):
-                self._tell_end(following)
-                return following
-            phase = following
+    async def carry(self) -> Outcome[OutT]:
+        """Carry the run to its end: take its steps until there are no more."""
+        self._take_the_wheel()
+        while self.outcome is None:
+            phase = self.phase
+            if isinstance(phase, _QUIET):
+                self.phase = phase.think()
+            else:
+                await self._advance()
+        return self.outcome
 
-    def _tell_text(self, text: str) -> None:
-        self._run.narrator.text_delta(self._run.step, text)
+    async def step(self) -> Phase[OutT]:
+        """Take one transition; returns the phase that it leads to. After the end nothing happens."""
+        self._take_the_wheel()
+        await self._advance()
+        return self.phase
 
-    # --- thinking ------------------------------------------------------------------------------------
+    def _take_the_wheel(self) -> None:
+        """The task that is running now takes the next steps; the first of all tells that the run begins."""
+        task = asyncio.current_task()
+        if task is not self._run.task:  # of the same one, a cancel since the last step is still to be seen
+            self._run.driven_by(task)
+        if not self._has_begun:
+            self.begin()
 
-    async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
-        """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
-        run = self._run
-        while True:
-            run.check_stop()
-            request = self._request(phase)
-            if request is None:
-                return self._last_word(phase, None)
-            started = run.now()
-            try:
-                answer = await run.wait(run.effects.ask(request, step_id=run.step, on_text=self._on_text))
-                reply = self._heard(answer, started)
-            except (Stopped, AgentError, ConfigError, ReplayMismatchError):
-                raise
-            except Exception as cause:  # noqa: BLE001  # a model may be anybody's code
-                reply = _unreachable(cause, run.step)
-            if self._limit is not None:
-                return self._last_word(phase, reply)
-            if isinstance(reply, ModelTransportError):
-                decision = run.decide(phase, reply)
-                await run.sleep(decision.delay)
-                continue
-            verdict = run.settings.judge.judge(
-                reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
-            )
-            match verdict:
-                case Plan(reply=sound, calls=calls):
-                    self._slots = [*calls]
-                    self._follows = sound is reply
-                    return self._begin(phase, sound)
-                case Answer(output=output, text=text):
-                    run.check_stop()  # a cancel during the last model call wins over its answer
-                    return phase.complete(output, text=text, spent=run.account.spent())
-                case FlawedPlan():
-                    following: Phase[OutT] | None = await self._settle(phase, verdict)
-                case Malformed():
-                    following = await self._correct(phase, verdict)
+    async def _advance(self) -> None:
+        """Take the transition that the phase leads to, whatever it takes."""
+        phase = self.phase
+        try:
+            match phase:
+                case Thinking():
+                    following: Phase[OutT] = await self._think(phase)
+                case Acting():
+                    following = await self._act(phase)
+                case Observing() | Idle():
+                    following = phase.think()
+                case Completed() | Failed() | Interrupted():
+                    return
                 case _:
-                    assert_never(verdict)
-            if following is not None:
-                return following
+                    assert_never(phase)
+        except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
+            following = await self._broken(cast("Active[OutT]", phase), cause)
+        self.phase = following
+        if isinstance(following, _ENDED):
+            self._tell_end(following)
 
-    def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
-        """The next request, with its event and price; out of budget, the last one, if there may be one."""
+    async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
+        """The phase that an exception leads to; what is not the run's own is raised on, with its end told."""
         run = self._run
-        if not run.free:
-            self._limit = self._limit or run.refusal()
-        if self._limit is not None:
-            return self._last_request(phase, self._limit)
-        if not run.free:
-            run.account.spend_step()
-        run.free = False
-        run.step += 1
-        trail = phase.trail
-        run.narrator.step_started(run.step, trail.messages_since(self._seen), follows=self._follows)
-        self._seen, self._follows = trail.length, False
-        return _request(run.settings.model, trail.messages, run.specs(), run.settings.judge.output.schema)
+        if isinstance(cause, asyncio.CancelledError | CutOff):
+            self._cut_off(phase)
+            if isinstance(cause, CutOff):
+                await asyncio.sleep(0)  # where the cancel is still on its way, it is raised here
+                raise asyncio.CancelledError(_TASK_CANCELLED) from None
+        elif isinstance(cause, ConfigError | ReplayMismatchError):  # the caller's mistake, not the run's
+            run.narrator.run_failed(run.step, cause, run.spent())
+            if self._site is not None:
+                self._site.failure = self._site.failure or cause
+        elif isinstance(cause, Exception):
+            return self._end(phase, cause)
+        raise cause
 
-    def _heard(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
-        """A reply that came, with its event and its price. One that ends in an error is no reply."""
-        run = self._run
-        if not is_response(reply):
-            return reply  # the judge says what it is instead
-        if reply.finish_reason == "error":
-            text = reply.content[:200]
-            return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
-        run.account.spend_usage(reply.usage)
-        run.narrator.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000)
-        self._last_content = reply.content
-        return reply
+    def begin(self) -> None:
+        """Tell that the run begins, or goes on."""
+        run, self._has_begun = self._run, True
+        info = self.phase.info
+        run.narrator.run_started(info.task, run.settings.model, run.specs(), self._decided, info.parts)
+        if self.advice is not None:
+            run.narrator.tell(AdviceShown, 0, self.advice.shown, self.advice.text, self.advice.held)
 
-    def _begin(self, phase: Thinking[OutT], reply: LlmResponse) -> Acting[OutT]:
-        for call in reply.tool_calls:
-            self._run.used_ids[call.id] = None
-        return phase.act(reply)
+    def stop(self, reason: str) -> None:
+        """End a run that nobody will carry on, between two of its steps."""
+        phase = self.phase
+        if not isinstance(phase, _ENDED):
+            if not self._has_begun:
+                self.begin()
+            self._run.stop_below(reason)
+            self.phase = ended = self._interrupt(phase, reason)
+            self._tell_end(ended)
 
-    async def _settle(self, phase: Thinking[OutT], plan: FlawedPlan) -> Acting[OutT] | None:
-        """Go on with the calls when those that cannot be run are settled; None asks the model again."""
-        run = self._run
-        slots: list[Slot] = []
-        for item in plan.calls:
-            if not isinstance(item, Rejected):
-                slots.append(item)
-                continue
-            decision = run.decide(phase, item.error)
-            await run.sleep(decision.delay)
-            if isinstance(decision, Retry):
-                return None
-            text = run.told(wording.invalid_call(str(item.error)), decision)
-            slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
-        self._slots = slots
-        return self._begin(phase, plan.reply)
-
-    async def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
-        """Tell the model what was wrong with its reply; None asks the same again."""
-        run = self._run
-        if malformed.final:
-            run.narrator.step_failed(run.step, malformed.error, "fail")
-            raise malformed.error
-        decision = run.decide(phase, malformed.error)
-        await run.sleep(decision.delay)
-        if isinstance(decision, Retry):
-            return None
-        text = run.told(wording.invalid_call(str(malformed.error)), decision)
-        return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
+    def snapshot(self, reason: str = "between two steps") -> Interrupted[OutT]:
+        """The present moment as data that another process can go on from. The run itself goes on."""
+        phase = self.phase
+        if isinstance(phase, Completed | Failed):
+            raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
+        return phase if isinstance(phase, Interrupted) else self._interrupt(phase, reason)
 
     # --- acting --------------------------------------------------------------------------------------
 
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
         run = self._run
-        is_new = self._slots is not None
-        batch = self._batch = Batch(run, phase, self._slots or self._recalled(phase.reply), self._notes)
-        self._slots, self._notes = None, ()
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = Batch(run, phase, self._slots or [None] * len(phase.reply.tool_calls))
+        self._slots = None
         limit: BudgetExceededError | None = None
         try:
-            if is_new and run.settings.loop_guard is not None:
-                batch.guard(run.settings.loop_guard)
-            pending = batch.prepare(self._decisions)
+            pending = batch.prepare()
             if pending:
-                return self._interrupt(phase, "approval", tuple(pending))
+                return self._interrupt(phase, _reason_of(pending), tuple(pending))
             await batch.perform()
+            if batch.waiting:
+                return self._wait(phase, batch)
+            if run.settings.loop_guard is not None:
+                batch.guard(run.settings.loop_guard)
         except BudgetExceededError as error:
             limit = error
         except AgentError as error:
             return self._fail(phase.observe(batch.observed()), error)
+        except LimitAbove as above:
+            return self._fail(phase.observe(batch.observed()), above.error)
         following = phase.observe(batch.observed())
         self._follows = self._follows and batch.went_well
         if self._follows:  # the events of the calls have told everything but the notes
-            self._seen = following.trail.length - len(batch.notes)
+            self._told = following.trail.length - len(batch.notes)
+        if batch.finish is not None and limit is None:
+            return await self._finished(following, batch.finish)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
         self._batch, self._limit = None, limit
+        run.tally.limit = None if limit is None else limit.resource
         return following
 
-    def _recalled(self, reply: LlmResponse) -> list[Slot]:
-        """The calls of a reply from before an interruption: done, or to be checked anew."""
-        return [self._done.get(call.id) for call in reply.tool_calls]
+    async def _finished(self, phase: Observing[OutT], result: Observed) -> Phase[OutT]:
+        """A tool's result is the run's, if it has the declared form; otherwise the model is told."""
+        run, self._batch = self._run, None
+        run.check_stop()
+        thinking = phase.think()
+        try:
+            output, text = run.settings.judge.output.read(result.value), result.text
+            if run.settings.checks is not None:
+                output, text = await self._check(thinking, output, text, run.settings.checks)
+        except (CodecError, Refused) as error:
+            where = f"the result of {result.tool_name!r} was to end the run, and is no answer: "
+            fault = InvalidModelActionError(
+                str(error) if isinstance(error, Refused) else f"{where}{error}",
+                step_id=run.step,
+                tool_name=result.tool_name,
+            )
+            self._retry(run.decide(thinking, fault))
+            text = wording.invalid_call(str(fault))
+            return thinking.act(LlmResponse()).observe([Observed(text, text)])
+        return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
+
+    def _wait(self, phase: Acting[OutT], batch: Batch[OutT]) -> Interrupted[OutT]:
+        """Runs inside the calls were interrupted: this one is too, and their questions are its own."""
+        self._run.check_stop()
+        questions = batch.questions()
+        reason = _reason_of(questions) if questions else batch.children[0].outcome.reason
+        return self._interrupt(phase, reason, questions)
 
     def _interrupt(
         self, phase: Active[OutT], reason: str, pending: tuple[PendingCall, ...] = ()
     ) -> Interrupted[OutT]:
-        done = self._batch.done() if self._batch is not None else ()
-        unfinished = Unfinished(phase.reply, done) if isinstance(phase, Acting) else None
-        run = self._run
+        run, batch, unfinished = self._run, self._batch, None
+        if self._seen is not None and self._seen.length:
+            run.tally.cuts = self._seen.cuts()
+        if isinstance(phase, Acting):
+            if batch is None:
+                settled = tuple(slot for slot in self._slots or () if isinstance(slot, Observed))
+                unfinished = Unfinished(phase.reply, settled)
+            else:
+                held = (batch.children, batch.attempts, batch.decisions)
+                unfinished = Unfinished(phase.reply, batch.done(), True, *held)
+        elif self._arrived is not None:
+            unfinished = Unfinished(self._arrived, judged=False)
         return phase.interrupt(
-            reason, spent=run.account.spent(), unfinished=unfinished, tally=run.tally, pending=pending
+            reason,
+            spent=run.spent(),
+            step=run.step,
+            told=self._shown,  # the next part of the run tells what no step has: its log may be read alone
+            unfinished=unfinished,
+            tally=run.tally,
+            pending=pending,
         )
 
     # --- ending --------------------------------------------------------------------------------------
+
+    def _cut_off(self, phase: Active[OutT]) -> None:
+        """The task was cancelled: what still works for the run is stopped, and the run is told as ended."""
+        run = self._run
+        run.stop_below(_TASK_CANCELLED)
+        self.phase = ended = self._interrupt(phase, _TASK_CANCELLED)
+        self._tell_end(ended)
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
         """The phase that an exception leads to; out of budget, that may be the last word instead."""
         match cause:
             case Stopped():
                 return self._interrupt(phase, str(cause))
+            case LimitAbove(error=error):
+                return self._fail(phase, error)
             case BudgetExceededError() if self._limit is None and self._may_answer(phase):
                 self._limit = cause
+                self._run.tally.limit = cause.resource
                 return phase
             case AgentError():
                 return self._fail(phase, cause)
@@ -319,62 +307,22 @@ class Drive(Generic[OutT]):
 
     def _fail(self, phase: Active[OutT], error: AgentError) -> Failed[OutT]:
         error.step_id = error.step_id or self._run.step
-        return phase.fail(error, spent=self._run.account.spent())
-
-    def _last_request(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> LlmRequest | None:
-        """What `on_limit` says: fail, ask once more without tools, or (None) take the last content."""
-        run = self._run
-        match run.settings.on_limit:
-            case "fail":
-                raise refusal
-            case "answer" if refusal.resource in ("steps", "tool_calls"):
-                messages = (*phase.messages, Message(Role.USER, wording.OUT_OF_STEPS))
-                run.step += 1
-                run.narrator.step_started(run.step, messages[self._seen :], follows=self._follows)
-                output = run.settings.judge.output
-                tools = () if output.final_tool is None else (output.final_tool,)
-                return LlmRequest(run.settings.model, messages, tools, output.schema)
-            case "answer" | "partial":
-                return None
-            case _:
-                assert_never(run.settings.on_limit)
-
-    def _last_word(
-        self, phase: Thinking[OutT], reply: LlmResponse | ModelTransportError | None
-    ) -> Completed[OutT]:
-        """End with what the model said last, as far as it is an answer."""
-        refusal = self._limit
-        assert refusal is not None
-        output = self._run.settings.judge.output
-        answer: JsonValue = self._last_content
-        if isinstance(reply, ModelTransportError):
-            raise reply
-        if reply is not None and is_response(reply) and reply.tool_calls and output.final_tool is not None:
-            answer = reply.tool_calls[0].args
-        try:
-            found = output.read(answer)
-        except CodecError as error:
-            raise refusal from error
-        text = text_of(answer)
-        resource: Any = refusal.resource
-        stopped_by: LimitName = resource
-        return phase.complete(found, text=text, spent=self._run.account.spent(), stopped_by=stopped_by)
+        return phase.fail(error, spent=self._run.spent(), step=self._run.step)
 
     def _tell_end(self, outcome: Outcome[OutT]) -> None:
-        run = self._run
+        run, self.outcome = self._run, outcome
         match outcome:
             case Completed(text=text):
-                run.narrator.run_completed(run.step, text, outcome.usage)
+                run.narrator.run_completed(run.step, text, outcome.spent, outcome.stopped_by)
             case Failed(error=error):
-                run.narrator.run_failed(run.step, error, outcome.usage)
+                run.narrator.run_failed(run.step, error, outcome.spent)
             case Interrupted(reason=reason, pending=pending):
-                run.narrator.run_interrupted(run.step, reason, outcome.usage, pending)
+                run.narrator.run_interrupted(run.step, reason, outcome.spent, pending)
             case _:
                 assert_never(outcome)
+        if self._site is not None:
+            self._site.ended(run.name, outcome)
 
 
-def _unreachable(cause: Exception, step: int) -> ModelTransportError:
-    why = str(cause) or type(cause).__name__
-    error = ModelTransportError(f"the model could not be asked: {why}", step_id=step)
-    error.__cause__ = cause
-    return error
+def _reason_of(pending: Sequence[PendingCall]) -> str:
+    return "external" if all(item.external for item in pending) else "approval"

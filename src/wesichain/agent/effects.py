@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import LlmRequest, LlmResponse, StreamingLlm, TextChunk, ToolCall, ToolCallingLlm
+from wesichain.context import ViewRequest
+from wesichain.core import (
+    CancellationToken,
+    LlmRequest,
+    LlmResponse,
+    StreamingLlm,
+    TextChunk,
+    ToolCall,
+    ToolCallingLlm,
+    around,
+)
 from wesichain.errors import LlmResponseError
+from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
 
+from .hearing import Hearing
+
+T = TypeVar("T")
 OnText = Callable[[str], None]
+Checked = tuple[T, str]  # an answer that checks have let pass, and its text
 
 
 class Caller(Protocol):
@@ -22,8 +37,23 @@ class Caller(Protocol):
         ...
 
 
+class SameCaller(Caller):
+    """A caller whose context was made already."""
+
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+
+    @override
+    def context(self, call: object) -> ToolContext:
+        return self._ctx
+
+
 class Effects(Protocol):
     """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
+
+    cancellation: CancellationToken | None = None  # stops the run from the side of its effects
 
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
@@ -34,6 +64,37 @@ class Effects(Protocol):
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
         """What became of one call. A failure is a value; it raises for cancellation alone."""
         ...
+
+    async def turn(self, call_id: str) -> None:
+        """Return when one of several calls side by side may begin: at once, unless an order is to be kept."""
+        del call_id
+
+    async def check(
+        self,
+        checks: Coroutine[Any, Any, Checked[T]],
+        *,
+        step_id: int,
+        read: Callable[[str], T],
+    ) -> Checked[T]:
+        """What the user's checks make of an answer: they are run, unless what they said is known.
+
+        A replay closes `checks` and goes by what was recorded; `read` makes a typed answer of a text.
+        """
+        del step_id, read
+        return await checks
+
+    def below(self, scope: str) -> Callable[[Effects], Effects] | None:
+        """What wraps the effects of the runs inside a call, which `scope` names; None: nothing does."""
+        del scope
+        return None
+
+    def attach(self, run: Any) -> None:
+        """Hear which run (`Running`) is answered, before its first step."""
+        del run
+
+    def around_run(self, middleware: Sequence[Middleware]) -> Sequence[Middleware]:
+        """What stands around the run: its agent's middleware, or what a recording has of it."""
+        return middleware
 
 
 class LiveEffects(Effects):
@@ -49,23 +110,38 @@ class LiveEffects(Effects):
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        return self._llm.complete(request) if on_text is None else self._ask_aloud(request, on_text)
+        llm = self._llm
+        if isinstance(request, ViewRequest):
+            llm = request.llm or llm
+        reply = llm.complete(request) if on_text is None else self._ask_aloud(request, on_text)
+        return reply if around.hook is None else around.hook.model(llm, request, reply)
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
         context = caller.context(prepared.call) if prepared.tool.takes_context else None
-        return self._registry.run(prepared, context)
+        result = self._registry.run(prepared, context)
+        if around.hook is None:
+            return result
+        return around.hook.tool(prepared.call, prepared.tool.description, result)
 
     async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""
+        hearing = on_text if isinstance(on_text, Hearing) else None
         if not isinstance(self._llm, StreamingLlm):
             reply: Any = await self._llm.complete(request)
-            if isinstance(reply, LlmResponse) and reply.content:
-                on_text(reply.content)
+            if isinstance(reply, LlmResponse):
+                if reply.content:
+                    on_text(reply.content)
+                if hearing is not None:
+                    hearing.end(reply)
             return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
         async for item in self._llm.stream(request):
             if isinstance(item, TextChunk):
                 on_text(item.text)
             elif isinstance(item, LlmResponse):
+                if hearing is not None:
+                    hearing.end(item)
                 return item
+            elif hearing is not None:
+                hearing.call(item)
         raise LlmResponseError("the stream ended without a whole reply", retryable=True)

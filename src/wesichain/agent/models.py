@@ -1,4 +1,4 @@
-"""Model names: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, `local:NAME` to a client."""
+"""Model names: `openai:NAME`, `anthropic:NAME` and the like, to a client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any, cast
 from wesichain.core import CompletionLlm, ToolCallingLlm
 from wesichain.errors import ConfigError
 
-FORMS = ("openai:NAME", "anthropic:NAME", "ollama:NAME", "local:NAME")
+_PROVIDERS = (
+    "openai", "responses", "azure", "anthropic", "google", "bedrock", "mistral", "groq", "openrouter",
+    "ollama", "local",
+)  # fmt: skip
+FORMS = tuple(f"{provider}:NAME" for provider in _PROVIDERS)
 
 
 def resolve_model(model: ToolCallingLlm | CompletionLlm | str) -> ToolCallingLlm:
@@ -43,6 +47,26 @@ def _by_name(text: str) -> ToolCallingLlm:
             from wesichain.llm.openai import OpenAiClient
 
             return OpenAiClient(name)
+        case "responses":
+            from wesichain.llm.openai import ResponsesClient
+
+            return ResponsesClient(name)
+        case "azure":
+            from wesichain.llm.openai import OpenAiClient
+
+            return OpenAiClient(name, api_version=os.environ.get("OPENAI_API_VERSION") or "2024-10-21")
+        case "mistral" | "groq" | "openrouter":
+            from wesichain.llm.openai import ACCOUNTS, OpenAiClient
+
+            return OpenAiClient(name, account=ACCOUNTS[provider])
+        case "google":
+            from wesichain.llm.google import GoogleClient
+
+            return GoogleClient(name)
+        case "bedrock":
+            from wesichain.llm.bedrock import BedrockClient
+
+            return BedrockClient(name)
         case "anthropic":
             from wesichain.llm.anthropic import AnthropicClient
 

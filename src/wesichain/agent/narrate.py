@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from wesichain.core import (
     Decided,
@@ -16,11 +18,13 @@ from wesichain.core import (
     LlmResponse,
     Message,
     ModelResponded,
+    Part,
     PendingCall,
     RunCompleted,
     RunFailed,
     RunInterrupted,
     RunStarted,
+    Spent,
     StepFailed,
     StepStarted,
     TextDelta,
@@ -28,10 +32,10 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolSpec,
-    Usage,
     maker,
 )
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import WesichainError
+from wesichain.tools import ToolResult
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
@@ -45,7 +49,6 @@ _tool_dispatched, _tool_completed = maker(ToolDispatched), maker(ToolCompleted)
 
 
 Listener = Callable[[Event], None]
-Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
 
 def listeners(
@@ -118,10 +121,28 @@ class _Audience:
         return self._redactor.event(event)
 
 
+def name_of(cls: type) -> str:
+    """A class, as a log names it."""
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}:{cls.__qualname__}"
+
+
+class _Void(list[Event]):
+    """Keeps nothing."""
+
+    __slots__ = ()
+
+    @override
+    def append(self, event: Event, /) -> None:
+        return None
+
+
+_VOID: list[Event] = _Void()
+
+
 class Narrator:
     """Tells one run: its events are kept for the outcome, and the audience, if there is one, hears them."""
 
-    __slots__ = ("_events", "_hear", "_note", "_seq", "_time", "run_id")
+    __slots__ = ("_events", "_hear", "_note", "_seq", "_time", "is_heard", "run_id")
 
     def __init__(
         self,
@@ -138,18 +159,27 @@ class Narrator:
         self._hear: Listener | None
         self._note: Listener | None
         self._hear, self._note = told or (None, None)
+        self.is_heard = told is not None  # somebody is told in line, and may stop the run
 
     def run_started(
-        self, task: str, model: str, tools: tuple[ToolSpec, ...], decided: tuple[Decided, ...] | None
+        self,
+        task: str,
+        model: str,
+        tools: tuple[ToolSpec, ...],
+        decided: tuple[Decided, ...] | None,
+        parts: tuple[Part, ...] = (),
     ) -> None:
         """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
         self._seq = seq = self._seq + 1
         again = decided is not None
-        self._tell(_run_started(self.run_id, 0, seq, self._time(), task, model, tools, again, decided or ()))
+        said = (task, model, tools, again, decided or (), () if again else parts)
+        self._tell(_run_started(self.run_id, 0, seq, self._time(), *said))
 
-    def step_started(self, step: int, messages: tuple[Message, ...], *, follows: bool) -> None:
+    def step_started(
+        self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
+    ) -> None:
         self._seq = seq = self._seq + 1
-        event = _step_started(self.run_id, step, seq, self._time(), messages, follows)
+        event = _step_started(self.run_id, step, seq, self._time(), messages, follows, free)
         self._events.append(event)
         if self._hear is not None and self._note is not None:
             (self._note if step % _TOLD_EVERY else self._hear)(event)
@@ -158,23 +188,34 @@ class Narrator:
         self._seq = seq = self._seq + 1
         self._tell(TextDelta(self.run_id, step, seq, self._time(), text))
 
-    def model_responded(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
+    def model_responded(self, step: int, reply: LlmResponse, duration_ms: float, cost: float) -> None:
         self._seq = seq = self._seq + 1
-        event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms)
+        event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms, cost)
         self._events.append(event)
         if self._note is not None:
             self._note(event)
 
-    def tool_dispatched(self, step: int, call: ToolCall) -> None:
+    def tool_dispatched(self, step: int, call: ToolCall, attempt: int) -> None:
         self._seq = seq = self._seq + 1
-        event = _tool_dispatched(self.run_id, step, seq, self._time(), call)
+        event = _tool_dispatched(self.run_id, step, seq, self._time(), call, attempt)
         self._events.append(event)
         if self._note is not None:
             self._note(event)
 
-    def tool_completed(self, step: int, call: ToolCall, value: JsonValue, duration_ms: float) -> None:
+    def tool_completed(self, step: int, call: ToolCall, result: ToolResult) -> None:
         self._seq = seq = self._seq + 1
-        event = _tool_completed(self.run_id, step, seq, self._time(), call.id, call.name, value, duration_ms)
+        event = _tool_completed(
+            self.run_id,
+            step,
+            seq,
+            self._time(),
+            call.id,
+            call.name,
+            result.value,
+            result.duration_ms,
+            result.parts,
+            result.finish,
+        )
         self._events.append(event)
         if self._note is not None:
             self._note(event)
@@ -188,28 +229,61 @@ class Narrator:
         call_id: str | None = None,
         tool_name: str | None = None,
         duration_ms: float = 0.0,
+        free: bool = False,
     ) -> None:
-        kind = type(error if error.__cause__ is None else error.__cause__).__name__
-        said = (kind, str(error), decision, call_id, tool_name, duration_ms)
+        found = error if error.__cause__ is None else error.__cause__
+        cause = "" if found.__cause__ is None or call_id is None else name_of(type(found.__cause__))
+        said = (type(found).__name__, str(error), decision, call_id, tool_name, duration_ms, free, cause)
         self._seq = seq = self._seq + 1
         self._tell(StepFailed(self.run_id, step, seq, self._time(), *said))
 
-    def run_completed(self, step: int, output: JsonValue, usage: Usage) -> None:
+    def tell(self, make: Callable[..., Event], step: int, *fields: Any) -> None:
+        """Tell an event of the rarer kinds: `make` is its class, `fields` what it has of its own."""
         self._seq = seq = self._seq + 1
-        self._tell(_run_completed(self.run_id, step, seq, self._time(), output, usage))
+        self._tell(make(self.run_id, step, seq, self._time(), *fields))
 
-    def run_failed(self, step: int, error: WesichainError, usage: Usage) -> None:
+    def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(RunFailed(self.run_id, step, seq, self._time(), type(error).__name__, str(error), usage))
+        self._tell(
+            _run_completed(
+                self.run_id, step, seq, self._time(), output, spent.usage, spent.seconds, stopped_by
+            )
+        )
+        self.close()
+
+    def run_failed(self, step: int, error: WesichainError, spent: Spent) -> None:
+        self.tell(RunFailed, step, type(error).__name__, str(error), spent.usage, spent.seconds)
+        self.close()
 
     def run_interrupted(
-        self, step: int, reason: str, usage: Usage, pending: tuple[PendingCall, ...] = ()
+        self, step: int, reason: str, spent: Spent, pending: tuple[PendingCall, ...] = ()
     ) -> None:
-        self._seq = seq = self._seq + 1
-        self._tell(RunInterrupted(self.run_id, step, seq, self._time(), reason, usage, pending))
+        self.tell(RunInterrupted, step, reason, spent.usage, pending, spent.seconds)
+        self.close()
+
+    def close(self) -> None:
+        """The end is the end: whoever outlives the run speaks into the void from here on."""
+        self._events = _VOID
+        self._hear = self._note = None
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event."""
+        return self._seq
+
+    def told_since(self, seq: int) -> tuple[Event, ...]:
+        """The events behind the one with this number."""
+        count = self._seq - seq
+        return tuple(self._events[-count:]) if count else ()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._events is _VOID
 
     def relay(self, event: Event, scope: str) -> None:
         """Tell an event of a nested run as part of this one: one log, one sequence, a scope of its own."""
+        if self._events is _VOID:
+            return
         self._seq = seq = self._seq + 1
         nested = f"{scope}/{event.scope}" if event.scope else scope
         self._tell(replace(event, run_id=self.run_id, seq=seq, scope=nested))
@@ -218,18 +292,3 @@ class Narrator:
         self._events.append(event)
         if self._hear is not None:
             self._hear(event)
-
-
-def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
-    """One sink, several or none, as a tuple."""
-    if events is None:
-        return ()
-    given: Any = events
-    # What isinstance says of a protocol takes ten times as long to find out.
-    if hasattr(given, "emit"):
-        return (given,)
-    sinks: tuple[Any, ...] = tuple(given) if hasattr(given, "__iter__") else (given,)
-    for sink in sinks:
-        if not hasattr(sink, "emit"):
-            raise ConfigError(f"{sink!r} is no sink of events; pass an object with emit(event), or several")
-    return sinks

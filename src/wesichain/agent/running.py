@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from math import inf
-from typing import Any, Generic, Literal, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
-from wesichain.core import Clock, ReActStep, ToolSpec, dataclass
+from wesichain.context import ContextView
+from wesichain.core import CancellationToken, Clock, Message, ReActStep, Spent, ToolSpec, abandon, dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
-    PolicyConfigError,
+    ConfigError,
     PolicyViolationError,
+    ReplayMismatchError,
     ToolFailedError,
 )
 from wesichain.policy import (
     Account,
-    Budget,
     Fail,
     Interrupt,
     N,
@@ -27,27 +29,28 @@ from wesichain.policy import (
     Reprompt,
     Retry,
 )
-from wesichain.tools import CancellationToken, ToolRegistry
+from wesichain.tools import PreparedCall, RunContext, ToolRegistry
 
 from .effects import Effects
 from .narrate import Narrator
+from .options import OnLimit
+from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Judge, LoopGuard, Tally, wording
+from .rules import Checks, Judge, LoopGuard, Tally, wording
 
 OutT = TypeVar("OutT")
 R = TypeVar("R")
-OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
-
-GRACE = 0.5  # seconds that a model or a tool has to clean up after it was cancelled
 
 
 @dataclass(frozen=True, slots=True)
 class Settings(Generic[OutT]):
     """What a runtime was told once, for all its runs."""
 
+    name: str
     model: str
     registry: ToolRegistry
     judge: Judge[OutT]
+    checks: Checks | None  # of the answer
     policy: PolicyEngine
     clock: Clock
     on_limit: OnLimit
@@ -55,54 +58,58 @@ class Settings(Generic[OutT]):
     exclude_after: int | None
     loop_guard: LoopGuard | None
     approval_ttl: float | None
+    context: tuple[ContextView, ...] = ()
 
 
-_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "policy": (lambda value: not isinstance(value, type), "an instance, such as FailFast()"),
-    "budget": (lambda value: isinstance(value, Budget), "a Budget, such as Budget(steps=5)"),
-    "instructions": (lambda value: value is None or isinstance(value, str), "text, or None"),
-    "on_limit": (lambda value: value in ("fail", "partial", "answer"), "'fail', 'partial' or 'answer'"),
-    "tool_concurrency": (lambda value: isinstance(value, int) and value >= 1, "1 or more"),
-    "exclude_after": (
-        lambda value: value is None or (isinstance(value, int) and value >= 1),
-        "1 or more, or None to exclude no tool",
-    ),
-    "loop_guard": (
-        lambda value: value is None or isinstance(value, LoopGuard),
-        "LoopGuard(tell_at, stop_at), or None",
-    ),
-}
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What is to be done about a fault, and whether it spends nothing."""
+
+    decision: Retry | Reprompt
+    free: bool
 
 
-def check_options(**options: object) -> None:
-    """Refuse what a run could not work with, before there is one."""
-    for name, value in options.items():
-        is_right, expected = _OPTIONS[name]
-        if not is_right(value):
-            raise PolicyConfigError(f"{name}={value!r}: use {expected}")
+class LimitAbove(Exception):  # noqa: N818  # carries the error
+    """The limit of a run above this one: it ends this run, whatever `on_limit` says, and then that one."""
+
+    def __init__(self, error: BudgetExceededError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Stopped(Exception):  # noqa: N818  # not an error: somebody asked for it
     """The run is to end in Interrupted, for the reason given."""
 
 
+class CutOff(Exception):  # noqa: N818  # likewise
+    """The task that drives the run was cancelled, and whoever the cancel was raised in has swallowed it."""
+
+
+PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
+
+
 class Running(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
     __slots__ = (
+        "_cancels",
         "_excluded",
         "_specs",
         "_token",
         "account",
+        "deps",
         "effects",
-        "free",
         "is_bare",
         "is_timed",
+        "name",
         "narrator",
         "now",
+        "run_id",
+        "scope",
         "settings",
         "step",
         "tally",
+        "task",
         "used_ids",
     )
 
@@ -113,18 +120,28 @@ class Running(Generic[OutT]):
         narrator: Narrator,
         account: Account,
         token: CancellationToken | None,
+        *,
+        step: int = 0,
+        tally: Tally | None = None,
+        deps: Any = None,
+        scope: tuple[str, ...] = (),
     ) -> None:
         self.settings = settings
         self.effects = effects
         self.narrator = narrator
         self.account = account
-        self.tally = Tally()
+        self.tally = tally or Tally()
+        self.step = step
+        self.deps = deps
+        self.name = settings.name
+        self.scope = scope
+        self.run_id = narrator.run_id
         self._token = token
-        self.step = account.steps
         self.used_ids: dict[str, None] = {}  # a set, but one that the garbage collector need not look at
-        self.free = False  # the next model call spends no step: the policy said so, and there was one left
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
+        self.task: asyncio.Task[Any] | None = None
+        self._cancels = 0
         self.now = settings.clock.monotonic
         self.is_timed = account.deadline != inf
         self.is_bare = token is None and not self.is_timed  # nothing but its end can end a wait
@@ -134,13 +151,18 @@ class Running(Generic[OutT]):
         if self._excluded != len(self.tally.excluded):
             self._excluded = len(self.tally.excluded)
             offered = self.settings.registry.specs(exclude=frozenset(self.tally.excluded))
-            final = self.settings.judge.output.final_tool
-            self._specs = offered if final is None else (*offered, final)
+            self._specs = offered + self.settings.judge.output.final_tools
         return self._specs
 
-    def refusal(self) -> BudgetExceededError | None:
-        """Why another model call may not be made, or None."""
-        return self.account.refusal(self.now() if self.is_timed else 0.0)
+    def spent(self) -> Spent:
+        return self.account.spent(self.now())
+
+    # --- stopping ----------------------------------------------------------------------------------
+
+    def driven_by(self, task: asyncio.Task[Any] | None) -> None:
+        """The task that takes the next steps: a cancel of it stops the run."""
+        self.task = task
+        self._cancels = 0 if task is None else task.cancelling()
 
     @property
     def token(self) -> CancellationToken:
@@ -148,45 +170,100 @@ class Running(Generic[OutT]):
             self._token = CancellationToken()  # nobody holds it yet who could cancel the run
         return self._token
 
+    def stop_below(self, reason: str) -> None:
+        """Stop what still works for this run. It is over: nobody else hears of it."""
+        if self._token is not None:
+            self._token.cancel(reason)
+
+    @property
+    def is_stopped(self) -> bool:
+        if self._token is not None and self._token.cancelled:
+            return True
+        return self.task is not None and self.task.cancelling() > self._cancels
+
     def check_stop(self) -> None:
         if self._token is not None and self._token.cancelled:
             raise Stopped(self._token.reason or "cancelled")
+        if self.task is not None and self.task.cancelling() > self._cancels:
+            raise CutOff
 
     # --- waiting -----------------------------------------------------------------------------------
 
     def wait(self, effect: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
         """What the effect gives, unless the run is stopped or out of time first."""
-        return effect if self.is_bare else self._watch(effect)
+        return effect if self.is_bare else self.watch(effect)
 
-    async def _watch(self, effect: Coroutine[Any, Any, R]) -> R:
+    async def watch(
+        self, effect: Coroutine[Any, Any, R], *, patience: Callable[[], float] | None = None
+    ) -> R:
+        """The same; what has runs inside is given `patience` seconds to end by itself, with them.
+
+        What has arrived is kept: a result that comes while the effect is being stopped is given back, and
+        the next look at the token stops the run.
+        """
         task = asyncio.ensure_future(effect)
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         unsubscribe = self.token.on_cancel(lambda: None if stop.done() else stop.set_result(None))
         deadline = self.account.deadline
+        ended: set[asyncio.Future[Any]] = {task}
         try:
             timeout = None if deadline == inf else max(0.0, deadline - self.now())
             both: set[asyncio.Future[Any]] = {task, stop}
             ended, _ = await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not _has_result(task):  # what has arrived is kept; the cancel is seen at the next look
+                await abandon((task,))
+                raise
         finally:
             unsubscribe()
             stop.cancel()
-            await put_down([task])
+        if not task.done():
+            await abandon((task,), patience=patience() if patience else 0.0)
         if task.done() and not task.cancelled():
-            return task.result()
+            error = task.exception()
+            if error is None:
+                return task.result()
+            if not self.token.cancelled and task in ended:
+                raise error
         self.check_stop()
         if task in ended:
             raise RuntimeError("it raised CancelledError, though nobody had cancelled it")
-        raise self.account.out_of_time()
+        raise self.out_of_time()
+
+    def out_of_time(self) -> Exception:
+        """The error of whoever set the time that is up: this run, or one above."""
+        own, above = self.account.deadlines
+        return self.account.out_of_time() if own <= above else LimitAbove(self.account.time_above())
 
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
             await self.wait(self.settings.clock.sleep(seconds))
 
+    def context(self, phase: AnyPhase) -> RunContext[Any]:
+        """The run, as rules and checks see it."""
+        link = _Link(self, phase)
+        return RunContext(
+            self.run_id, self.step, self.token, deps=self.deps, agent=self.name, scope=self.scope, link=link
+        )
+
+    def needs_approval(self, prepared: PreparedCall, phase: AnyPhase) -> bool:
+        """Whether a person is asked first; a rule takes `(args)` or `(ctx, args)`."""
+        rule: Any = prepared.tool.approval
+        if not callable(rule) or not _takes_context(rule):
+            return prepared.needs_approval
+        try:
+            return bool(rule(self.context(phase), prepared.args))
+        except Exception as error:
+            raise ConfigError(
+                f"the approval rule of tool {prepared.tool.name!r} raised {type(error).__name__}: {error}; "
+                f"it is given the run's context and the checked arguments"
+            ) from error
+
     # --- the policy --------------------------------------------------------------------------------
 
     def decide(
         self, phase: Active[OutT], error: AgentError, *, call_id: str | None = None, duration_ms: float = 0.0
-    ) -> Retry | Reprompt:
+    ) -> Decided:
         """What the policy makes of a fault, within its bounds. What ends the run is raised."""
         self.tally.count_fault(error)
         tool_name = getattr(error, "tool_name", None)
@@ -197,6 +274,11 @@ class Running(Generic[OutT]):
             raise
         if isinstance(decision, Reprompt) and not self.tally.may_reprompt(error, decision.strategy):
             decision = Fail()
+        free = (
+            isinstance(decision, Retry | Reprompt)
+            and not decision.consume_budget
+            and self.account.take_free_retry()
+        )
         self.narrator.step_failed(
             self.step,
             error,
@@ -204,6 +286,7 @@ class Running(Generic[OutT]):
             call_id=call_id,
             tool_name=tool_name,
             duration_ms=duration_ms,
+            free=free,
         )
         match decision:
             case Fail():
@@ -211,11 +294,16 @@ class Running(Generic[OutT]):
             case Interrupt():
                 raise Stopped(f"the policy stopped the run: {error}")
             case Retry() | Reprompt():
-                self.free = not decision.consume_budget and self.account.take_free_retry()
-                return decision
+                return Decided(decision, free)
+
+    def tell_fault(self, error: AgentError, decided: Decided) -> None:
+        """Tell a fault that is one with another, on which the policy has decided."""
+        decision = type(decided.decision).__name__.lower()
+        tool_name = getattr(error, "tool_name", None)
+        self.narrator.step_failed(self.step, error, decision, tool_name=tool_name)
 
     def _ask_policy(self, phase: Active[OutT], error: AgentError) -> PolicyDecision:
-        policy, view = self.settings.policy, _View(phase, self.tally, self.account)
+        policy, view = self.settings.policy, _View(phase, self.tally, phase.info.earlier + self.step)
         try:
             decide: Any = (
                 policy.on_tool_error if isinstance(error, ToolFailedError) else policy.on_model_error
@@ -250,15 +338,44 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return False
 
 
+def _takes_context(rule: Callable[..., object]) -> bool:
+    try:
+        return len(inspect.signature(rule).parameters) > 1
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return False
+
+
+class _Link:
+    """What a context looks up in its run."""
+
+    __slots__ = ("_phase", "_run")
+
+    def __init__(self, run: Running[Any], phase: AnyPhase) -> None:
+        self._run = run
+        self._phase = phase
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return self._phase.messages
+
+    @property
+    def spent(self) -> Spent:
+        return self._run.spent()
+
+
+def _has_result(task: asyncio.Future[Any]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
+
+
 class _View:
     """What the policy sees of a run."""
 
-    __slots__ = ("_account", "_phase", "_tally")
+    __slots__ = ("_phase", "_tally", "iteration_count")
 
-    def __init__(self, phase: Active[Any], tally: Tally, account: Account) -> None:
+    def __init__(self, phase: Active[Any], tally: Tally, iteration_count: int) -> None:
         self._phase = phase
         self._tally = tally
-        self._account = account
+        self.iteration_count = iteration_count
 
     @property
     def user_input(self) -> str:
@@ -272,27 +389,8 @@ class _View:
     def final_output(self) -> None:
         return None
 
-    @property
-    def iteration_count(self) -> int:
-        return self._account.steps
-
     def faults(self, error_class: type[BaseException]) -> int:
         return self._tally.times(error_class)
 
-
-async def put_down(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel what still runs and give it a moment to clean up; what will not stop is left behind."""
-    running = [task for task in tasks if not task.done()]
-    for task in tasks:
-        if task.cancel():
-            task.add_done_callback(_swallow)
-        else:
-            _swallow(task)
-    if running:
-        await asyncio.wait(running, timeout=GRACE)
-
-
-def _swallow(task: asyncio.Future[Any]) -> None:
-    """Look at what it raised, since nobody else will: asyncio complains about what nobody has seen."""
-    if not task.cancelled():
-        task.exception()
+    def faults_in_row(self, error_class: type[BaseException]) -> int:
+        return self._tally.times_in_row(error_class)

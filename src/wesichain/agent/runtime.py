@@ -2,71 +2,65 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from typing_extensions import Unpack
 
+from wesichain.context import counter_of
 from wesichain.core import (
+    Advice,
     Approve,
     ApproveWith,
+    CancellationToken,
     Clock,
+    Content,
     Decided,
     Decision,
     Message,
-    ReActStep,
+    PendingCall,
+    Provide,
     Refuse,
     Role,
+    Spent,
     SystemClock,
     ToolCall,
     ToolCallingLlm,
     ToolSpec,
+    around,
     maker,
-    read_state,
     traits_of,
 )
 from wesichain.errors import ConfigError
-from wesichain.policy import Account, Budget, FailFast, ObserveErrors, PolicyEngine, Spent
-from wesichain.tools import CancellationToken, ToolContext, ToolRegistry, ToolSet
+from wesichain.middleware import Middleware
+from wesichain.policy import Account, Budget, FailFast, ObserveErrors
+from wesichain.tools import ToolRegistry, ToolSet
 
+from .calls import Site, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
-from .history import clean_history, is_over, messages_of
-from .narrate import Narrator, Sinks, as_sinks, listeners
-from .phases import Idle, Interrupted, Outcome, RunInfo, begin, go_on
-from .rules import GUARD, Judge, LoopGuard, Rejected, Tally, output_form
-from .running import OnLimit, Running, Settings, check_options
+from .memory import clean_history, is_over, messages_of, question_of
+from .narrate import Narrator, listeners
+from .options import AgentKeywords, RunKeywords, RunOptions, agent_options, as_sinks, random_id, run_options
+from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
+from .rules import Checks, Rejected, Tally, judge_of, output_form
+from .running import Running, Settings
 from .trail import Trail
+from .wrapping import WrappedDrive, WrappedEffects, overriding
 
 if TYPE_CHECKING:
-    from wesichain.trace import Redactor
+    from typing_extensions import TypeForm  # a type, or a union of types
 
 OutT = TypeVar("OutT")
 
 _REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
 _NOTHING = Spent()
+_WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = maker(Message), maker(RunInfo)
-
-
-class DriveOptions(TypedDict, total=False):
-    """What a run may be told, whether it begins or goes on; see `AgentRuntime.run`."""
-
-    cancellation: CancellationToken | None
-    events: Sinks
-    budget: Budget | None
-    parent: ToolContext | None
-    effects: Callable[[Effects], Effects] | None
-    clock: Clock | None
-
-
-class ResumeOptions(DriveOptions, total=False):
-    """What a run that goes on may be told."""
-
-    stream: bool
 
 
 class AgentRuntime(Generic[OutT]):
@@ -77,19 +71,7 @@ class AgentRuntime(Generic[OutT]):
         self: AgentRuntime[str],
         llm: ToolCallingLlm,
         tools: Iterable[Any] | ToolRegistry = (),
-        *,
-        policy: PolicyEngine | None = None,
-        budget: Budget = ...,
-        instructions: str | None = None,
-        on_limit: OnLimit = "fail",
-        events: Sinks = None,
-        tool_concurrency: int = 1,
-        exclude_after: int | None = 3,
-        loop_guard: LoopGuard | None = ...,
-        approval_ttl: float | None = None,
-        redactor: Redactor | None = None,
-        clock: Clock | None = None,
-        new_id: Callable[[], str] | None = None,
+        **options: Unpack[AgentKeywords],
     ) -> None: ...
     @overload
     def __init__(
@@ -97,19 +79,8 @@ class AgentRuntime(Generic[OutT]):
         llm: ToolCallingLlm,
         tools: Iterable[Any] | ToolRegistry = (),
         *,
-        output_type: type[OutT],
-        policy: PolicyEngine | None = None,
-        budget: Budget = ...,
-        instructions: str | None = None,
-        on_limit: OnLimit = "fail",
-        events: Sinks = None,
-        tool_concurrency: int = 1,
-        exclude_after: int | None = 3,
-        loop_guard: LoopGuard | None = ...,
-        approval_ttl: float | None = None,
-        redactor: Redactor | None = None,
-        clock: Clock | None = None,
-        new_id: Callable[[], str] | None = None,
+        output_type: TypeForm[OutT],
+        **options: Unpack[AgentKeywords],
     ) -> None: ...
     def __init__(
         self,
@@ -117,28 +88,10 @@ class AgentRuntime(Generic[OutT]):
         tools: Iterable[Any] | ToolRegistry = (),
         *,
         output_type: Any = str,
-        policy: PolicyEngine | None = None,
-        budget: Budget = Budget(),
-        instructions: str | None = None,
-        on_limit: OnLimit = "fail",
-        events: Sinks = None,
-        tool_concurrency: int = 1,
-        exclude_after: int | None = 3,
-        loop_guard: LoopGuard | None = GUARD,
-        approval_ttl: float | None = None,
-        redactor: Redactor | None = None,
-        clock: Clock | None = None,
-        new_id: Callable[[], str] | None = None,
+        **options: Unpack[AgentKeywords],
     ) -> None:
-        check_options(
-            policy=policy,
-            budget=budget,
-            instructions=instructions,
-            on_limit=on_limit,
-            tool_concurrency=tool_concurrency,
-            exclude_after=exclude_after,
-            loop_guard=loop_guard,
-        )
+        """A runtime; `AgentOptions` says what each of the options is."""
+        given = agent_options(options)
         if not hasattr(llm, "complete") or isinstance(llm, type):
             kind = f"the class {llm.__name__}" if isinstance(llm, type) else type(llm).__name__
             raise ConfigError(
@@ -147,33 +100,34 @@ class AgentRuntime(Generic[OutT]):
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         traits = traits_of(llm)
-        output = output_form(output_type, traits)
-        if output.final_tool is not None and output.final_tool.name in registry:
-            raise ConfigError(
-                f"a tool is named {output.final_tool.name!r}, which output_type needs; rename it"
-            )
+        output = output_form(output_type, traits, mode=given.output_mode, has_tools=bool(registry.names))
         model = str(getattr(llm, "model", "") or type(llm).__name__)
-        if budget.cost is not None and model not in budget.prices:
-            raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
+        Account(given.budget, model)  # a cost without a price is found here, not at the first run
+        counter_of(given.context)  # likewise
         self._llm = llm
         self._live = LiveEffects(llm, registry)
-        self._budget = budget
-        self._instructions = instructions
-        self._sinks = as_sinks(events)
-        self._redactor = redactor
-        self._new_id = new_id or _random_id
+        self._around, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
+        self._inside = tuple(inside) if any(inside) else None
+        self._budget = given.budget
+        self._instructions = given.instructions
+        self._sinks = as_sinks(given.events)
+        self._redactor = given.redactor
+        self._new_id = given.new_id or random_id
         self._used_tokens: OrderedDict[str, None] = OrderedDict()
         self._settings: Settings[OutT] = Settings(
+            name=given.name,
             model=model,
             registry=registry,
-            judge=Judge(registry, output),
-            policy=policy or (ObserveErrors() if traits.observes_errors else FailFast()),
-            clock=clock or _CLOCK,
-            on_limit=on_limit,
-            tool_concurrency=tool_concurrency,
-            exclude_after=exclude_after,
-            loop_guard=loop_guard,
-            approval_ttl=approval_ttl,
+            judge=judge_of(registry, output),
+            checks=Checks.of(output, given.output_checks) if given.output_checks else None,
+            policy=given.policy or (ObserveErrors() if traits.observes_errors else FailFast()),
+            clock=given.clock or _CLOCK,
+            on_limit=given.on_limit,
+            tool_concurrency=given.tool_concurrency,
+            exclude_after=given.exclude_after,
+            loop_guard=given.loop_guard,
+            approval_ttl=given.approval_ttl,
+            context=tuple(given.context),
         )
 
     @property
@@ -181,13 +135,20 @@ class AgentRuntime(Generic[OutT]):
         return self._settings.registry
 
     def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools that a run begins with, the one for its typed answer included."""
-        final = self._settings.judge.output.final_tool
-        return self.registry.specs() if final is None else (*self.registry.specs(), final)
+        """The tools that a run begins with, those for its typed answer included."""
+        return self.registry.specs() + self._settings.judge.output.final_tools
 
     def read_output(self, text: str) -> OutT:
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
         return self._settings.judge.output.read(text)
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    def new_id(self) -> str:
+        """The id of a run that has none yet."""
+        return self._new_id()
 
     @property
     def model(self) -> str:
@@ -204,23 +165,29 @@ class AgentRuntime(Generic[OutT]):
         history: Sequence[Message] = (),
         run_id: str | None = None,
         instructions: str | None = None,
-        advice: str = "",
+        advice: Advice | None = None,
     ) -> Idle[OutT]:
-        """The first phase of a run of a task, or of a state that has one (`read_state`).
-
-        `advice` is shown to the model right after the task, and is no part of it.
-        """
-        question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else _read(task)
+        """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
+        content: Content | None = None
+        if isinstance(task, list | tuple):
+            asked = Message(Role.USER, cast("Any", task))
+            content, task = asked.content, asked.text
+        question, scratchpad, counted = question_of(task)
         over = bool(scratchpad) and is_over(scratchpad)
         messages: list[Message] = []
         text = self._instructions if instructions is None else instructions
+        if advice is not None:
+            text = advice.under(text)
+        form = self._settings.judge.output.prompt
+        if form:
+            text = f"{text}\n\n{form}" if text else form
         if text:
             messages.append(_message(Role.SYSTEM, text))
         if history:
-            own = messages.copy()  # a history that has the instructions too is shown them once
-            messages += [message for message in clean_history(history) if message not in own]
+            own = messages.copy()  # instructions are the agent's, not the history's: those of others go
+            messages += [one for one in clean_history(history) if not own or one.role is not Role.SYSTEM]
         first_new = len(messages)
-        messages.append(_message(Role.USER, f"{question}\n\n{advice}" if advice else question))
+        messages.append(_message(Role.USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
         info = _info(
@@ -229,83 +196,95 @@ class AgentRuntime(Generic[OutT]):
             task,
             first_new=first_new,
             earlier=counted if over else 0,
+            step=0 if over else counted,
             before=Spent(steps=counted) if counted and not over else _NOTHING,
+            parts=() if content is None else cast("Any", content),
+            agent=self._settings.name,
         )
         return begin(info, Trail.of(messages, scratchpad))
 
     def run(
-        self,
-        task: object,
-        *,
-        history: Sequence[Message] = (),
-        cancellation: CancellationToken | None = None,
-        run_id: str | None = None,
-        instructions: str | None = None,
-        advice: str = "",
-        stream: bool = False,
-        events: Sinks = None,
-        budget: Budget | None = None,
-        parent: ToolContext | None = None,
-        effects: Callable[[Effects], Effects] | None = None,
-        clock: Clock | None = None,
+        self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """Carry a task, a state or an `Idle` phase to its end. Never raises for what the run meets.
 
-        `parent` makes it a nested run, which draws on the caller's budget, stops with it and reports
-        into its log; `effects` wraps what answers the loop, for replays and durable runs.
+        `RunOptions` says what each of the options is.
         """
+        return self.open(task, history=history, **options).carry()
+
+    def open(
+        self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
+    ) -> Drive[OutT]:
+        """A run that is taken a step at a time: `await drive.step()` until it has an `outcome`."""
+        given = run_options(options)
+        site = None if given.parent is None else site_of(given.parent)
+        if site is not None:
+            waiting = site.take_waiting(self._settings.name)
+            if waiting is not None:
+                return self.reopen(waiting, site.decisions, given)
         if isinstance(task, Idle):
             idle = cast("Idle[OutT]", task)
         else:
-            idle = self.start(task, history=history, run_id=run_id, instructions=instructions, advice=advice)
-        drive = self._drive(
-            idle.info,
-            cancellation=cancellation,
-            events=events,
-            budget=budget,
-            parent=parent,
-            effects=effects,
-            clock=clock,
-        )
-        return drive.carry(idle, stream=stream)
+            idle = self.start(
+                task,
+                history=history,
+                run_id=given.run_id,
+                instructions=given.instructions,
+                advice=given.advice,
+            )
+        start = None
+        if self._around and isinstance(task, str | list | tuple):
+            start = partial(self.start, history=history, instructions=given.instructions, advice=given.advice)
+        drive = self._drive(idle, given, site, start=start)
+        drive.advice = given.advice
+        return drive
 
     async def resume(
         self,
         interrupted: Interrupted[OutT],
         decisions: Mapping[str, Decision] | None = None,
-        **options: Unpack[ResumeOptions],
+        **options: Unpack[RunKeywords],
     ) -> Outcome[OutT]:
         """Go on with an interrupted run, with a decision for each call that waits for one."""
         given: Any = interrupted
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
-        self._check_decisions(interrupted, decisions or {}, clock.time())
-        return await self.go_on(interrupted, decisions or {}, **options)
+        tokens = self._check_decisions(interrupted, decisions or {}, clock.time())
+        try:
+            return await self.go_on(interrupted, decisions or {}, **options)
+        except ConfigError:  # a decision that a run inside could not follow may be given again
+            for token in tokens:
+                self._used_tokens.pop(token, None)
+            raise
 
     def go_on(
         self,
         interrupted: Interrupted[OutT],
         decisions: Mapping[str, Decision],
-        *,
-        stream: bool = False,
-        **options: Unpack[DriveOptions],
+        **options: Unpack[RunKeywords],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The same for decisions that were checked, and may have been used before, as in a replay."""
-        phase = go_on(interrupted)
-        drive = self._drive(phase.info, tally=interrupted.tally, **options)
-        done = interrupted.unfinished.done if interrupted.unfinished else ()
+        return self.reopen(interrupted, decisions, run_options(options)).carry()
+
+    def reopen(
+        self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
+    ) -> Drive[OutT]:
+        """An interrupted run, to be taken a step at a time from where it was."""
+        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions))
+        drive = self._drive(phase, options, site_of(options.parent), tally=interrupted.tally)
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
             for item in interrupted.pending
             if item.token in decisions
         )
-        return drive.go_on(phase, decided, done, stream=stream)
+        drive.goes_on_from(interrupted, decided, decisions)
+        return drive
 
     def _check_decisions(
         self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision], now: float
-    ) -> None:
-        """Every waiting call has its decision, none is stale, none is used twice."""
+    ) -> list[str]:
+        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now."""
         waiting = {item.token: item for item in interrupted.pending}
         unknown = [token for token in decisions if token not in waiting]
         if unknown:
@@ -318,73 +297,102 @@ class AgentRuntime(Generic[OutT]):
                 raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
             if token in self._used_tokens:
                 raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
-            self._check_decision(item.call, decisions[token])
+            self._check_decision(item, decisions[token])
         for token in waiting:
             self._used_tokens[token] = None
         while len(self._used_tokens) > _REMEMBERED_TOKENS:
             self._used_tokens.popitem(last=False)
+        return [*waiting]
 
-    def _check_decision(self, call: ToolCall, decision: Any) -> None:
+    def _check_decision(self, item: PendingCall, decision: Any) -> None:
         """A decision that cannot be followed is refused before it uses up its token."""
+        call = item.call
         match decision:
-            case Approve() | Refuse():
+            case Refuse():
                 pass
-            case ApproveWith(args=args):
-                found = self._settings.judge.prepare(ToolCall(call.id, call.name, args), 0)
-                if isinstance(found, Rejected):
-                    raise ConfigError(f"the approved arguments do not fit: {found.error}")
+            case Provide() if item.external:
+                pass
+            case Approve() if not item.external:
+                pass
+            case ApproveWith(args=args) if not item.external:
+                if item.scope == ():  # the arguments of calls further down are checked by their own run
+                    found = self._settings.judge.prepare(ToolCall(call.id, call.name, args), 0)
+                    if isinstance(found, Rejected):
+                        raise ConfigError(f"the approved arguments do not fit: {found.error}")
             case _:
+                use = (
+                    "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
+                )
                 raise ConfigError(
-                    f"{decision!r} is no decision on {call.name!r}; "
-                    f"use Approve(), ApproveWith(args) or Refuse(reason)"
+                    f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)"
                 )
 
     def _drive(
         self,
-        info: RunInfo,
+        phase: Active[OutT],
+        options: RunOptions,
+        site: Site | None,
         *,
-        cancellation: CancellationToken | None = None,
-        events: Sinks = None,
-        budget: Budget | None = None,
-        parent: ToolContext | None = None,
-        effects: Callable[[Effects], Effects] | None = None,
-        clock: Clock | None = None,
         tally: Tally | None = None,
+        start: Callable[..., Idle[OutT]] | None = None,
     ) -> Drive[OutT]:
+        """A run in its place: its account, its token and its log hang below those of its parent."""
+        info, parent = phase.info, options.parent
+        clock = options.clock or (None if site is None else site.clock)  # a run inside lives in its time
         settings = self._settings if clock is None else replace(self._settings, clock=clock)
-        sinks = self._sinks if events is None else self._sinks + as_sinks(events)
-        above, told = None, listeners(info.run_id, sinks, self._redactor) if sinks else None
+        sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
+        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(self._settings.name))
+        told = listeners(info.run_id, sinks, self._redactor) if sinks else None
+        token, above, wrap = options.cancellation, None, options.effects
         if parent is not None:
-            above = parent.budget
-            cancellation = cancellation or parent.cancellation
-            told = listeners(info.run_id, sinks, self._redactor, relay=parent.emit)
+            token, relay = token_for(token, parent), parent.emit
+            if site is not None:
+                above, wrap = site.account, wrap or site.effects
+                relay = None if relay is None else site.open_relay(relay)
+            told = listeners(info.run_id, sinks, self._redactor, relay=relay)
+        elif token is not None:
+            token = token.child()
         narrator = Narrator(info.run_id, info.events, settings.clock.time, info.last_seq, told)
-        account = Account(
-            budget or self._budget,
-            settings.model,
-            settings.clock.monotonic(),
-            above if isinstance(above, Account) else None,
-            info.before,
+        try:
+            account = Account(
+                options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
+            )
+        except ConfigError as error:
+            if site is not None:
+                site.failure = error
+            raise
+        deps = options.deps
+        if site is not None:
+            site.living.append(narrator)
+            deps = deps if deps is not None or parent is None else parent.deps
+        live: Effects = self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
+        effects = live
+        around_run: Sequence[Middleware] = self._around
+        if wrap is not None:
+            effects = wrap(live)
+            around_run = effects.around_run(around_run)
+            stops = getattr(effects, "cancellation", None)
+            if stops is not None:
+                token = CancellationToken(*([token] if token else []), stops)
+        running = Running(
+            settings,
+            effects,
+            narrator,
+            account,
+            token,
+            step=info.step,
+            tally=tally,
+            deps=deps,
+            scope=() if site is None else site.scope,
         )
-        live = self._live if effects is None else effects(self._live)
-        running = Running(settings, live, narrator, account, cancellation)
-        running.tally = tally or running.tally
-        return Drive(running)
+        if effects is not self._live:
+            live.attach(running)
+            effects.attach(running)
+        if not around_run:
+            return Drive(running, phase, stream=options.stream, site=site)
+        again = None if start is None else partial(self._again, options, site, start)
+        wrapped = (around_run, start, again)
+        return WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)
 
-
-def _read(state: object) -> tuple[str, Sequence[ReActStep], int]:
-    read = read_state(state)
-    return read.user_input, read.scratchpad, read.iteration_count
-
-
-_ids: list[str] = []  # random ids that wait for their run: to ask the system for each alone takes longer
-os.register_at_fork(after_in_child=_ids.clear)
-
-
-def _random_id() -> str:
-    try:
-        return _ids.pop()
-    except IndexError:
-        drawn = os.urandom(16 * 64).hex()
-        _ids.extend(drawn[start : start + 32] for start in range(32, len(drawn), 32))
-        return drawn[:32]
+    def _again(self, options: RunOptions, site: Site | None, start: Any, task: object) -> Drive[OutT]:
+        return self._drive(start(task), options, site, start=start)

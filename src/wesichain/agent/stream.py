@@ -1,4 +1,4 @@
-"""Streams: the events of a run while it happens, for one reader."""
+"""Runs under way: event by event for a reader, or step by step for whoever stands between two steps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import Event, EventSink
+from wesichain.core import Event, EventSink, abandon
 from wesichain.errors import ConfigError
 
-from .running import put_down
+from .drive import Drive
+from .phases import Outcome, Phase
 
 R = TypeVar("R")
+OutT = TypeVar("OutT")
+
+_LEFT = "nobody took its next step"
 
 
 class EventQueue(EventSink):
@@ -61,7 +65,7 @@ class RunStream(Generic[R]):
 
     async def __aexit__(self, *exc: object) -> None:
         if self._task is not None:
-            await put_down([self._task])
+            await abandon([self._task])
             if self._task.done() and not self._task.cancelled():
                 self._task.exception()  # seen: `result` raises it to whoever asks
 
@@ -81,3 +85,58 @@ class RunStream(Generic[R]):
         if self._task.cancelled():
             raise ConfigError("the run was stopped before its end, so that it has no result")
         return self._task.result()
+
+
+class RunSteps(Generic[OutT]):
+    """A run under way: `await run.step()` takes one transition, iterating takes them all.
+
+    `phase` is where it stands, `outcome` how it ended, or None. Leaving before the end interrupts the run:
+    its `outcome` can be resumed.
+    """
+
+    def __init__(
+        self,
+        open_run: Callable[[], Awaitable[Drive[OutT]]],
+        ended: Callable[[Outcome[OutT]], Awaitable[None]],
+    ) -> None:
+        self._open_run = open_run
+        self._ended = ended
+        self._drive: Drive[OutT] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._drive = await self._open_run()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._opened.stop(_LEFT)
+
+    @property
+    def _opened(self) -> Drive[OutT]:
+        if self._drive is None:
+            raise ConfigError(
+                "a run in steps is a context manager: async with agent.iterate(task) as run: ..."
+            )
+        return self._drive
+
+    @property
+    def phase(self) -> Phase[OutT]:
+        """The phase that the run is in."""
+        return self._opened.phase
+
+    @property
+    def outcome(self) -> Outcome[OutT] | None:
+        """The phase in which it ended; None before."""
+        return self._opened.outcome
+
+    async def step(self) -> Phase[OutT]:
+        """Take one transition, and return the phase that it leads to; after the end nothing happens."""
+        drive = self._opened
+        has_ended = drive.outcome is not None
+        phase = await drive.step()
+        if drive.outcome is not None and not has_ended:
+            await self._ended(drive.outcome)
+        return phase
+
+    async def __aiter__(self) -> AsyncIterator[Phase[OutT]]:
+        while self.outcome is None:
+            yield await self.step()

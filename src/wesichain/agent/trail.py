@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import TypeAlias
 
 from wesichain.core import (
+    OMIT,
     Action,
     JsonValue,
     LlmResponse,
     LogView,
     Message,
     Observation,
+    Part,
     ReActStep,
     Thought,
     dataclass,
@@ -28,6 +31,7 @@ class Observed:
     call_id: str | None = None
     tool_name: str = ""
     ok: bool = True
+    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
 
 
 Happening: TypeAlias = LlmResponse | Observed | ReActStep
@@ -82,6 +86,13 @@ class Trail:
         log.happenings += happenings
         return _trail(log, self.length + len(messages), self.happened + len(happenings))
 
+    def with_last(self, message: Message, happening: Happening) -> Trail:
+        """The trail with other words in its last place; the old one stays as it is."""
+        log = _Log(self.log.messages[: self.length - 1], self.log.happenings[: self.happened - 1])
+        log.messages.append(message)
+        log.happenings.append(happening)
+        return _trail(log, self.length, self.happened)
+
     @property
     def messages(self) -> LogView[Message]:
         return LogView(self.log.messages, self.length)
@@ -103,7 +114,7 @@ def _steps_of(happening: Happening) -> Sequence[ReActStep]:
         case LlmResponse(content=text, tool_calls=calls, reasoning=reasoning):
             thought = text or reasoning
             return [*([Thought(thought)] if thought else []), *map(Action, calls)]
-        case Observed(value=value, call_id=call_id):
-            return [Observation(value, call_id)]
+        case Observed(value=value, call_id=call_id, parts=parts):
+            return [Observation(value, call_id, parts)]
         case _:
             return [happening]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -30,6 +31,7 @@ from typing import (
 
 from wesichain.errors import CodecError, WesichainError
 
+from .content import MEDIA, BlobReader, BlobWriter
 from .json import JsonValue, is_array, is_object, json_writer, parse_json
 from .log import LogView
 
@@ -47,9 +49,12 @@ class Portable(Protocol):
     def from_plain(cls, plain: Mapping[str, Any]) -> Self: ...
 
 
-def to_json(value: object) -> str:
-    """The JSON text of a value of this project, or of plain JSON data."""
-    return _encode(value)
+def to_json(value: object, *, blobs: BlobWriter | None = None) -> str:
+    """The JSON text of a value of this project, or of plain JSON data.
+
+    The bytes of parts are written as base64, or, with `blobs`, kept there once and named by their hash.
+    """
+    return _encode(value) if blobs is None else _keeping(blobs)(value)
 
 
 def to_plain(value: object) -> Any:
@@ -58,22 +63,31 @@ def to_plain(value: object) -> Any:
 
 
 @overload
-def from_json(type: type[T], text: str | bytes) -> T: ...
+def from_json(type: type[T], text: str | bytes, *, blobs: BlobReader | None = None) -> T: ...
 @overload
-def from_json(type: Any, text: str | bytes) -> Any: ...
-def from_json(type: Any, text: str | bytes) -> Any:
-    """Read a value of the given type, which may be a union such as `ReActStep`."""
-    return from_plain(type, parse_json(text))
+def from_json(type: Any, text: str | bytes, *, blobs: BlobReader | None = None) -> Any: ...
+def from_json(type: Any, text: str | bytes, *, blobs: BlobReader | None = None) -> Any:
+    """Read a value of the given type, which may be a union such as `ReActStep`.
+
+    Bytes of parts that were kept apart come from `blobs`; what is not there stays named by its hash.
+    """
+    return from_plain(type, parse_json(text), blobs=blobs)
 
 
 @overload
-def from_plain(type: type[T], data: object) -> T: ...
+def from_plain(type: type[T], data: object, *, blobs: BlobReader | None = None) -> T: ...
 @overload
-def from_plain(type: Any, data: object) -> Any: ...
-def from_plain(type: Any, data: object) -> Any:
+def from_plain(type: Any, data: object, *, blobs: BlobReader | None = None) -> Any: ...
+def from_plain(type: Any, data: object, *, blobs: BlobReader | None = None) -> Any:
     """Read a value of the given type from parsed JSON."""
     try:
-        return _reader(type)(data, "")
+        if blobs is None:
+            return _reader(type)(data, "")
+        here = _blobs.set(blobs)
+        try:
+            return _reader(type)(data, "")
+        finally:
+            _blobs.reset(here)
     except RecursionError:
         raise CodecError("the data nests too deeply to be read") from None
 
@@ -122,6 +136,12 @@ def _write_fields(cls: type) -> Callable[[Any], dict[str, Any]]:
 
 
 _encode = json_writer(_plain)
+_blobs: ContextVar[BlobReader | None] = ContextVar("blobs", default=None)  # of the value that is being read
+
+
+def _keeping(blobs: BlobWriter) -> Callable[[object], str]:
+    """A writer that keeps the bytes of parts apart."""
+    return json_writer(lambda value: value.kept_plain(blobs) if isinstance(value, MEDIA) else _plain(value))
 
 
 def _kind_of(cls: type) -> str | None:
@@ -220,11 +240,24 @@ def _read_union(members: tuple[Any, ...]) -> Reader:
     kinds = {kind: member for member in members if (kind := _kind_of(member)) is not None}
     if len(kinds) == len(members):
         return _read_tagged({kind: _reader(member) for kind, member in kinds.items()})
+    if str in members and len(members) == 2 and type(None) not in members:
+        return _read_text_or_items(_reader(next(member for member in members if member is not str)))
     rest = [member for member in members if member is not type(None)]
     if len(rest) == 1:
         read_value = _reader(rest[0])
         return lambda data, path: None if data is None else read_value(data, path)
     raise CodecError(f"{' | '.join(map(str, members))} is not a union that the codec reads")
+
+
+def _read_text_or_items(read_other: Reader) -> Reader:
+    def read(data: Any, path: str) -> Any:
+        if isinstance(data, str):
+            return data
+        if not is_array(data):
+            _fail(path, "text, or a list of parts", data)
+        return read_other(data, path)
+
+    return read
 
 
 def _read_tagged(readers: Mapping[str, Reader]) -> Reader:
@@ -243,8 +276,9 @@ def _read_portable(cls: Any) -> Reader:
     def read(data: Any, path: str) -> Any:
         if not is_object(data):
             _fail(path, f"a {cls.__name__}", data)
-        return cls.from_plain(data)
+        return cls.from_kept(data, _blobs.get()) if has_bytes else cls.from_plain(data)
 
+    has_bytes = issubclass(cls, MEDIA)
     return read
 
 

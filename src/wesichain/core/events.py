@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from .content import Part
 from .dataclass import dataclass
 from .exchange import LlmResponse, ToolSpec
 from .json import JsonValue
-from .messages import OMIT, Message, ToolCall, Usage
+from .messages import OMIT, Message, ToolCall
+from .spending import NO_USAGE, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,17 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A call that waits for a person. `token` is bound to exactly this call and is used once."""
+    """A call that waits for a person. `token` is bound to exactly this call and is used once.
+
+    `scope` names the agents above the run that the call belongs to, outermost first; `external`: nothing
+    is run here, and somebody has to `Provide` its result.
+    """
 
     call: ToolCall
     token: str
     expires_at: float | None = field(default=None, metadata=OMIT)
+    scope: tuple[str, ...] = field(default=(), metadata=OMIT)
+    external: bool = field(default=False, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,16 @@ class Refuse:
     reason: str = field(default="", metadata=OMIT)
 
 
-Decision: TypeAlias = Approve | ApproveWith | Refuse
+@dataclass(frozen=True, slots=True)
+class Provide:
+    """The result of a call that somebody else has run (`external=True`), or the error that came of it."""
+
+    kind: ClassVar[str] = "provide"
+    value: JsonValue = field(default=None, metadata=OMIT)
+    error: str | None = field(default=None, metadata=OMIT)
+
+
+Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,7 @@ class RunStarted(RunEvent):
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
     resumed: bool = field(default=False, metadata=OMIT)
     decisions: tuple[Decided, ...] = field(default=(), metadata=OMIT)
+    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a task that is more than text
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +108,14 @@ class StepStarted(RunEvent):
     """The model is asked. `messages`: those that it sees for the first time, and that no event tells yet.
 
     Where it `follows`, the model sees, before these, its last reply and the results of that reply's calls,
-    as their own events tell them: a log holds everything once. `Transcript` puts it together.
+    as their own events tell them: a log holds everything once. `Transcript` puts it together. One that is
+    `free` spends no step of the budget.
     """
 
     kind: ClassVar[str] = "step_started"
     messages: tuple[Message, ...] = field(default=(), metadata=OMIT)
     follows: bool = field(default=False, metadata=OMIT)
+    free: bool = field(default=False, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +128,91 @@ class TextDelta(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelResponded(RunEvent):
-    """The whole reply."""
+    """The whole reply, and what it cost at the price of its model.
+
+    One that is `set_aside` was paid for, and the run was not given it: a middleware asked again, or refused.
+    """
 
     kind: ClassVar[str] = "model_responded"
     response: LlmResponse
     duration_ms: float
+    cost: float = field(default=0.0, metadata=OMIT)
+    set_aside: bool = field(default=False, metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDelta(RunEvent):
+    """What can be read of a typed answer so far, while it streams."""
+
+    kind: ClassVar[str] = "output_delta"
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The messages from `start` up to `end` of a run's log, which its model sees no more, and what it sees.
+
+    The first of `messages` takes the place of `start`, the next one that after it: there are at most as many.
+    """
+
+    start: int
+    end: int
+    messages: tuple[Message, ...] = field(default=(), metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReduced(RunEvent):
+    """A view has left something out of the requests from step `step_id` on: the log keeps it.
+
+    It is told before that step begins. `usage` and `cost` are those of a model that was asked for a summary;
+    `trouble` says why there is none, and then nothing was left out.
+    """
+
+    kind: ClassVar[str] = "context_reduced"
+    view: str
+    cuts: tuple[Cut, ...] = field(default=(), metadata=OMIT)
+    cost: float = field(default=0.0, metadata=OMIT)
+    usage: Usage = field(default=NO_USAGE, metadata=OMIT)
+    trouble: str = field(default="", metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceShown(RunEvent):
+    """Advice from earlier runs stands in the instructions of this one; `ids` name the bullets."""
+
+    kind: ClassVar[str] = "advice_shown"
+    ids: tuple[str, ...]
+    text: str = field(default="", metadata=OMIT)
+    held: tuple[str, ...] = field(default=(), metadata=OMIT)  # found, and held back to compare
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOff(RunEvent):
+    """The run goes on as another agent."""
+
+    kind: ClassVar[str] = "handed_off"
+    source: str
+    target: str
+    model: str = field(default="", metadata=OMIT)
+    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentOmitted(RunEvent):
+    """The model could not be given some of the content: `omitted` has the lines that it read instead."""
+
+    kind: ClassVar[str] = "content_omitted"
+    model: str
+    omitted: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDispatched(RunEvent):
-    """A call is handed to its tool."""
+    """A call is handed to its tool, for the first time or once more."""
 
     kind: ClassVar[str] = "tool_dispatched"
     call: ToolCall
+    attempt: int = field(default=1, metadata=OMIT)
 
     @property
     def call_id(self) -> str:
@@ -128,19 +220,35 @@ class ToolDispatched(RunEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolProgress(RunEvent):
+    """How far a call has come, in its own words."""
+
+    kind: ClassVar[str] = "tool_progress"
+    call_id: str
+    done: float
+    total: float | None = field(default=None, metadata=OMIT)
+    message: str = field(default="", metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCompleted(RunEvent):
-    """A call gave a result."""
+    """A call gave a result. Of one with pictures or the like `parts` has it all, `value` says it in words."""
 
     kind: ClassVar[str] = "tool_completed"
     call_id: str
     tool_name: str
     value: JsonValue
     duration_ms: float
+    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
+    finish: bool = field(default=False, metadata=OMIT)  # the value is the run's own
 
 
 @dataclass(frozen=True, slots=True)
 class StepFailed(RunEvent):
-    """A model call, a reply or a tool call went wrong; `decision` says what the policy made of it."""
+    """A model call, a reply or a tool call went wrong; `decision` says what the policy made of it.
+
+    A retry of a tool call spends a step, unless it is `free`.
+    """
 
     kind: ClassVar[str] = "step_failed"
     error: str
@@ -149,15 +257,19 @@ class StepFailed(RunEvent):
     call_id: str | None = field(default=None, metadata=OMIT)
     tool_name: str | None = field(default=None, metadata=OMIT)
     duration_ms: float = field(default=0.0, metadata=OMIT)
+    free: bool = field(default=False, metadata=OMIT)
+    cause: str = field(default="", metadata=OMIT)  # the class of what a tool itself raised
 
 
 @dataclass(frozen=True, slots=True)
 class RunCompleted(RunEvent):
-    """The run ended with an answer."""
+    """The run ended with an answer; `stopped_by` names the limit that made it the last word."""
 
     kind: ClassVar[str] = "run_completed"
     output: JsonValue
     usage: Usage
+    seconds: float = field(default=0.0, metadata=OMIT)  # at work, since the run began
+    stopped_by: str | None = field(default=None, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +280,7 @@ class RunFailed(RunEvent):
     error: str
     message: str
     usage: Usage
+    seconds: float = field(default=0.0, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +291,7 @@ class RunInterrupted(RunEvent):
     reason: str
     usage: Usage
     pending: tuple[PendingCall, ...] = field(default=(), metadata=OMIT)
+    seconds: float = field(default=0.0, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +335,13 @@ AgentEvent: TypeAlias = (
     | StepStarted
     | TextDelta
     | ModelResponded
+    | OutputDelta
+    | ContextReduced
+    | AdviceShown
+    | HandedOff
+    | ContentOmitted
     | ToolDispatched
+    | ToolProgress
     | ToolCompleted
     | StepFailed
     | RunCompleted

@@ -8,11 +8,15 @@ from typing import Any, Literal, TypeAlias
 
 from wesichain.errors import ToolDefinitionError
 
+from .content import Part
 from .dataclass import dataclass
 from .json import JsonValue
-from .messages import NO_USAGE, OMIT, Message, ToolCall, Usage, keep_tuple
+from .messages import OMIT, Message, ToolCall, keep_tuple
+from .spending import NO_USAGE, Usage
 
-FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "error"]
+FinishReason: TypeAlias = Literal[
+    "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,11 @@ class LlmRequest:
 
 @dataclass(frozen=True, slots=True)
 class LlmResponse:
-    """What a model answered, as it came: the runtime, not the adapter, judges it."""
+    """What a model answered, as it came: the runtime, not the adapter, judges it.
+
+    `parts` are the pictures and sounds that came with the text. `omitted` says what of the request the model
+    could not be given: a line each, as the model read it in that place.
+    """
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMIT)
@@ -60,6 +68,8 @@ class LlmResponse:
     finish_reason: FinishReason = "stop"
     reasoning: str = field(default="", metadata=OMIT)
     opaque: JsonValue = field(default=None, metadata=OMIT)
+    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
+    omitted: tuple[str, ...] = field(default=(), metadata=OMIT)
 
     def __post_init__(self) -> None:
         keep_tuple(self, "tool_calls")

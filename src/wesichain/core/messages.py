@@ -8,6 +8,7 @@ from typing import Any
 
 from wesichain.errors import CodecError
 
+from .content import Content, parts_of, text_of_content
 from .dataclass import dataclass
 from .json import JsonValue
 
@@ -44,17 +45,22 @@ class ToolCall:
 class Message:
     """One message. `opaque` is a provider's own data (signed reasoning), handed back to it untouched.
 
-    A role may be given as its text and calls as a list; they are kept as a `Role` and a tuple.
+    Content is a text, or parts: texts, images, documents, sounds. A role may be given as its text, calls and
+    parts as lists, and a text among parts as a str; they are kept as a `Role`, tuples and `Text`. `is_error`
+    says of a tool's message that the call failed, to providers that want to know.
     """
 
     role: Role
-    content: str = ""
+    content: Content = ""
     tool_call_id: str | None = field(default=None, metadata=OMIT)
     tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMIT)
     reasoning: str = field(default="", metadata=OMIT)
     opaque: JsonValue = field(default=None, metadata=OMIT)
+    is_error: bool = field(default=False, metadata=OMIT)
 
     def __post_init__(self) -> None:
+        if type(self.content) is not str:
+            object.__setattr__(self, "content", parts_of(self.content))
         keep_tuple(self, "tool_calls")
         if type(self.role) is not Role:
             try:
@@ -63,20 +69,8 @@ class Message:
                 names = ", ".join(Role)
                 raise CodecError(f"a message's role is {self.role!r}; use one of {names}") from None
 
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens read and written."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-
     @property
-    def total_tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
-
-
-NO_USAGE = Usage()
+    def text(self) -> str:
+        """The text alone: the texts among the parts, a line each."""
+        content = self.content
+        return content if isinstance(content, str) else text_of_content(content)

@@ -1,13 +1,29 @@
-"""Roles that others play: models, sinks of events, sources of strategies."""
+"""Roles that others play: models, sinks of events, sources of advice, and who stands around every call.
+
+A run calls `advise` once, before its first step, puts the text below its instructions, and keeps `shown` and
+`held` in its log: what is learned from the run is a comparison of those that were shown something with those
+that were not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol, runtime_checkable
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
+from wesichain.errors import CodecError
+
+from .content import Audio, Document, Image, Part, Text, omitted_line
 from .dataclass import dataclass
 from .events import Event
-from .exchange import LlmRequest, LlmResponse, StreamItem
+from .exchange import LlmRequest, LlmResponse, StreamItem, ToolSpec
+from .json import is_object, parse_json
+from .messages import Message, ToolCall
+
+HEADING = "Advice from earlier runs of similar tasks; follow it where it fits:"
+_MOST = 3  # pieces of advice from a source that only retrieves
+_CHARACTERS = 800  # of them together
 
 
 @runtime_checkable
@@ -41,11 +57,34 @@ class LlmTraits:
     observes_errors: bool = False  # faults are best told to it as observations (text ReAct)
     native_output: bool = False  # it honours LlmRequest.output_schema
     takes_stop: bool = False  # it honours LlmRequest.stop, whichever model it is
+    output_with_tools: bool = False  # it honours output_schema and calls tools in the same request
+    parallel_calls: bool = False  # one reply may ask for several calls
+    images: bool = False  # it takes Image parts, or says in `LlmResponse.omitted` which it could not
+    documents: bool = False  # likewise Document parts
+    audio: bool = False  # likewise Audio parts
+    reasoning: bool = False  # it tells its reasoning, or has it back with the next request
+    caching: bool = False  # its provider reads a prefix that it knows at a lower price
 
 
 def traits_of(llm: object) -> LlmTraits:
     traits = getattr(llm, "traits", None)
     return traits if isinstance(traits, LlmTraits) else LlmTraits()
+
+
+def fit_message(message: Message, traits: LlmTraits) -> tuple[Message, tuple[str, ...]]:
+    """The message as a model with these traits can take it, and the lines that stand for what it cannot."""
+    if isinstance(message.content, str):
+        return message, ()
+    takes = {Image: traits.images, Document: traits.documents, Audio: traits.audio}
+    omitted: list[str] = []
+    kept: list[Part] = []
+    for part in message.content:
+        if isinstance(part, Text) or takes[type(part)]:
+            kept.append(part)
+        else:
+            omitted.append(omitted_line(part, f"this model takes no {part.kind}"))
+            kept.append(Text(omitted[-1]))
+    return (replace(message, content=tuple(kept)), tuple(omitted)) if omitted else (message, ())
 
 
 @runtime_checkable
@@ -70,3 +109,110 @@ class StrategySource(Protocol):
     """What an agent knows of a playbook."""
 
     def retrieve(self, task: str, *, domain: str, k: int = 3) -> Sequence[Strategy]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A text for the instructions ("" where there is nothing to say), and what it is made of.
+
+    `shown` are the ids of what stands in it, `held` of what would have and was held back for comparison.
+    `trouble` says why there is none where the source failed: a run goes on without.
+    """
+
+    text: str = ""
+    shown: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    trouble: str = ""
+
+    def under(self, instructions: str | None) -> str | None:
+        """The instructions with the advice below them."""
+        return f"{instructions}\n\n{self.text}" if instructions and self.text else self.text or instructions
+
+
+@runtime_checkable
+class Adviser(Protocol):
+    """A source of strategies that words its own advice, and draws by the run's id what to hold back."""
+
+    async def advise(self, task: str, *, run_id: str, domain: str, tools: Sequence[ToolSpec]) -> Advice: ...
+
+
+async def advise(
+    source: StrategySource | Adviser | None, task: str, *, run_id: str, domain: str, tools: Sequence[ToolSpec]
+) -> Advice:
+    """What a run is told. Nothing that the source does fails the run or holds up the event loop."""
+    if source is None:
+        return Advice()
+    try:
+        if isinstance(source, Adviser):
+            return await source.advise(task, run_id=run_id, domain=domain, tools=tools)
+        found = await asyncio.to_thread(source.retrieve, task, domain=domain, k=_MOST)
+        known = {tool.name for tool in tools}
+        fitting = [item for item in found if item.text and known.issuperset(item.tool_sequence)][:_MOST]
+    except Exception as error:  # noqa: BLE001  # whatever a store, an embedder or a network may raise
+        return Advice(trouble=f"{type(error).__name__}: {error}")
+    lines: list[str] = []
+    shown: list[str] = []
+    for item in fitting:
+        if sum(map(len, lines)) + len(item.text) <= _CHARACTERS:
+            lines.append(f"- {item.text}")
+            shown.append(item.id)
+    return Advice("\n".join([HEADING, *lines]) if lines else "", tuple(shown))
+
+
+# --- around every call of the process --------------------------------------------------------------
+
+
+class CallHook(Protocol):
+    """Runs each call of this process inside something of its own, such as a span."""
+
+    def listener(self, agent: str) -> EventSink:
+        """What hears the events of a run of this agent, in the task of that run."""
+        ...
+
+    def model(
+        self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]
+    ) -> Coroutine[Any, Any, Any]:
+        """Await the reply, and give it back."""
+        ...
+
+    def tool(
+        self, call: ToolCall, description: str, result: Coroutine[Any, Any, Any]
+    ) -> Coroutine[Any, Any, Any]:
+        """Await the result of a call, and give it back."""
+        ...
+
+    def responded(self, *, id: str, model: str) -> None:
+        """A provider has named its reply, and the model that gave it."""
+        ...
+
+
+class Around:
+    """The hook of this process, if there is one: without one, a call pays a comparison.
+
+    The loop's live effects hand each call to it, and it listens to every run.
+    """
+
+    __slots__ = ("hook",)
+
+    def __init__(self) -> None:
+        self.hook: CallHook | None = None
+
+
+around = Around()
+
+
+def name_reply(body: object) -> bool:
+    """Tell the hook how a provider names its reply, in a body or in the text of an event; whether it does."""
+    if isinstance(body, str):
+        try:
+            body = parse_json(body)
+        except CodecError:
+            return False
+    if not is_object(body):
+        return False
+    for place in (body, body.get("message"), body.get("response")):  # where providers put it
+        if is_object(place) and isinstance(place.get("model"), str):
+            if around.hook is not None:
+                around.hook.responded(id=str(place.get("id") or ""), model=place["model"])
+            return True
+    return False

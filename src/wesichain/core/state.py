@@ -55,6 +55,7 @@ class ReActState:
     scratchpad: list[ReActStep] = field(default_factory=list)
     final_output: str | None = None
     iteration_count: int = 0
+    stopped_by: str | None = None  # the limit that made the last words the final output, if one did
 
 
 _DICT_KEYS = {
@@ -114,9 +115,12 @@ def state_update(state: object, result: ReActState) -> dict[str, Any]:
         "scratchpad": list(result.scratchpad),
         "final_output": result.final_output,
         "iteration_count": result.iteration_count,
+        "stopped_by": result.stopped_by,
     }
     if isinstance(state, Mapping):
-        return {_DICT_KEYS[name]: value for name, value in values.items()}
+        if result.stopped_by is None and "stopped_by" not in state:
+            del values["stopped_by"]
+        return {_DICT_KEYS.get(name, name): value for name, value in values.items()}
     return {name: value for name, value in values.items() if hasattr(state, name)}
 
 

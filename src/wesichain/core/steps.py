@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from .content import Part
 from .dataclass import dataclass
 from .json import JsonValue
 from .messages import OMIT, ToolCall
@@ -28,11 +29,15 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came back, from a tool or from the policy."""
+    """What came back, from a tool or from the policy.
+
+    Of a result with pictures, documents or sounds, `parts` has all of it, and `value` tells it in words.
+    """
 
     kind: ClassVar[str] = "observation"
     value: JsonValue
     call_id: str | None = field(default=None, metadata=OMIT)
+    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
+from .content import Part, parts_of
 from .dataclass import maker
-from .events import Event, ModelResponded, StepStarted, ToolCompleted
+from .events import ContextReduced, Cut, Event, ModelResponded, StepStarted, ToolCompleted
 from .exchange import LlmResponse
 from .json import JsonValue, dump_json
 from .messages import Message, Role
@@ -20,39 +23,70 @@ def text_of(value: JsonValue) -> str:
 
 def turn_of(reply: LlmResponse) -> Message:
     """A reply as the model sees it in its next request."""
-    return _message(Role.ASSISTANT, reply.content, None, reply.tool_calls, reply.reasoning, reply.opaque)
+    content = (*parts_of(reply.content), *reply.parts) if reply.parts else reply.content
+    return _message(Role.ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
+
+
+def tool_message(call_id: str, value: JsonValue, parts: tuple[Part, ...] = ()) -> Message:
+    """A tool's result as the model sees it."""
+    return _message(Role.TOOL, parts or text_of(value), call_id)
 
 
 class Transcript:
-    """Follows the events of one run, without those of nested ones, and knows what its model has seen."""
+    """Follows the events of one run, without those of nested ones, and knows what its model has seen.
 
-    __slots__ = ("_reply", "_values", "messages")
+    After `StepStarted`, `messages` are those of the request: what views have cut out of it is gone.
+    """
+
+    __slots__ = ("_cuts", "_length", "_places", "_reply", "_values", "messages")
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self._length = 0  # messages of the log
+        self._places: list[int] | None = None  # of the messages in the log, once something was cut out
+        self._cuts: list[Cut] = []  # that the next step begins with
         self._reply: LlmResponse | None = None
-        self._values: dict[str, JsonValue] = {}
+        self._values: dict[str, tuple[JsonValue, tuple[Part, ...]]] = {}
 
     def take(self, event: Event) -> tuple[Message, ...]:
         """Follow one more event; the messages that it shows to the model for the first time."""
         match event:
             case ModelResponded(response=reply):
                 self._reply, self._values = reply, {}
-            case ToolCompleted(call_id=call_id, value=value):
-                self._values[call_id] = value
+            case ToolCompleted(call_id=call_id, value=value, parts=parts):
+                self._values[call_id] = value, parts
             case StepStarted(messages=told, follows=follows):
                 new = (*self._turn(), *told) if follows else told
-                self.messages.extend(new)
+                self._extend(new)
                 return new
+            case ContextReduced(cuts=cuts):
+                self._cuts += cuts
             case _:
                 pass
         return ()
+
+    def _extend(self, new: tuple[Message, ...]) -> None:
+        self.messages.extend(new)
+        if self._cuts and self._places is None:
+            self._places = [*range(self._length)]
+        if self._places is not None:
+            self._places += range(self._length, self._length + len(new))
+        self._length += len(new)
+        for cut in self._cuts:
+            self._cut(cut)
+        self._cuts.clear()
+
+    def _cut(self, cut: Cut) -> None:
+        places = self._places or []
+        first, behind = bisect_left(places, cut.start), bisect_left(places, cut.end)
+        places[first:behind] = range(cut.start, cut.start + len(cut.messages))
+        self.messages[first:behind] = cut.messages
 
     def _turn(self) -> tuple[Message, ...]:
         """The last reply, and the results of its calls."""
         if self._reply is None:
             return ()
         results = (
-            Message(Role.TOOL, text_of(self._values.get(call.id)), call.id) for call in self._reply.tool_calls
+            tool_message(call.id, *self._values.get(call.id, (None, ()))) for call in self._reply.tool_calls
         )
         return (turn_of(self._reply), *results)

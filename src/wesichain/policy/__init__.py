@@ -1,6 +1,8 @@
 """One policy for all that goes wrong: decisions, budgets, engines."""
 
-from .budget import Account, Budget, Prices, Spent
+from wesichain.core import Spent
+
+from .budget import Account, Budget
 from .decisions import (
     Fail,
     Interrupt,
@@ -21,8 +23,10 @@ from .engines import (
     RepromptOnceWithToolCatalog,
     Rule,
     RunView,
+    SelfCorrect,
     chain_of,
 )
+from .price import Price, Prices, cost_of
 
 __all__ = [
     "Account",
@@ -36,6 +40,7 @@ __all__ = [
     "OnceWithToolCatalog",
     "PolicyDecision",
     "PolicyEngine",
+    "Price",
     "Prices",
     "Recovery",
     "Reprompt",
@@ -45,6 +50,8 @@ __all__ = [
     "Retry",
     "Rule",
     "RunView",
+    "SelfCorrect",
     "Spent",
     "chain_of",
+    "cost_of",
 ]

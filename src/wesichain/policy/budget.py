@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
-from math import inf
-from typing import Any
+from math import inf, isfinite
 
-from wesichain.core import NO_USAGE, Usage, dataclass, maker
-from wesichain.errors import BudgetExceededError, PolicyConfigError
+from wesichain.core import Spent, Usage, dataclass, maker
+from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
 
-Prices = Mapping[str, tuple[float, float]]
+from .price import AnyPrice, Prices, check_prices, cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,8 @@ class Budget:
     """What a run may spend. Every model call spends a step; None means no limit.
 
     `free_retries` is how many retries of a whole run may spend nothing, where a policy asks for it.
-    `prices` gives, for each model, the price of a million input and of a million output tokens.
+    `prices` gives, for each model, the price of a million input and of a million output tokens, as a pair, or
+    with those of its cache as a `Price`.
     """
 
     steps: int = 12
@@ -27,20 +26,20 @@ class Budget:
     seconds: float | None = None
     tool_calls: int | None = None
     free_retries: int = 3
-    prices: Prices = field(default_factory=dict[str, tuple[float, float]], hash=False)
+    prices: Prices = field(default_factory=dict[str, AnyPrice], hash=False)
 
     def __post_init__(self) -> None:
-        if not _is_number(self.steps) or self.steps < 1:
+        if not _is_count(self.steps) or self.steps < 1:
             raise PolicyConfigError(
-                f"a budget of {self.steps!r} steps: a run needs at least one, use steps >= 1"
+                f"a budget of {self.steps!r} steps: a run needs at least one, use a whole number >= 1"
             )
-        if not _is_number(self.free_retries) or self.free_retries < 0:
+        if not _is_count(self.free_retries) or self.free_retries < 0:
             raise PolicyConfigError(f"a budget of {self.free_retries!r} free_retries: use 0 or more")
         for name in ("tokens", "cost", "seconds", "tool_calls"):
             limit = getattr(self, name)
             if limit is not None and not (_is_number(limit) and limit >= 0):
                 raise PolicyConfigError(f"a budget of {limit!r} {name}: use 0 or more, or None for no limit")
-        _check_prices(self.prices)
+        check_prices(self.prices)
         if self.cost is not None and not self.prices:
             raise PolicyConfigError(
                 "a budget with a cost needs prices={model: (input, output)} per million tokens"
@@ -48,47 +47,36 @@ class Budget:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
+    """Whether it can limit anything: not-a-number compares as neither more nor less, and infinity is None."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
-def _check_prices(prices: Any) -> None:
-    """Prices are often read from a file: what is wrong is said here, not in the middle of a run."""
-    if not hasattr(prices, "items"):
-        raise PolicyConfigError(f"prices={prices!r}: use {{model: (input, output)}} per million tokens")
-    for model, pair in prices.items():
-        try:
-            read, write = pair
-        except (TypeError, ValueError):
-            read = write = None
-        if not (_is_number(read) and _is_number(write)):
-            raise PolicyConfigError(
-                f"the price of {model!r} is {pair!r}; use (input, output), per million tokens"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a run has spent so far, at one moment."""
-
-    steps: int = 0
-    usage: Usage = NO_USAGE
-    tool_calls: int = 0
-    free_retries: int = 0
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | float) and _is_number(value) and value == int(value)
 
 
 _FREE = (0.0, 0.0)
+NOTHING = Spent()
 _usage, _spent = maker(Usage), maker(Spent)
 
 
 class Account:
-    """One run's spending. What a nested run spends is charged to the runs above it as well."""
+    """One run's spending, in a tree of accounts: what a nested run spends is charged all the way up.
+
+    Each model is charged at its own price, which the nearest budget that knows it gives. A nested run of a
+    sync tool spends from that tool's thread: each counter is changed by one plain assignment, between
+    which the interpreter does not switch threads.
+    """
 
     __slots__ = (
+        "_before",
         "_deadline",
+        "_details",
         "_input",
         "_output",
         "_parent",
         "_price",
+        "_started",
         "budget",
         "cost",
         "free_retries",
@@ -102,36 +90,83 @@ class Account:
         model: str = "",
         now: float = 0.0,
         parent: Account | None = None,
-        spent: Spent = Spent(),
+        spent: Spent = NOTHING,
     ) -> None:
         self.budget = budget
         self._parent = parent
-        self._price = budget.prices.get(model, _FREE) if budget.prices else _FREE
-        self._deadline = inf if budget.seconds is None else now + budget.seconds
+        self._price: AnyPrice = _FREE
+        if budget.prices or parent is not None or budget.cost is not None:
+            self._price = self.price_of(model)
+        self._started = now
+        self._before = spent.seconds
+        self._deadline = inf if budget.seconds is None else now + budget.seconds - spent.seconds
         self.steps = spent.steps
         self._input = spent.usage.input_tokens
         self._output = spent.usage.output_tokens
+        self._details: Usage | None = None  # tokens of the rarer kinds, if there were any
+        if spent.usage.cache_read_tokens or spent.usage.cache_write_tokens or spent.usage.reasoning_tokens:
+            self._details = spent.usage
         self.tool_calls = spent.tool_calls
         self.free_retries = spent.free_retries
-        self.cost = self._cost_of(spent.usage) if budget.prices else 0.0
+        self.cost = spent.cost
+
+    def price_of(self, model: str) -> AnyPrice:
+        """The price of a model, from the nearest budget that has it; a limited cost needs one."""
+        account: Account | None = self
+        limited = False
+        while account is not None:
+            if model in account.budget.prices:
+                return account.budget.prices[model]
+            limited = limited or account.budget.cost is not None
+            account = account._parent
+        if limited:
+            raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
+        return _FREE
+
+    @property
+    def is_nested(self) -> bool:
+        return self._parent is not None
 
     @property
     def usage(self) -> Usage:
-        return _usage(self._input, self._output)
+        details = self._details
+        if details is None:
+            return _usage(self._input, self._output)
+        return _usage(
+            self._input,
+            self._output,
+            details.cache_read_tokens,
+            details.cache_write_tokens,
+            details.reasoning_tokens,
+        )
 
-    def spent(self) -> Spent:
-        usage = _usage(self._input, self._output)
-        return _spent(self.steps, usage, self.tool_calls, self.free_retries)
+    def spent(self, now: float) -> Spent:
+        """What was spent by now, on the monotonic clock that the account was opened with."""
+        usage = _usage(self._input, self._output) if self._details is None else self.usage
+        seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
+        return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds)
 
     @property
     def deadline(self) -> float:
         """When, on the monotonic clock, this run or one above it is out of time."""
         return self._deadline if self._parent is None else min(self._deadline, self._parent.deadline)
 
-    def refusal(self, now: float) -> BudgetExceededError | None:
-        """Why another model call may not be made, or None."""
+    @property
+    def deadlines(self) -> tuple[float, float]:
+        """When this run is out of time, and when the first of those above it is."""
+        return self._deadline, inf if self._parent is None else self._parent.deadline
+
+    def time_above(self) -> BudgetExceededError:
+        """The error of the run above whose time is up first."""
+        above = self
+        while above._parent is not None and above._parent.deadline < above._deadline:
+            above = above._parent
+        return above.out_of_time()
+
+    def own_refusal(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
+        """Why this run's own budget allows no other model call; one that is `free` spends no step."""
         budget = self.budget
-        if self.steps >= budget.steps:
+        if self.steps >= budget.steps and not free:
             return _exceeded("steps", budget.steps, self.steps)
         if budget.tokens is not None and self._input + self._output >= budget.tokens:
             return _exceeded("tokens", budget.tokens, self._input + self._output)
@@ -139,36 +174,70 @@ class Account:
             return _exceeded("cost", budget.cost, self.cost)
         if now >= self._deadline:
             return self.out_of_time()
-        return None if self._parent is None else self._parent.refusal(now)
+        return None
+
+    def refusal_above(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
+        """Why a run above this one allows no other model call below it."""
+        above = self._parent
+        while above is not None:
+            refusal = above.own_refusal(now, free=free)
+            if refusal is not None:
+                return refusal
+            above = above._parent
+        return None
+
+    def refusal(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
+        """Why another model call may not be made, here or above, or None."""
+        return self.own_refusal(now, free=free) or self.refusal_above(now, free=free)
 
     def out_of_time(self) -> BudgetExceededError:
         return _exceeded("seconds", self.budget.seconds or 0.0, self.budget.seconds or 0.0)
 
-    def tool_refusal(self) -> BudgetExceededError | None:
-        """Why another tool call may not be made, or None."""
+    def own_tool_refusal(self) -> BudgetExceededError | None:
+        """Why this run's own budget allows no other tool call, or None."""
         limit = self.budget.tool_calls
         if limit is not None and self.tool_calls >= limit:
             return _exceeded("tool_calls", limit, self.tool_calls)
-        return None if self._parent is None else self._parent.tool_refusal()
+        return None
 
-    def spend_step(self) -> None:
-        self.steps += 1
+    def tool_refusal(self) -> BudgetExceededError | None:
+        """Why another tool call may not be made, here or above, or None."""
+        own = self.own_tool_refusal()
+        return own if own is not None or self._parent is None else self._parent.tool_refusal()
+
+    def exceeded(self, resource: str) -> BudgetExceededError:
+        """The error of a limit that the run has met before."""
+        limit: float = getattr(self.budget, resource) or 0.0
+        used = {"steps": self.steps, "tokens": self._input + self._output, "cost": self.cost}
+        return _exceeded(resource, limit, used.get(resource, limit))
+
+    def spend_step(self, count: int = 1) -> None:
+        """Spend a step; -1 gives back that of a model call which was cut off and will be made again."""
+        self.steps += count
         if self._parent is not None:
-            self._parent.spend_step()
+            self._parent.spend_step(count)
 
-    def spend_tool_call(self) -> None:
-        self.tool_calls += 1
+    def spend_tool_call(self, count: int = 1) -> None:
+        """Spend a tool call; -1 gives back that of one which was cut off and will be run again."""
+        self.tool_calls += count
         if self._parent is not None:
-            self._parent.spend_tool_call()
+            self._parent.spend_tool_call(count)
 
-    def spend_usage(self, usage: Usage, *, cost: float | None = None) -> None:
+    def spend_usage(self, usage: Usage) -> float:
+        """Spend the tokens of a reply; returns what they cost at the price of this run's model."""
+        cost = 0.0 if self._price is _FREE else cost_of(usage, self._price)
+        self.spend_tokens(usage, cost)
+        return cost
+
+    def spend_tokens(self, usage: Usage, cost: float) -> None:
+        """Spend tokens that have a price already, here and all the way up."""
         self._input += usage.input_tokens
         self._output += usage.output_tokens
-        if cost is None:
-            cost = self._cost_of(usage) if self.budget.prices else 0.0
+        if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
+            self._details = usage if self._details is None else self._details + usage
         self.cost += cost
         if self._parent is not None:
-            self._parent.spend_usage(usage, cost=cost)
+            self._parent.spend_tokens(usage, cost)
 
     def take_free_retry(self) -> bool:
         """Spend one of the free retries; False when there are none left."""
@@ -176,10 +245,6 @@ class Account:
             return False
         self.free_retries += 1
         return True
-
-    def _cost_of(self, usage: Usage) -> float:
-        read, write = self._price
-        return (usage.input_tokens * read + usage.output_tokens * write) / 1_000_000
 
 
 _ADVICE = {

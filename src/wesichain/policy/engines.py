@@ -10,11 +10,20 @@ from typing import Any, Protocol, TypeAlias
 from typing_extensions import override
 
 from wesichain.core import ReActStep, dataclass
-from wesichain.errors import AgentError, LlmError, ModelTransportError, PolicyConfigError, ToolFailedError
+from wesichain.errors import (
+    AgentError,
+    InvalidModelActionError,
+    LlmError,
+    ModelRefusedError,
+    ModelTransportError,
+    PolicyConfigError,
+    ToolFailedError,
+)
 
 from .decisions import Fail, Interrupt, N, OnceWithToolCatalog, PolicyDecision, Reprompt, Retry
 
 _MAX_CAUSES = 8
+_PROVIDER_TRIES = 2  # beside the first
 
 
 def chain_of(error: BaseException) -> list[BaseException]:
@@ -39,6 +48,10 @@ class RunView(Protocol):
 
     def faults(self, error_class: type[BaseException]) -> int:
         """How many faults of this class, or caused by one, the run has had, the present one included."""
+        ...
+
+    def faults_in_row(self, error_class: type[BaseException]) -> int:
+        """How many of them since the last step that went well."""
         ...
 
 
@@ -129,6 +142,42 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
+class SelfCorrect(PolicyEngine):
+    """What the model can mend goes back to it in words; the rest ends the run. The default of `Agent`.
+
+    Malformed or unknown calls, bad arguments, empty or cut replies and wrong typed answers: at most
+    `attempts` such replies in a row are forgiven. A tool that fails is an observation. A provider that fails
+    is asked again twice, after a wait. A refusal ends the run.
+    """
+
+    attempts: int = 3
+    backoff: Backoff = field(default_factory=Backoff)
+
+    def __post_init__(self) -> None:
+        given: Any = self.attempts
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise PolicyConfigError(f"SelfCorrect(attempts={given!r}): use 1 or more, or FailFast()")
+
+    @override
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        if isinstance(error, ModelRefusedError):
+            return Fail()
+        if isinstance(error, ModelTransportError):
+            times = state.faults_in_row(ModelTransportError)
+            refused = isinstance(error.__cause__, LlmError) and not error.retryable
+            if refused or times > _PROVIDER_TRIES:
+                return Fail()
+            return Retry(delay=max(self.backoff.delay(times), error.retry_after or 0.0))
+        if state.faults_in_row(InvalidModelActionError) > self.attempts:
+            return Fail()
+        return Reprompt(N(maxsize))
+
+    @override
+    def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
+        return Reprompt(N(maxsize))
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One row of a `Recovery` table, where it differs from the table's own settings."""
 
@@ -145,7 +194,8 @@ Table: TypeAlias = Mapping[type[BaseException], PolicyDecision | Rule]
 class Recovery(PolicyEngine):
     """One table for all that goes wrong: class of error -> decision.
 
-    The most specific class that fits the error, or a cause behind it, decides. Each row holds for
+    The row that is nearest in the exception's own line of classes decides, the tool's own exception before
+    `ToolFailedError`. Each row holds for
     `limit` faults of its class in a run (the n of `Reprompt(N(n))` where that is given), and then
     `on_exhausted` does. An error that no row fits ends the run. A `backoff` that is a number of seconds
     is the first wait; the next ones double.
@@ -223,14 +273,17 @@ class Recovery(PolicyEngine):
         )
 
     def _fitting_class(self, error: AgentError) -> type[BaseException] | None:
-        """The most derived class of the table that the error, or a cause behind it, belongs to."""
+        """The class of the table that is nearest in the error's own line of classes, or in that of a cause.
+
+        Of two that are as near, that of the cause decides: what a tool raised says more than that it failed.
+        """
         fits = [
-            (len(known.__mro__), depth, known)
+            (type(found).__mro__.index(known), -depth, known)
             for depth, found in enumerate(chain_of(error))
             for known in self.table
-            if isinstance(found, known)
+            if known in type(found).__mro__
         ]
-        return max(fits, key=lambda fit: fit[:2])[2] if fits else None
+        return min(fits, key=lambda fit: fit[:2])[2] if fits else None
 
     def _wait(self, rule: Rule, error: AgentError, times: int) -> float:
         wait = rule.backoff.delay(times) if isinstance(rule.backoff, Backoff) else 0.0

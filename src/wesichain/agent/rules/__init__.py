@@ -1,21 +1,40 @@
 """The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
 
 from .approval import approval_token
+from .checks import Checks, OutputCheck, Refused
 from .guard import GUARD, LoopGuard
-from .output import FINAL_TOOL, OutputForm, TextOutput, TypedOutput, output_form
-from .reply import Answer, FlawedPlan, Judge, Malformed, Plan, Rejected, Verdict, is_response
+from .output import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
+from .reply import (
+    Answer,
+    FlawedPlan,
+    Judge,
+    Malformed,
+    Misshapen,
+    Pause,
+    Plan,
+    Rejected,
+    Verdict,
+    is_response,
+    judge_of,
+)
 from .tally import Tally
 
 __all__ = [
     "FINAL_TOOL",
     "GUARD",
     "Answer",
+    "Checks",
     "FlawedPlan",
     "Judge",
     "LoopGuard",
     "Malformed",
+    "Misshapen",
+    "OutputCheck",
     "OutputForm",
+    "OutputMode",
+    "Pause",
     "Plan",
+    "Refused",
     "Rejected",
     "Tally",
     "TextOutput",
@@ -23,5 +42,7 @@ __all__ = [
     "Verdict",
     "approval_token",
     "is_response",
+    "judge_of",
     "output_form",
+    "unfenced",
 ]

@@ -1,9 +1,23 @@
-"""Output: what the final answer of a run must be, and how a model is asked for it."""
+"""Output: what the final answer of a run must be, how a model is asked for it, and how it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+import re
+from collections.abc import Mapping, Sequence
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from wesichain.core import (
     JsonValue,
@@ -11,6 +25,7 @@ from wesichain.core import (
     ToolSpec,
     dataclass,
     dump_json,
+    is_array,
     is_object,
     parse_json,
     text_of,
@@ -23,20 +38,44 @@ if TYPE_CHECKING:
 OutT = TypeVar("OutT")
 OutT_co = TypeVar("OutT_co", covariant=True)
 
+OutputMode: TypeAlias = Literal["auto", "tool", "native", "prompted"]
 FINAL_TOOL = "final_answer"
+_TAGGED = {"kind", "value"}
 
 
 class OutputForm(Protocol[OutT_co]):
-    """How an answer is asked for, and how it is read."""
+    """How an answer is asked for, and how it is read; what is wrong with one is a `CodecError`."""
 
     @property
     def schema(self) -> Mapping[str, Any] | None: ...  # for LlmRequest.output_schema, where it is honoured
 
     @property
-    def final_tool(self) -> ToolSpec | None: ...  # the tool whose arguments are the answer, if there is one
+    def final_tools(self) -> tuple[ToolSpec, ...]: ...  # the tools whose arguments are the answer
+
+    @property
+    def is_typed(self) -> bool: ...
+
+    @property
+    def prompt(self) -> str: ...  # what is said below the instructions, where nothing else asks for the form
 
     def read(self, answer: JsonValue) -> OutT_co:
-        """The typed answer; a `CodecError` says, for the model, what is wrong with it."""
+        """The typed answer that a text or a value stands for."""
+        ...
+
+    def read_call(self, tool_name: str, args: JsonValue) -> OutT_co:
+        """The typed answer that the arguments of one of the final tools are."""
+        ...
+
+    def text_of_call(self, tool_name: str, args: JsonValue) -> str:
+        """Such an answer as a text, which `read` takes for the same."""
+        ...
+
+    def partial(self, plain: Any, tool_name: str | None) -> Any:
+        """What can be read so far of an answer, of which `plain` is there; None if nothing can."""
+        ...
+
+    def write(self, output: Any) -> str:
+        """An answer as a text; one that is not of the declared type is a `CodecError`."""
         ...
 
 
@@ -45,56 +84,261 @@ class TextOutput:
     """Plain text: the content of the last reply."""
 
     schema: None = None
-    final_tool: None = None
+    is_typed: bool = False
+    final_tools: tuple[ToolSpec, ...] = ()
+    prompt: str = ""
 
     def read(self, answer: JsonValue) -> str:
         return text_of(answer)
 
+    def read_call(self, tool_name: str, args: JsonValue) -> str:
+        del args
+        raise CodecError(f"there is no tool {tool_name!r} for the answer; answer in plain text")
+
+    def text_of_call(self, tool_name: str, args: JsonValue) -> str:
+        del tool_name
+        return text_of(args)
+
+    def partial(self, plain: Any, tool_name: str | None) -> None:
+        del plain, tool_name
+
+    def write(self, output: Any) -> str:
+        if not isinstance(output, str):
+            raise CodecError(f"{output!r} is no text")
+        return output
+
 
 @dataclass(frozen=True, slots=True)
-class TypedOutput(Generic[OutT]):
-    """A value of a declared type, as JSON text or as the arguments of the final tool."""
+class Member(Generic[OutT]):
+    """One type that an answer may have: the declared one, or one of a union."""
 
+    name: str
+    tool: ToolSpec
     adapter: TypeAdapter[OutT]
-    wrapped: bool  # the type is no JSON object, so the answer is {"value": ...}
-    schema: Mapping[str, Any] | None = None
-    final_tool: ToolSpec | None = None
+    is_wrapped: bool  # the type is no JSON object, so its tool takes {"value": ...}
+    fields: Mapping[str, Any] | None  # the properties of an object; None of anything else, and of a mapping
 
-    def read(self, answer: JsonValue) -> OutT:
+    def read(self, plain: Any) -> OutT:
         from pydantic import ValidationError
 
-        plain: Any = parse_json(_unfenced(answer)) if isinstance(answer, str) else answer
-        if self.wrapped and is_object(plain) and plain.keys() == {"value"}:
+        if self.is_wrapped and is_object(plain) and plain.keys() == {"value"}:
             plain = plain["value"]
         try:
             return self.adapter.validate_json(dump_json(plain), strict=True)
         except ValidationError as error:
             raise CodecError(_complaint(error)) from error
 
+    def is_meant_by(self, plain: Any) -> bool:
+        """Whether a value that does not say of which type it is can be meant for this one, right or wrong.
 
-def output_form(output_type: Any, traits: LlmTraits) -> OutputForm[Any]:
-    """The form for a declared type: plain text, the model's own schema mode, or a final tool."""
+        An object is known by its keys and by what its constants say; anything else by being valid.
+        """
+        if self.fields is not None and is_object(plain):
+            return all(
+                key in self.fields and self.fields[key].get("const", value) == value
+                for key, value in plain.items()
+            )
+        try:
+            self.read(plain)
+        except CodecError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class TypedOutput(Generic[OutT]):
+    """A value of a declared type, or of one of several: as JSON text or as the arguments of a final tool."""
+
+    members: tuple[Member[OutT], ...]
+    schema: Mapping[str, Any] | None = None
+    is_typed: bool = True
+    final_tools: tuple[ToolSpec, ...] = ()
+    prompt: str = ""
+
+    def read(self, answer: JsonValue) -> OutT:
+        if not isinstance(answer, str):
+            return self._read_plain(answer)
+        takes_text = next((member for member in self.members if member.name == "str"), None)
+        try:
+            plain = parse_json(unfenced(answer))
+        except CodecError:
+            if takes_text is None:
+                raise
+            return takes_text.read(answer)
+        if takes_text is not None and not is_object(plain) and not is_array(plain):
+            known = any(member.is_meant_by(plain) for member in self.members)
+            return self._read_plain(plain if known else answer)
+        return self._read_plain(plain)
+
+    def _read_plain(self, plain: Any) -> OutT:
+        if len(self.members) == 1:
+            return self.members[0].read(plain)
+        names = ", ".join(repr(member.name) for member in self.members)
+        if is_object(plain) and plain.keys() == _TAGGED:
+            for member in self.members:
+                if member.name == plain["kind"]:
+                    return member.read(plain["value"])
+        meant = [member for member in self.members if member.is_meant_by(plain)]
+        if len(meant) == 1:
+            return meant[0].read(plain)
+        raise CodecError(
+            f"the answer does not say which of {names} it is; {self._how}, got {dump_json(plain)[:80]}"
+        )
+
+    @property
+    def _how(self) -> str:
+        if self.final_tools:
+            return "call the tool of its own: " + ", ".join(spec.name for spec in self.final_tools)
+        return 'give {"kind": one of these, "value": the answer}'
+
+    def read_call(self, tool_name: str, args: JsonValue) -> OutT:
+        plain: Any = parse_json(unfenced(args)) if isinstance(args, str) else args
+        return self._member(tool_name).read(plain)
+
+    def text_of_call(self, tool_name: str, args: JsonValue) -> str:
+        return text_of(args) if len(self.members) == 1 else self._tagged(self._member(tool_name), args)
+
+    def partial(self, plain: Any, tool_name: str | None) -> Any:
+        if not is_object(plain):
+            return plain
+        if tool_name is None and len(self.members) > 1 and plain.keys() <= _TAGGED:
+            return plain.get("value")
+        known = [one for one in self.members if tool_name in (None, one.tool.name)]
+        is_wrapped = len(known) == 1 and known[0].is_wrapped and plain.keys() <= {"value"}
+        return plain.get("value") if is_wrapped else plain
+
+    def write(self, output: Any) -> str:
+        from pydantic import ValidationError
+        from pydantic_core import PydanticSerializationError
+
+        flaw: Exception | None = None
+        for member in self.members:
+            try:
+                valid = member.adapter.validate_python(output, strict=True)
+                plain = parse_json(member.adapter.dump_json(valid, by_alias=True))
+            except (ValidationError, PydanticSerializationError, CodecError) as error:
+                flaw = flaw or error
+                continue
+            return text_of(plain) if len(self.members) == 1 else self._tagged(member, plain)
+        raise CodecError(f"{output!r:.200} does not have the declared type: {flaw}") from flaw
+
+    def _tagged(self, member: Member[OutT], value: JsonValue) -> str:
+        """The value as text, with the name of its type where it does not say by itself which it is."""
+        if member.is_wrapped and is_object(value) and value.keys() == {"value"}:
+            value = value["value"]
+        meant = [other for other in self.members if other.is_meant_by(value)]
+        if meant == [member] and not isinstance(value, str):
+            return text_of(value)
+        return dump_json({"kind": member.name, "value": value})
+
+    def _member(self, tool_name: str) -> Member[OutT]:
+        return next(member for member in self.members if member.tool.name == tool_name)
+
+
+def output_form(
+    output_type: Any, traits: LlmTraits, *, mode: OutputMode = "auto", has_tools: bool = False
+) -> OutputForm[Any]:
+    """The form for a declared type: plain text, final tools, the model's own mode, or words.
+
+    "auto" takes the model's own mode where it has one, for a single type, and where no tools are offered
+    or the model is known to take both at once.
+    """
     if output_type is str:
         return TextOutput()
+    types = _members_of(output_type)
+    names = _names_of(types)
+    tools = [FINAL_TOOL] if len(types) == 1 else [f"final_{name}"[:64] for name in names]
+    members = tuple(
+        _member(of_type, name, tool) for of_type, name, tool in zip(types, names, tools, strict=True)
+    )
+    if mode == "native" and not traits.native_output:
+        raise ConfigError(
+            "output_mode='native': the model takes no schema for its answer; use 'tool' or 'auto'"
+        )
+    if mode == "auto":
+        is_native = traits.native_output and (traits.output_with_tools or not has_tools)
+        mode = "native" if is_native and len(members) == 1 else "tool"
+    if mode == "tool":
+        return TypedOutput(members, final_tools=tuple(member.tool for member in members))
+    schema = members[0].tool.parameters if len(members) == 1 else _tagged_schema(output_type, names)
+    if mode == "native":
+        return TypedOutput(members, schema=schema)
+    return TypedOutput(members, prompt=_PROMPT + dump_json(schema))
+
+
+_PROMPT = "Give the final answer as JSON alone, without any other text, in the form of this JSON schema: "
+
+
+def _members_of(output_type: Any) -> tuple[Any, ...]:
+    """The types of a union, each an output of its own. What may be None besides is one output."""
+    inner = output_type
+    while hasattr(inner, "__value__"):  # an alias, made by a `type` statement
+        inner = inner.__value__
+    if get_origin(inner) not in (Union, UnionType):
+        return (output_type,)
+    types = tuple(part for one in get_args(inner) for part in _flat(one))
+    return types if len([one for one in types if one is not type(None)]) > 1 else (output_type,)
+
+
+def _flat(of_type: Any) -> tuple[Any, ...]:
+    """The types of an alias of a union inside a union."""
+    return _members_of(of_type) if hasattr(of_type, "__value__") else (of_type,)
+
+
+def _names_of(types: Sequence[Any]) -> list[str]:
+    names: list[str] = []
+    for of_type in types:
+        name = _name_of(of_type)
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _name_of(of_type: Any) -> str:
+    if of_type is type(None):
+        return "None"
+    if get_origin(of_type) is Annotated:
+        return _name_of(get_args(of_type)[0])
+    args = get_args(of_type)
+    name = str(getattr(of_type, "__name__", None) or of_type)
+    said = "_".join([name, *(_name_of(one) if isinstance(one, type) else str(one) for one in args)])
+    return re.sub(r"[^A-Za-z0-9_]+", "_", said).strip("_")[:50] or "Answer"
+
+
+def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(output_type)
+        adapter: TypeAdapter[Any] = TypeAdapter(of_type)
         schema = adapter.json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        raise ConfigError(f"output_type={output_type!r} has no JSON schema: {error}") from error
-    wrapped = schema.get("type") != "object"
-    if wrapped:
+        raise ConfigError(f"output_type={of_type!r} has no JSON schema: {error}") from error
+    is_wrapped = schema.get("type") != "object"
+    fields = None if is_wrapped else schema.get("properties", {})
+    if schema.get("additionalProperties", False) is not False:
+        fields = None  # a mapping: any key may be its own
+    if is_wrapped:
         defs = schema.pop("$defs", None)
         schema = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
         schema |= {"$defs": defs} if defs else {}
-    if traits.native_output:
-        return TypedOutput(adapter, wrapped, schema=schema)
-    tool = ToolSpec(FINAL_TOOL, "Give the final answer, in this form, and end the task.", schema)
-    return TypedOutput(adapter, wrapped, final_tool=tool)
+    what = "in this form" if tool_name == FINAL_TOOL else f"as {name}"
+    tool = ToolSpec(tool_name, f"Give the final answer, {what}, and end the task.", schema)
+    return Member(name, tool, adapter, is_wrapped, fields)
 
 
-def _unfenced(text: str) -> str:
+def _tagged_schema(output_type: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The schema of a union where there is one answer for all: it says which it is, and then what."""
+    from pydantic import TypeAdapter
+
+    value: dict[str, Any] = TypeAdapter(output_type).json_schema()
+    defs = value.pop("$defs", None)
+    kind = {"type": "string", "enum": list(names), "description": "Which form the value has."}
+    schema = {"type": "object", "properties": {"kind": kind, "value": value}, "required": ["kind", "value"]}
+    return schema | ({"$defs": defs} if defs else {})
+
+
+def unfenced(text: str) -> str:
     """JSON text without the code fence that models like to put around it."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```") and len(text) >= 6:
@@ -105,7 +349,16 @@ def _unfenced(text: str) -> str:
 def _complaint(error: ValidationError) -> str:
     issues = error.errors(include_url=False, include_context=False)
     lines = [
-        f"{'.'.join(map(str, issue['loc'])) or 'the answer'}: {issue['msg']}, got {str(issue['input'])[:80]}"
+        f"{'.'.join(map(str, issue['loc'])) or 'the answer'}: {issue['msg']}, got {_quoted(issue['input'])}"
         for issue in issues[:10]
     ]
     return "the answer does not have the declared form: " + "; ".join(lines)
+
+
+def _quoted(value: Any) -> str:
+    """A wrong value as JSON: "5" is not 5."""
+    try:
+        text = dump_json(value)
+    except (CodecError, TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -6,8 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, Usage, dataclass, is_object, maker, text_of
-from wesichain.errors import CodecError, InvalidModelActionError
+from wesichain.core import LlmResponse, ToolCall, Usage, dataclass, is_object, maker
+from wesichain.errors import (
+    CodecError,
+    ConfigError,
+    InvalidModelActionError,
+    ModelRefusedError,
+    TruncatedReplyError,
+)
 from wesichain.tools import PreparedCall, ToolRegistry
 
 from .output import OutputForm
@@ -21,6 +27,8 @@ class Answer(Generic[OutT]):
 
     output: OutT
     text: str
+    reply: LlmResponse
+    call_id: str | None = None  # of the call that gave it, if one did
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +57,24 @@ class FlawedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Not an action at all. `reply` is what of it may stand in the history."""
+    """Not an action at all. `reply` is what of it may stand in the history.
+
+    Where it has calls, they are answers: `errors` says of each what is wrong with it, None if nothing is.
+    """
 
     reply: LlmResponse
     error: InvalidModelActionError
-    final: bool = False  # nothing that is told to the model can mend it
+    errors: Sequence[InvalidModelActionError | None] = ()
 
 
-Verdict: TypeAlias = Answer[OutT] | Plan | FlawedPlan | Malformed
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The provider has stopped in the middle, and is to be asked on with what it said so far."""
+
+    reply: LlmResponse
+
+
+Verdict: TypeAlias = Answer[OutT] | Plan | FlawedPlan | Malformed | Pause
 
 _plan, _answer = maker(Plan), maker(Answer[Any])
 
@@ -67,6 +85,7 @@ class Judge(Generic[OutT]):
 
     registry: ToolRegistry
     output: OutputForm[OutT]
+    final_names: frozenset[str] = frozenset()
 
     def judge(
         self, reply: LlmResponse, *, step_id: int, used_ids: Collection[str], excluded: Collection[str]
@@ -87,11 +106,10 @@ class Judge(Generic[OutT]):
             if not call.id or call.id in used_ids or call.id in ids:
                 has_new_ids = False
             ids.add(call.id)
-        final = self.output.final_tool
-        if final is not None and any(call.name == final.name for call in calls):
-            return self._final_call(reply, final.name, step_id)
         if not has_new_ids:
             reply = _with_unique_ids(reply, step_id, used_ids)
+        if self.final_names and not self.final_names.isdisjoint([call.name for call in calls]):
+            return self._final_call(reply, step_id)
         ready: list[PreparedCall] = []
         for call in reply.tool_calls:
             prepared = self._prepare(call, reply, step_id, excluded)
@@ -107,42 +125,93 @@ class Judge(Generic[OutT]):
         return self._prepare(call, LlmResponse(tool_calls=(call,)), step_id, ())
 
     def _without_calls(self, reply: LlmResponse, step_id: int) -> Verdict[OutT]:
-        refusal = reply.opaque.get("refusal") if is_object(reply.opaque) else None
-        if refusal and not reply.content.strip():
-            return Malformed(reply, _invalid(f"the model refused: {refusal}", reply, step_id), final=True)
+        if reply.finish_reason == "pause":
+            return Pause(reply)
+        flaw = self._half_answer(reply, step_id)
+        if flaw is not None:
+            return flaw
         if not reply.content.strip():
-            return Malformed(reply, _invalid(_EMPTY.get(reply.finish_reason, _EMPTY["stop"]), reply, step_id))
-        if self.output.final_tool is not None:
-            if reply.finish_reason == "content_filter":
-                return Malformed(
-                    reply, _invalid(f"the model refused: {reply.content}", reply, step_id), final=True
-                )
-            name = self.output.final_tool.name
-            message = f"plain text is not an answer here; call the tool {name!r} with the answer"
-            return Malformed(reply, _invalid(message, reply, step_id))
-        return self._read(reply, reply.content, reply.content, step_id)
+            return Malformed(reply, _invalid(_EMPTY, reply, step_id))
+        return self._text_answer(reply, step_id)
 
-    def _final_call(self, reply: LlmResponse, name: str, step_id: int) -> Verdict[OutT]:
-        """The first valid answer wins; other calls beside it are not run."""
-        verdict: Verdict[OutT] | None = None
-        for call in reply.tool_calls:
-            if call.name == name:
-                found = self._read(replace(reply, tool_calls=()), call.args, "", step_id)
-                if isinstance(found, Answer):
-                    return found
-                verdict = verdict or found
-        assert verdict is not None
-        return verdict
-
-    def _read(self, reply: LlmResponse, answer: Any, text: str, step_id: int) -> Verdict[OutT]:
+    def _text_answer(self, reply: LlmResponse, step_id: int) -> Answer[OutT] | Malformed:
         try:
-            output = self.output.read(answer)
+            output = self.output.read(reply.content)
         except CodecError as error:
-            refusal = reply.finish_reason == "content_filter"
-            invalid = _invalid(str(error), reply, step_id)
+            message = str(error)
+            if self.final_names:
+                names = " or ".join(repr(spec.name) for spec in self.output.final_tools)
+                why = "plain text is not an answer here" if message.startswith("not JSON") else message
+                message = f"{why}; call the tool {names} with the answer"
+            invalid = _invalid(message, reply, step_id)
             invalid.__cause__ = error
-            return Malformed(reply, invalid, final=refusal)
-        return _answer(output, text or text_of(answer))
+            return Malformed(reply, invalid)
+        return _answer(output, reply.content, reply)
+
+    def _half_answer(self, reply: LlmResponse, step_id: int) -> Malformed | None:
+        """A reply that was cut, withheld or refused is not an answer, with or without text."""
+        refusal = reply.opaque.get("refusal") if is_object(reply.opaque) else None
+        text = reply.content.strip()
+        if reply.finish_reason in ("refusal", "content_filter") or (refusal and not text):
+            said = f": {refusal or text}" if refusal or text else ""
+            who = "the provider's content filter withheld the reply" if not refusal else "the model refused"
+            if reply.finish_reason == "refusal":
+                who = "the model refused"
+            return Malformed(reply, _invalid(f"{who}{said}", reply, step_id, kind=ModelRefusedError))
+        if reply.finish_reason == "length":
+            when = "before it was whole" if text else "before any text or tool call"
+            message = f"the reply was cut off at the token limit {when}; answer more briefly"
+            return Malformed(reply, _invalid(message, reply, step_id, kind=TruncatedReplyError))
+        return None
+
+    def last_word(self, reply: Any, *, step_id: int) -> Answer[OutT] | InvalidModelActionError:
+        """The reply to "answer now", or why it is none: an answer is there, whole, and of the right form."""
+        if not is_response(reply):
+            return _invalid(_shape_flaw(reply), reply, step_id)
+        if any(is_call(call) and call.name in self.final_names for call in reply.tool_calls):
+            found = self._final_call(reply, step_id)
+        else:
+            half = self._half_answer(reply, step_id)
+            if half is None and not reply.content.strip():
+                return _invalid(_EMPTY, reply, step_id)
+            found = half or self._text_answer(reply, step_id)
+        return found.error if isinstance(found, Malformed) else found
+
+    def _final_call(self, reply: LlmResponse, step_id: int) -> Answer[OutT] | Malformed:
+        """The first valid answer wins; other calls beside it are not run."""
+        if reply.finish_reason in ("refusal", "content_filter"):
+            half = self._half_answer(replace(reply, tool_calls=()), step_id)
+            assert half is not None
+            return half
+        errors: list[InvalidModelActionError | None] = []
+        for call in reply.tool_calls:
+            if call.name not in self.final_names:
+                errors.append(None)
+                continue
+            try:
+                output = self.output.read_call(call.name, call.args)
+            except CodecError as error:
+                if reply.finish_reason == "length":
+                    message = (
+                        "the answer was cut off at the token limit before it was whole; answer more briefly"
+                    )
+                    errors.append(_invalid(message, reply, step_id, call, kind=TruncatedReplyError))
+                else:
+                    invalid = _invalid(str(error), reply, step_id, call)
+                    invalid.__cause__ = error
+                    errors.append(invalid)
+            else:
+                return _answer(output, self.output.text_of_call(call.name, call.args), reply, call.id)
+        return Malformed(reply, next(error for error in errors if error is not None), errors)
+
+    def refused(self, answer: Answer[Any], cause: Exception, *, step_id: int) -> Malformed:
+        """An answer of the right form that a check has refused, as a wrong one."""
+        calls = answer.reply.tool_calls
+        call = next((call for call in calls if call.id == answer.call_id), None)
+        error = _invalid(str(cause), answer.reply, step_id, call)
+        error.__cause__ = cause
+        errors = [error if other is call else None for other in calls] if call else []
+        return Malformed(answer.reply, error, errors)
 
     def _prepare(
         self, call: ToolCall, reply: LlmResponse, step_id: int, excluded: Collection[str]
@@ -162,23 +231,40 @@ class Judge(Generic[OutT]):
         return Rejected(call, invalid)
 
 
-_EMPTY = {
-    "stop": "the reply is empty: it has neither text nor a tool call; call a tool or give the answer",
-    "length": "the reply was cut off at the token limit before any text or tool call; answer more briefly",
-    "content_filter": "the provider's content filter withheld the reply; put it in other words",
-}
+_EMPTY = "the reply is empty: it has neither text nor a tool call; call a tool or give the answer"
 
 
 def _invalid(
-    message: str, reply: object, step_id: int, call: ToolCall | None = None
+    message: str,
+    reply: object,
+    step_id: int,
+    call: ToolCall | None = None,
+    *,
+    kind: type[InvalidModelActionError] = InvalidModelActionError,
 ) -> InvalidModelActionError:
-    return InvalidModelActionError(
+    return kind(
         message,
         step_id=step_id,
         tool_name=call.name if call else None,
         received_args=call.args if call else None,
         raw_response=reply,
     )
+
+
+class Misshapen:
+    """Stands for what a model once gave that was no reply: a recording holds what was said of it."""
+
+    def __init__(self, flaw: str) -> None:
+        self.flaw = flaw
+
+
+def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> Judge[OutT]:
+    """The judge for these tools and this form of answer, whose own tools must have names that are free."""
+    names = frozenset(spec.name for spec in output.final_tools)
+    for name in names:
+        if name in registry:
+            raise ConfigError(f"a tool is named {name!r}, which output_type needs; rename it")
+    return Judge(registry, output, names)
 
 
 def is_response(reply: Any) -> bool:
@@ -191,6 +277,8 @@ def is_call(call: Any) -> bool:
 
 
 def _shape_flaw(reply: Any) -> str:
+    if isinstance(reply, Misshapen):
+        return reply.flaw
     if not isinstance(reply, LlmResponse):
         return f"the model returned {type(reply).__name__}, not an LlmResponse"
     if type(reply.content) is not str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from zlib import crc32
 
-from wesichain.core import ToolCall
+from wesichain.core import OMIT, Cut, ToolCall
 from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy, chain_of
+
+_KEPT = 500  # characters
 
 
 @dataclass(slots=True)
@@ -13,19 +16,28 @@ class Tally:
     """Counts of one run. Plain data, so that an interrupted run takes it along."""
 
     faults: dict[str, int] | None = None  # None, not an empty dict: most runs have none, and there are many
+    row: dict[str, int] | None = None  # of them, those since the last step that went well
     reprompts: dict[str, int] | None = None
     tool_failures: dict[str, int] | None = None
     excluded: tuple[str, ...] = ()
     last_call: ToolCall | None = None
+    last_result: str = ""  # what the call gave, or of a long one its checksum
     repeats: int = 0
+    free: bool = False  # the next model call spends no step: the policy said so, and there was one left
+    limit: str | None = None  # the limit that the run has met: what comes next is its last word
+    cuts: tuple[Cut, ...] = field(default=(), metadata=OMIT)  # what the model was no longer shown
 
     def count_fault(self, error: BaseException) -> None:
         """Count the error, and the causes behind it, under each of their classes."""
         for name in {_name(cls) for found in chain_of(error) for cls in type(found).__mro__}:
             self.faults = _counted(self.faults, name)
+            self.row = _counted(self.row, name)
 
     def times(self, error_class: type[BaseException]) -> int:
         return (self.faults or {}).get(_name(error_class), 0)
+
+    def times_in_row(self, error_class: type[BaseException]) -> int:
+        return (self.row or {}).get(_name(error_class), 0)
 
     def may_reprompt(self, error: BaseException, strategy: RepromptStrategy) -> bool:
         """Count one more reprompt for this class of error; False when the strategy allows no more."""
@@ -46,13 +58,21 @@ class Tally:
         self.excluded += (tool_name,)
         return True
 
-    def count_call(self, call: ToolCall) -> int:
-        """How many times in a row this very call (tool and arguments) has now been asked for."""
+    def count_call(self, call: ToolCall, result: str) -> int:
+        """How many times in a row this very call (tool and arguments) has now given this very result."""
+        if len(result) > _KEPT:
+            result = f"{len(result)} {crc32(result.encode('utf-8', 'surrogatepass'))}"
         last = self.last_call
-        if last is not None and last.name == call.name and last.args == call.args:
+        if (
+            last is not None
+            and result == self.last_result
+            and last.name == call.name
+            and last.args == call.args
+        ):
             self.repeats += 1
         else:
             self.last_call = call
+            self.last_result = result
             self.repeats = 1
         return self.repeats
 

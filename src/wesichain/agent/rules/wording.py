@@ -40,8 +40,9 @@ def excluded(tool_name: str, failures: int, others: Iterable[str]) -> str:
 
 def repeated(tool_name: str, times: int) -> str:
     return (
-        f"[NOTE] You have called {tool_name!r} with the same arguments {times} times in a row and will get "
-        f"the same result. Use what you have, try other arguments or another tool, or give the final answer."
+        f"[NOTE] You have called {tool_name!r} with the same arguments {times} times in a row and got "
+        f"the same result each time. Use what you have, try other arguments or another tool, or give the "
+        f"final answer."
     )
 
 
@@ -50,6 +51,10 @@ def catalog(tools: Iterable[ToolSpec]) -> str:
     lines = [f"- {spec.name}: {spec.description} Arguments: {dump_json(spec.parameters)}" for spec in tools]
     return "\nThe tools are:\n" + "\n".join(lines) if lines else "\nThere are no tools: answer in plain text."
 
+
+CUT = "the run ended before this call did"
+BESIDE_ANSWER = "the final answer beside this call was wrong; call it again if it is still needed"
+WAITS = "a run inside this call waits"
 
 OUT_OF_STEPS = (
     "You have no steps left and can call no more tools. "

@@ -17,6 +17,7 @@ from wesichain.core import (
     Role,
     Thought,
     ToolCall,
+    read_state,
     text_of,
 )
 from wesichain.errors import ConfigError
@@ -98,3 +99,11 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
                 say()
     say()
     return clean_history(messages)
+
+
+def question_of(task: object) -> tuple[str, Sequence[ReActStep], int]:
+    """The question of a task or a state, with the scratchpad and the model calls that it has counted."""
+    if isinstance(task, str):
+        return task, (), 0
+    read = read_state(task)
+    return read.user_input, read.scratchpad, read.iteration_count

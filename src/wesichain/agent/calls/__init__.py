@@ -1,0 +1,8 @@
+"""Calls: what becomes of the calls of a reply, and the runs inside them."""
+
+from .agent_tool import AgentTool
+from .batch import Batch
+from .questions import Slot, with_decided_args
+from .site import Site, site_of, token_for
+
+__all__ = ["AgentTool", "Batch", "Site", "Slot", "site_of", "token_for", "with_decided_args"]

@@ -1,0 +1,347 @@
+"""A batch: the calls of one reply, decided on, run in order or side by side, and settled as they arrive.
+
+A result is written into its slot when it arrives, whatever its siblings do; the order of the calls matters
+for what the model is shown alone. Siblings of a call that waits are let finish; when one of them ends the
+run, or the run is stopped, those that still run are cut, and what had finished by then stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from wesichain.agent.phases import Child
+from wesichain.agent.rules import LoopGuard, wording
+from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.agent.trail import Observed
+from wesichain.core import GRACE, PendingCall, ToolCall, abandon
+from wesichain.errors import (
+    BudgetExceededError,
+    LoopDetectedError,
+    RunInterruptedError,
+    ToolDispatchError,
+    ToolFailedError,
+    ToolTimeoutError,
+)
+from wesichain.policy import Reprompt, chain_of
+from wesichain.tools import PreparedCall, ToolContext, ToolResult
+
+from .questions import Questions, failed
+from .site import Site
+
+OutT = TypeVar("OutT")
+
+
+class Batch(Questions[OutT]):
+    """Runs the calls of one Acting phase.
+
+    `children` are the runs inside its calls that were interrupted, this time or, if their call has not been
+    run again yet, before.
+    """
+
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        return (*self.waiting.values(), *self.before.values())
+
+    # --- running -------------------------------------------------------------------------------------
+
+    async def perform(self) -> None:
+        """Run every call that is not done; `observed` then says what came of it."""
+        run = self.run
+        try:
+            todo = [index for index, slot in enumerate(self.slots) if isinstance(slot, PreparedCall)]
+            if len(todo) > 1 and run.settings.tool_concurrency > 1:
+                await self._side_by_side(todo)
+            else:
+                for index in todo:
+                    run.check_stop()
+                    delay = await self._attempt(index)
+                    if delay or isinstance(self.slots[index], PreparedCall):
+                        await self._settle(index, None, delay)
+                    if self.waiting:
+                        return  # those behind it run after it
+        finally:
+            if self._sites:
+                self._cut_open()
+
+    async def _side_by_side(self, todo: list[int]) -> None:
+        """Run the calls at the same time, up to the next sequential tool, which has the floor alone."""
+        gate = asyncio.Semaphore(self.run.settings.tool_concurrency)
+        while todo and not self.waiting:
+            together = [todo.pop(0)]
+            while todo and not (self._is_sequential(together[0]) or self._is_sequential(todo[0])):
+                together.append(todo.pop(0))
+            self.run.check_stop()
+            await self._gather([asyncio.ensure_future(self._settle(index, gate)) for index in together])
+
+    def _is_sequential(self, index: int) -> bool:
+        slot = self.slots[index]
+        return isinstance(slot, PreparedCall) and slot.tool.sequential
+
+    async def _gather(self, tasks: Sequence[asyncio.Future[None]]) -> None:
+        """Wait for all; the first that ends the run, or a stop of the run, cuts the rest."""
+        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        unsubscribe = self.run.token.on_cancel(lambda: None if stop.done() else stop.set_result(None))
+        running: set[asyncio.Future[None]] = {*tasks}
+        limit: Exception | None = None
+        patience = 0.0
+        try:
+            while running:
+                ended, _ = await asyncio.wait({*running, stop}, return_when=asyncio.FIRST_COMPLETED)
+                running -= ended
+                for task in tasks:  # in their order, where several ended at once
+                    error = task.exception() if task in ended and not task.cancelled() else None
+                    if isinstance(error, BudgetExceededError):
+                        limit = limit or error  # no more calls may begin; those that run may end
+                    elif error is not None:
+                        patience = self._patience_for_all() if isinstance(error, Stopped) else 0.0
+                        raise error
+                if stop in ended:
+                    patience = self._patience_for_all()
+                    self.run.check_stop()
+        finally:
+            unsubscribe()
+            stop.cancel()
+            await abandon(running, patience=patience)
+            for task in tasks:
+                if task.done() and not task.cancelled():
+                    task.exception()  # seen: one error ends the run, others beside it say no more
+        if limit is not None:
+            raise limit
+
+    def _dispatch(self, prepared: PreparedCall) -> Coroutine[Any, Any, ToolResult]:
+        run, call = self.run, prepared.call
+        attempt = self.attempts.get(call.id, 0)
+        if call.id not in self.before:  # a call whose inner run goes on is the same attempt
+            refusal = run.account.tool_refusal()
+            if refusal is not None:
+                raise refusal if run.account.own_tool_refusal() else LimitAbove(refusal)
+            run.account.spend_tool_call()
+            attempt += 1
+            self.attempts[call.id] = attempt
+        self._sites[call.id] = None
+        run.narrator.tool_dispatched(run.step, call, attempt)
+        if run.narrator.is_heard and run.is_stopped:  # by somebody who was just told: it has not begun
+            self._take_back(call, attempt)
+            run.check_stop()
+        effect = run.effects.call(prepared, self)
+        return effect if run.is_bare else run.watch(effect, patience=lambda: self._patience(call.id))
+
+    def _take_back(self, call: ToolCall, attempt: int) -> None:
+        if call.id not in self.before:
+            self.run.account.spend_tool_call(-1)
+            self.attempts[call.id] = attempt - 1
+        self._end(call, wording.CUT, "not_begun")
+
+    def _patience(self, call_id: str) -> float:
+        """Seconds that a call which is stopped has for its inner runs to end, and be kept."""
+        site = self._sites.get(call_id)
+        return GRACE if site is not None and site.living else 0.0
+
+    def _patience_for_all(self) -> float:
+        return 2 * max((self._patience(call_id) for call_id in self._sites), default=0.0)
+
+    def context(self, call: ToolCall) -> ToolContext:
+        child = self.before.pop(call.id, None)
+        site = Site(self, call, self.attempts[call.id], () if child is None else (child,))
+        self._sites[call.id] = site
+        return site.context()
+
+    async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float = 0.0) -> None:
+        """One call to its end: its result, or what the model is told of its failure, stands in its slot."""
+        while True:
+            if delay:
+                await self.run.sleep(delay)
+                self.run.check_stop()
+            slot = self.slots[index]
+            if not isinstance(slot, PreparedCall) or slot.call.id in self.waiting:
+                return
+            if gate is None:
+                delay = await self._attempt(index)
+            else:
+                await self.run.effects.turn(slot.call.id)
+                async with gate:  # a place is taken until the policy has spoken, not while it waits
+                    if self._is_over:
+                        return
+                    self.run.check_stop()
+                    try:
+                        delay = await self._attempt(index)
+                    except BaseException:
+                        self._is_over = True  # whoever waits for the place does not begin
+                        raise
+
+    async def _attempt(self, index: int) -> float:
+        """Run one call once. Its slot then says what came of it, or that it is to be run again.
+
+        Returns the seconds to wait before anything else.
+        """
+        run, prepared = self.run, self.slots[index]
+        assert isinstance(prepared, PreparedCall)
+        call = prepared.call
+        result = await self._dispatch(prepared)
+        site = self._sites.get(call.id)
+        if site is not None:
+            if self._waits(site, prepared, result):
+                return 0.0
+            site.close()
+        del self._sites[call.id]
+        if result.error is None:
+            self.slots[index] = self.kept(call, result)
+            run.narrator.tool_completed(run.step, call, result)
+            return 0.0
+        return self._fail(index, prepared, result, result.error)
+
+    def _waits(self, site: Site, prepared: PreparedCall, result: ToolResult) -> bool:
+        """Whether a run inside the call was interrupted, and the call waits for it to go on."""
+        if site.failure is not None:
+            raise site.failure
+        if not site.interrupted or result.error is None or not self._can_wait(prepared):
+            return False
+        if not any(isinstance(cause, RunInterruptedError) for cause in chain_of(result.error)):
+            return False  # the tool has dealt with it
+        call = prepared.call
+        self.waiting[call.id] = site.interrupted[-1]
+        self._end(call, wording.WAITS, "waiting", result.error)
+        return True
+
+    def _can_wait(self, prepared: PreparedCall) -> bool:
+        """A tool's own code is run from its beginning again; an agent goes on where it was."""
+        return prepared.tool.effect != "once" or prepared.tool.is_agent
+
+    def _end(self, call: ToolCall, message: str, decision: str, cause: Exception | None = None) -> None:
+        """Tell that a call ended without a result, and that nobody was asked what to make of it."""
+        run = self.run
+        site = self._sites.pop(call.id, None)
+        if site is not None:
+            site.close()
+        error = ToolFailedError(message, tool_name=call.name, call_id=call.id)
+        error.__cause__ = cause
+        run.narrator.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name)
+
+    def _cut_open(self) -> None:
+        """The run has ended before these calls did. What may be run again later is given back its price."""
+        for index, slot in enumerate(self.slots):
+            if not isinstance(slot, PreparedCall) or slot.call.id not in self._sites:
+                continue
+            call, site = slot.call, self._sites[slot.call.id]
+            if site is not None and site.interrupted and self._can_wait(slot):
+                self.waiting[call.id] = site.interrupted[-1]  # it had the time to stop
+            elif slot.tool.effect == "once":
+                self.slots[index] = failed(call, wording.outcome_unknown(call.name))
+            else:
+                self.run.account.spend_tool_call(-1)
+            self._end(call, wording.CUT, "cancelled")
+
+    def _fail(
+        self, index: int, prepared: PreparedCall, result: ToolResult, cause: ToolDispatchError
+    ) -> float:
+        """Ask the policy about a failed call: it is told to the model, or run again after some seconds."""
+        run, call = self.run, prepared.call
+        excluded = run.tally.count_tool_failure(call.name, limit=run.settings.exclude_after)
+        attempts = self.attempts[call.id]
+        error = ToolFailedError(
+            str(cause), step_id=run.step, tool_name=call.name, call_id=call.id, attempts=attempts
+        )
+        error.__cause__ = cause
+        text = wording.tool_error(str(error))
+        if excluded:
+            others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
+            text += wording.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
+        self.slots[index] = failed(call, text)  # stands if this ends the run
+        if any(isinstance(one, BudgetExceededError) for one in chain_of(cause)):
+            self._check_limit(call, error)
+        decided = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
+        decision = decided.decision
+        if isinstance(decision, Reprompt) or excluded:
+            self.slots[index] = failed(call, run.told(text, decision))
+        elif prepared.tool.effect == "once":  # outranks every rule
+            if isinstance(cause, ToolTimeoutError):
+                self.slots[index] = failed(call, wording.outcome_unknown(call.name))
+        else:
+            self._spend_retry(error, free=decided.free)
+            self.slots[index] = prepared
+        return decision.delay
+
+    def _spend_retry(self, error: ToolFailedError, *, free: bool) -> None:
+        run = self.run
+        now = run.now() if run.is_timed else 0.0
+        refusal = run.account.own_refusal(now, free=free)
+        if refusal is not None:
+            raise refusal from error
+        above = run.account.refusal_above(now, free=free)
+        if above is not None:
+            raise LimitAbove(above) from error
+        if not free:
+            run.account.spend_step()
+
+    def _check_limit(self, call: ToolCall, error: ToolFailedError) -> None:
+        """A run inside met a limit of this run, or of one above: that is nobody's fault to decide on."""
+        account, now = self.run.account, self.run.now() if self.run.is_timed else 0.0
+        own = account.own_refusal(now) or account.own_tool_refusal()
+        above = account.refusal_above(now) or account.tool_refusal()
+        if own is not None or above is not None:
+            cause = error.__cause__
+            self._end(call, str(error), "fail", cause if isinstance(cause, Exception) else None)
+        if own is not None:
+            raise own from error
+        if above is not None:
+            raise LimitAbove(above) from error
+
+    # --- what came of it -----------------------------------------------------------------------------
+
+    def done(self) -> tuple[Observed, ...]:
+        """What came of the calls that have ended, and the notes."""
+        return (*[slot for slot in self.slots if isinstance(slot, Observed)], *self.notes)
+
+    def questions(self) -> tuple[PendingCall, ...]:
+        """What the runs inside the calls wait for."""
+        return tuple(
+            item
+            for child in self.children
+            for item in child.outcome.pending
+            if item.token not in self.decisions  # somebody has said it, and the call has not come to it yet
+        )
+
+    @property
+    def went_well(self) -> bool:
+        """Whether every call gave its result."""
+        for slot in self.slots:  # noqa: SIM110  # for every step of every run: no generator
+            if not (isinstance(slot, Observed) and slot.ok):
+                return False
+        return True
+
+    def observed(self) -> list[Observed]:
+        """What came of the calls, in their order, then the notes; a call that never ended says so."""
+        ended: list[Observed] = []
+        for index, slot in enumerate(self.slots):
+            if isinstance(slot, Observed):
+                ended.append(slot)
+            else:
+                ended.append(failed(self._phase.reply.tool_calls[index], wording.not_run(wording.CUT)))
+        ended += self.notes
+        return ended
+
+    def guard(self, guard: LoopGuard) -> None:
+        """Tell the model, or end the run, where the same call gives the same again and again."""
+        for index, slot in enumerate(self.slots):
+            if not isinstance(slot, Observed):
+                continue
+            call = self._phase.reply.tool_calls[index]
+            if not self.attempts.get(call.id):
+                continue  # it was never run
+            times = self.run.tally.count_call(call, slot.text)
+            if times >= guard.stop_at:
+                raise LoopDetectedError(
+                    f"tool {call.name!r} was called with the same arguments, to the same result, {times} "
+                    f"times in a row; improve its description or result, or set loop_guard=None",
+                    step_id=self.run.step,
+                    tool_name=call.name,
+                    args=call.args,
+                    times=times,
+                )
+            if times >= guard.tell_at:
+                text = wording.repeated(call.name, times)
+                self.notes.append(Observed(text, text))

@@ -1,0 +1,202 @@
+"""The tree of runs: how a run hangs below the call that began it.
+
+A call may run other agents: an agent as a tool, or a tool that runs one with `parent=ctx`. Such a run spends
+from the account of the run above, is told in its log, is cancelled with it, and waits with it: when it is
+interrupted, its outcome is kept with the call, and the run above, when it goes on, goes on with it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from wesichain.agent.effects import Effects
+from wesichain.agent.narrate import Narrator
+from wesichain.agent.phases import Child, Interrupted, Outcome
+from wesichain.agent.running import Running
+from wesichain.core import (
+    CallToken,
+    CancellationToken,
+    Clock,
+    Decision,
+    Event,
+    LogView,
+    Message,
+    Spent,
+    ToolCall,
+    ToolProgress,
+)
+from wesichain.policy import Account
+from wesichain.tools import ToolContext
+
+_GIVEN_UP = "the call that it ran in was given up"
+
+
+class Host(Protocol):
+    """The batch that a call belongs to, as far as its site needs it."""
+
+    @property
+    def run(self) -> Running[Any]: ...
+
+    @property
+    def messages(self) -> LogView[Message]: ...
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]: ...
+
+
+class Site:
+    """One attempt at one call: what the runs inside it know of the run above, and it of them."""
+
+    __slots__ = (
+        "_host",
+        "_is_open",
+        "_loop",
+        "_started",
+        "_waiting",
+        "attempt",
+        "call",
+        "failure",
+        "interrupted",
+        "living",
+        "token",
+    )
+
+    def __init__(self, host: Host, call: ToolCall, attempt: int, waiting: Sequence[Child]) -> None:
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._waiting = [*waiting]  # runs from before an interruption, to go on with
+        self._is_open = True
+        self._started = 0
+        self.call = call
+        self.attempt = attempt
+        self.token = CallToken(host.run.token)
+        self.living: list[Narrator] = []
+        self.interrupted: list[Child] = []  # runs inside that have ended so this time
+        self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
+
+    # --- what a run inside is given ----------------------------------------------------------------
+
+    @property
+    def account(self) -> Account:
+        return self._host.run.account
+
+    @property
+    def clock(self) -> Clock:
+        return self._host.run.settings.clock
+
+    @property
+    def messages(self) -> LogView[Message]:
+        return self._host.messages
+
+    @property
+    def spent(self) -> Spent:
+        run = self._host.run
+        return run.account.spent(run.now())
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The agents above a run inside this call."""
+        run = self._host.run
+        return (*run.scope, run.name)
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        return self._host.decisions
+
+    @property
+    def effects(self) -> Callable[[Effects], Effects] | None:
+        below = getattr(self._host.run.effects, "below", None)
+        return None if below is None else below(self.name)
+
+    @property
+    def name(self) -> str:
+        """The call, as the scope of events: another attempt is another."""
+        return self.call.id if self.attempt == 1 else f"{self.call.id}#{self.attempt}"
+
+    def context(self) -> ToolContext:
+        run, call = self._host.run, self.call
+        return ToolContext(
+            run.run_id,
+            run.step,
+            self.token,
+            f"{run.run_id}:{run.step}:{call.id}",
+            deps=run.deps,
+            agent=run.name,
+            scope=run.scope,
+            link=self,
+            call_id=call.id,
+            attempt=self.attempt,
+            budget=run.account,
+            emit=self.emit,
+        )
+
+    def take_waiting(self, agent: str) -> Interrupted[Any] | None:
+        """A run of this agent that was interrupted in this call, and goes on now."""
+        for index, child in enumerate(self._waiting):
+            if child.agent == agent:
+                return self._waiting.pop(index).outcome
+        return None
+
+    # --- what runs inside tell ---------------------------------------------------------------------
+
+    def open_relay(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+        """What a further run inside tells its events to: each has a scope of its own."""
+        self._started += 1
+        if self._started == 1:
+            return emit
+        mark = f"~{self._started}"
+        return lambda event: emit(replace(event, scope=f"{mark}/{event.scope}" if event.scope else mark))
+
+    def emit(self, event: Event) -> None:
+        """Tell an event of a run inside. A run in a sync tool's thread tells it to the loop's own thread."""
+        try:
+            here: object = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is self._loop:
+            self._relay(event)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._relay, event)
+
+    def _relay(self, event: Event) -> None:
+        if self._is_open:
+            self._host.run.narrator.relay(event, self.name)
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        run = self._host.run
+        if self._is_open:
+            run.narrator.tell(ToolProgress, run.step, self.call.id, done, total, message)
+
+    def ended(self, agent: str, outcome: Outcome[Any]) -> None:
+        """A run inside has ended; one that was interrupted is kept, so that it can go on."""
+        if isinstance(outcome, Interrupted):
+            self.interrupted.append(Child(self.call.id, agent, self.attempt, outcome))
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """The call is over: runs inside that go on all the same are stopped, and are told no more."""
+        if not self._is_open:
+            return
+        for narrator in self.living:
+            if not narrator.is_closed:
+                narrator.run_interrupted(0, _GIVEN_UP, Spent())
+        self._is_open = False
+        self.token.abandon(_GIVEN_UP)
+
+
+def site_of(parent: ToolContext | None) -> Site | None:
+    """The call that a run is begun in, if the run above is one of ours."""
+    link = None if parent is None else parent.link
+    return link if isinstance(link, Site) else None
+
+
+def token_for(given: CancellationToken | None, parent: ToolContext | None) -> CancellationToken | None:
+    """A token of the run's own, below those that it was given; None where nobody gave one."""
+    above = [
+        token for token in (given, parent.cancellation if parent is not None else None) if token is not None
+    ]
+    return CancellationToken(*above) if above else None

@@ -1,0 +1,100 @@
+"""Hearing: takes a reply while it streams, and tells its text, and what can be read of a typed answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wesichain.core import (
+    JsonValue,
+    LlmResponse,
+    OutputDelta,
+    ToolCallChunk,
+    parse_json,
+)
+from wesichain.errors import CodecError
+
+from .narrate import Narrator
+from .rules import OutputForm, unfenced
+
+_LEAST = 16  # characters between two looks at an answer
+_SHARE = 8  # and at least this part of what is there: so all looks together cost a multiple of the answer
+
+
+class Hearing:
+    """Takes one reply, piece by piece. A typed answer is looked at whenever it has grown by an eighth."""
+
+    __slots__ = ("_calls", "_form", "_last", "_narrator", "_next", "_pieces", "_size", "_step", "_tool")
+
+    def __init__(self, narrator: Narrator, step: int, form: OutputForm[Any]) -> None:
+        self._narrator = narrator
+        self._step = step
+        self._form = form
+        self._calls: dict[int, str] = {}  # the names of the reply's calls
+        self._tool: str | None = None  # the final tool that the pieces are the arguments of
+        self._last: Any = None
+        self._pieces: list[str] | None = [] if form.is_typed else None  # None: there is no answer in it
+        self._size = 0
+        self._next = _LEAST
+
+    def __call__(self, text: str) -> None:
+        """A piece of the reply's text."""
+        self.say(text)
+        if self._tool is None:
+            self._take(text)
+
+    def call(self, chunk: ToolCallChunk) -> None:
+        """A piece of one of its calls."""
+        name = self._calls.setdefault(chunk.index, chunk.name)
+        if not any(spec.name == name for spec in self._form.final_tools):
+            return
+        if self._tool is None:
+            self._tool = name
+            self._pieces, self._size, self._next = [], 0, _LEAST
+        if next(index for index, one in self._calls.items() if one == self._tool) == chunk.index:
+            self._take(chunk.args)
+
+    def end(self, reply: LlmResponse) -> None:
+        """The reply is whole, and so is the answer, if it is one."""
+        if not self._form.is_typed:
+            return
+        names = {spec.name for spec in self._form.final_tools}
+        final = next((call for call in reply.tool_calls if call.name in names), None)
+        whole: JsonValue = reply.content if final is None else final.args
+        try:
+            plain = parse_json(unfenced(whole)) if isinstance(whole, str) else whole
+        except CodecError:
+            return
+        self._show(self._form.partial(plain, None if final is None else final.name))
+
+    def say(self, text: str) -> None:
+        self._narrator.text_delta(self._step, text)
+
+    def show(self, value: JsonValue) -> None:
+        self._narrator.tell(OutputDelta, self._step, value)
+
+    def _take(self, piece: str) -> None:
+        if self._pieces is None:
+            return
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size < self._next:
+            return
+        self._next = self._size + max(_LEAST, self._size // _SHARE)
+        text = "".join(self._pieces)
+        self._pieces = [text]
+        text = text.lstrip().removeprefix("```json").removeprefix("```").lstrip()
+        if text and text[0] not in "{[":
+            self._pieces = None  # no object and no list: plain words
+            return
+        from pydantic_core import from_json
+
+        try:
+            plain = from_json(text, allow_inf_nan=False, allow_partial="trailing-strings")
+        except ValueError:
+            return
+        self._show(self._form.partial(plain, self._tool))
+
+    def _show(self, value: Any) -> None:
+        if value is not None and value != self._last:
+            self._last = value
+            self.show(value)

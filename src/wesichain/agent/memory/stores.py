@@ -1,0 +1,159 @@
+"""Stores of conversations: what every one of them does, and the one that keeps them in memory."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from wesichain.core import Message, Role, from_json, to_json
+from wesichain.errors import CodecError, ConfigError, ConversationError
+
+from .window import Window, estimate_tokens
+
+Turn: TypeAlias = tuple[Message, ...]
+
+_PAGE = 32  # turns that a window is first sought in; then four times as many, and so on
+
+
+class Conversations(ABC):
+    """Keeps conversations, each under an id, as turns: the messages that one run added.
+
+    A turn is kept in whole or not at all. Turns have one order, which is the same for every reader.
+    """
+
+    def open(
+        self,
+        id: str,
+        max_tokens: int | None = None,
+        *,
+        count_tokens: Callable[[str], int] = estimate_tokens,
+    ) -> StoredConversation:
+        """The conversation of that id, new or known. Nothing is read or written yet."""
+        return StoredConversation(self, id, Window(max_tokens, count_tokens))
+
+    @abstractmethod
+    async def append(self, id: str, turn: Turn) -> None:
+        """Add a turn to a conversation, which begins with its first one."""
+
+    @abstractmethod
+    async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
+        """The turns of a conversation, the oldest first, of an unknown one none.
+
+        With `newest`, so many of the newest, and every older one that has a system message.
+        """
+
+    @abstractmethod
+    async def list(self) -> builtins.list[str]:
+        """The ids of all conversations, the one that was extended last first."""
+
+    @abstractmethod
+    async def delete(self, id: str) -> None:
+        """Forget a conversation; one that is not known is none."""
+
+
+class StoredConversation:
+    """One conversation of a store. A run reads and extends it; others may do the same at the same time."""
+
+    def __init__(self, store: Conversations, id: str, window: Window) -> None:
+        self.id = _checked_id(id)
+        self._store = store
+        self._window = window
+
+    async def read(self) -> Sequence[Message]:
+        """What the next run sees: all messages, or the newest that fit `max_tokens`."""
+        window = self._window
+        newest = None if window.max_tokens is None else _PAGE
+        while True:
+            turns = await self._store.read(self.id, newest=newest)
+            messages = [message for turn in turns for message in turn]
+            fitting = window.fit(messages)
+            # The oldest are the first to go: once one did not fit, those that were not read would not either.
+            if newest is None or len(turns) < newest or len(fitting) < len(messages):
+                return fitting
+            newest *= 4
+
+    async def extend(self, *messages: Message) -> None:
+        """Add messages as one turn: all of them or none, and no other run's between them."""
+        for message in messages:
+            given: Any = message
+            if not isinstance(given, Message):
+                raise ConfigError(
+                    f"conversation {self.id!r}: {given!r} is no message; use Message(Role.USER, ...)"
+                )
+        if messages:
+            await self._store.append(self.id, messages)
+
+
+def _checked_id(id: Any) -> str:
+    if not isinstance(id, str):
+        raise ConfigError(f"the id of a conversation is a text, not {id!r}")
+    try:
+        id.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"the id {id!r} holds a lone surrogate, which is not a character") from None
+    return id
+
+
+class MemoryConversations(Conversations):
+    """Keeps conversations as long as the process lives; any number of threads and event loops share it."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, list[Turn]] = {}  # the one that was extended last is last
+        self._lock = threading.Lock()
+
+    @override
+    async def append(self, id: str, turn: Turn) -> None:
+        with self._lock:
+            turns = self._turns.pop(id, [])
+            turns.append(turn)
+            self._turns[id] = turns
+
+    @override
+    async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
+        with self._lock:
+            turns = tuple(self._turns.get(id, ()))
+        if newest is None or newest >= len(turns):
+            return turns
+        cut = len(turns) - newest
+        return (*(turn for turn in turns[:cut] if has_system(turn)), *turns[cut:])
+
+    @override
+    async def list(self) -> builtins.list[str]:
+        with self._lock:
+            return [*reversed(self._turns)]
+
+    @override
+    async def delete(self, id: str) -> None:
+        with self._lock:
+            self._turns.pop(id, None)
+
+
+# --- turns as text, for stores that keep them outside -----------------------------------------------
+
+
+def has_system(turn: Turn) -> bool:
+    """Whether the turn has a message that every window keeps."""
+    return any(message.role is Role.SYSTEM for message in turn)
+
+
+def turn_to_text(turn: Turn, *, id: str) -> str:
+    """The turn as a store keeps it."""
+    try:
+        return to_json(turn)
+    except CodecError as error:
+        raise ConversationError(f"the conversation {id!r} cannot keep the turn: {error}") from error
+
+
+def turn_of_text(text: str, *, id: str) -> Turn:
+    """The turn that a store kept; an error that names the conversation if it is none."""
+    try:
+        return from_json(tuple[Message, ...], text)
+    except CodecError as error:
+        raise ConversationError(
+            f"the conversation {id!r} has a turn that cannot be read: {error}; delete it, or restore it"
+        ) from error

@@ -1,0 +1,265 @@
+"""Options: what an agent is told once, and what one run of it may be told; checked here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
+
+from wesichain.context import ContextView, are_views
+from wesichain.core import Advice, CancellationToken, Clock, EventSink, Message, dataclass, maker
+from wesichain.errors import ConfigError, PolicyConfigError
+from wesichain.middleware import Middleware
+from wesichain.policy import Budget, PolicyEngine
+from wesichain.tools import ToolContext
+
+from .effects import Effects
+from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
+
+if TYPE_CHECKING:
+    from wesichain.trace import Redactor
+
+T = TypeVar("T")
+OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
+Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What a runtime is told once, for all its runs.
+
+    `policy`: what is made of faults; None lets the model's own preference decide, or FailFast.
+    `budget`: what a run may spend. `instructions`: the system message. `on_limit`: what happens at the end
+    of the budget: "fail", "partial" (the last words are the answer) or "answer" (one more call, without
+    tools). `events`: who is told what happens. `tool_concurrency`: how many calls of one reply run side by
+    side. `exclude_after`: after how many failures a tool is withdrawn. `loop_guard`: when a model that
+    repeats itself is told, and stopped. `approval_ttl`: seconds for which a question to a person stands.
+    `context`: views that decide, one after the other, what of a long run the model is still shown.
+    `output_mode`: how a typed answer is asked for: "tool" (a final tool for each type), "native" (the
+    provider's schema), "prompted" (in words), or "auto". `output_checks`: functions of `(output)` or
+    `(ctx, output)` that return the answer, or raise ValueError or ToolError, which the model is told.
+    `middleware`: what stands around runs, model calls and tool calls, the first outermost.
+    """
+
+    name: str = "agent"
+    policy: PolicyEngine | None = None
+    budget: Budget = Budget()
+    instructions: str | None = None
+    on_limit: OnLimit = "fail"
+    events: Sinks = None
+    tool_concurrency: int = 1
+    exclude_after: int | None = 3
+    loop_guard: LoopGuard | None = GUARD
+    approval_ttl: float | None = None
+    context: Sequence[ContextView] = ()
+    output_mode: OutputMode = "auto"
+    output_checks: Sequence[OutputCheck] = ()
+    middleware: Sequence[Middleware] = ()
+    redactor: Redactor | None = None
+    clock: Clock | None = None
+    new_id: Callable[[], str] | None = None
+
+    def __post_init__(self) -> None:
+        for name, (is_right, expected) in _CHECKS.items():
+            value: Any = getattr(self, name)
+            if not is_right(value):
+                raise PolicyConfigError(f"{name}={value!r}: use {expected}")
+
+
+class LoopKeywords(TypedDict, total=False):
+    """The same for type checkers: the keywords that an `Agent` and an `AgentRuntime` have in common."""
+
+    policy: PolicyEngine | None
+    budget: Budget
+    on_limit: OnLimit
+    events: Sinks
+    tool_concurrency: int
+    exclude_after: int | None
+    loop_guard: LoopGuard | None
+    approval_ttl: float | None
+    context: Sequence[ContextView]
+    output_mode: OutputMode
+    output_checks: Sequence[OutputCheck]
+    middleware: Sequence[Middleware]
+    redactor: Redactor | None
+    clock: Clock | None
+    new_id: Callable[[], str] | None
+
+
+class AgentKeywords(LoopKeywords, total=False):
+    """The keywords of an `AgentRuntime` beside its model, tools and output type."""
+
+    name: str
+    instructions: str | None
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: isinstance(value, str), "a text"),
+    "policy": (lambda value: not isinstance(value, type), "an instance, such as FailFast()"),
+    "budget": (lambda value: isinstance(value, Budget), "a Budget, such as Budget(steps=5)"),
+    "instructions": (lambda value: value is None or isinstance(value, str), "text, or None"),
+    "on_limit": (lambda value: value in ("fail", "partial", "answer"), "'fail', 'partial' or 'answer'"),
+    "tool_concurrency": (lambda value: isinstance(value, int) and value >= 1, "1 or more"),
+    "exclude_after": (
+        lambda value: value is None or (isinstance(value, int) and value >= 1),
+        "1 or more, or None to exclude no tool",
+    ),
+    "loop_guard": (
+        lambda value: value is None or isinstance(value, LoopGuard),
+        "LoopGuard(tell_at, stop_at), or None",
+    ),
+    "context": (are_views, "a list of views, such as [Window(8_000)]"),
+    "output_mode": (
+        lambda value: value in ("auto", "tool", "native", "prompted"),
+        "'auto', 'tool', 'native' or 'prompted'",
+    ),
+    "output_checks": (
+        lambda value: isinstance(value, list | tuple) and all(callable(one) for one in cast("Any", value)),
+        "a list of functions, each of (output) or (ctx, output)",
+    ),
+    "middleware": (
+        lambda value: (
+            isinstance(value, list | tuple) and all(isinstance(one, Middleware) for one in cast("Any", value))
+        ),
+        "a list of Middleware objects, such as [InputGuard(check)]",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What one run may be told, whether it begins or goes on.
+
+    `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
+    it is written nowhere. `budget`: in place of the agent's. `cancellation`: stops the run, which never
+    cancels it. `parent`: the context of the call that this run is inside of: it then spends from that run's
+    account, is told in its log and waits with it. `events`: further sinks. `stream`: tell text as it comes.
+    `run_id`: a name for the run. `instructions` in place of the agent's, `advice` below them. `effects`
+    wraps what answers the loop; `clock` is where time comes from.
+    """
+
+    history: Sequence[Message] = ()
+    deps: Any = None
+    budget: Budget | None = None
+    cancellation: CancellationToken | None = None
+    parent: ToolContext | None = None
+    events: Sinks = None
+    stream: bool = False
+    run_id: str | None = None
+    instructions: str | None = None
+    advice: Advice | None = None
+    effects: Callable[[Effects], Effects] | None = None
+    clock: Clock | None = None
+
+
+class RunKeywords(TypedDict, total=False):
+    """The same for type checkers: the keywords of `AgentRuntime.run`, `Agent.run` and their siblings."""
+
+    deps: Any
+    budget: Budget | None
+    cancellation: CancellationToken | None
+    parent: ToolContext | None
+    events: Sinks
+    stream: bool
+    run_id: str | None
+    instructions: str | None
+    advice: Advice | None
+    effects: Callable[[Effects], Effects] | None
+    clock: Clock | None
+
+
+NO_OPTIONS = RunOptions()
+_run_options = maker(RunOptions)
+
+# What the same thing is called elsewhere.
+_ELSEWHERE = {
+    "system_prompt": "instructions",
+    "system_message": "instructions",
+    "prompt": "instructions",
+    "message_history": "history",
+    "messages": "history",
+    "dependencies": "deps",
+    "context": "deps",
+    "session": "conversation",
+    "memory": "conversation",
+    "llm": "model",
+    "max_steps": "budget=Budget(steps=...)",
+    "max_turns": "budget=Budget(steps=...)",
+    "max_iterations": "budget=Budget(steps=...)",
+    "usage_limits": "budget=Budget(...)",
+    "recursion_limit": "budget=Budget(steps=...)",
+    "retries": "policy=SelfCorrect(attempts=...)",
+    "max_retries": "policy=SelfCorrect(attempts=...)",
+    "result_type": "output_type",
+    "response_format": "output_type",
+    "response_model": "output_type",
+    "callbacks": "events",
+    "middlewares": "middleware",
+    "guardrails": "middleware=[InputGuard(...)]",
+    "input_guardrails": "middleware=[InputGuard(...)]",
+    "output_guardrails": "middleware=[OutputGuard(...)]",
+    "tool_choice": "options= of the model's client",
+    "temperature": "options= of the model's client",
+}
+
+
+def run_options(given: Mapping[str, Any]) -> RunOptions:
+    """The options of a run; a keyword that there is not is a `ConfigError` that names the right one."""
+    if not given:
+        return NO_OPTIONS
+    try:
+        return _run_options(**given)
+    except TypeError:
+        raise unknown_keyword("run", given, RunOptions.__dataclass_fields__) from None
+
+
+def agent_options(given: Mapping[str, Any]) -> AgentOptions:
+    """The options of a runtime, likewise."""
+    fields: Mapping[str, object] = AgentOptions.__dataclass_fields__
+    if not given.keys() <= fields.keys():
+        raise unknown_keyword("Agent", given, fields)
+    return AgentOptions(**given)
+
+
+def unknown_keyword(where: str, given: Iterable[str], known: Iterable[str]) -> ConfigError:
+    """The error for a keyword that is none, with the one that was meant as far as that can be told."""
+    from difflib import get_close_matches  # for mistakes alone
+
+    names = sorted(known)
+    wrong = next((name for name in given if name not in names), "")
+    meant = _ELSEWHERE.get(wrong)
+    if meant is None:
+        near = get_close_matches(wrong, names, n=1)
+        meant = near[0] if near else None
+    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
+    return ConfigError(f"{where}() takes no keyword {wrong!r}; {hint}")
+
+
+def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
+    """One sink, several or none, as a tuple."""
+    if events is None:
+        return ()
+    given: Any = events
+    # What isinstance says of a protocol takes ten times as long to find out.
+    if hasattr(given, "emit"):
+        return (given,)
+    sinks: tuple[Any, ...] = tuple(given) if hasattr(given, "__iter__") else (given,)
+    for sink in sinks:
+        if not hasattr(sink, "emit"):
+            raise ConfigError(f"{sink!r} is no sink of events; pass an object with emit(event), or several")
+    return sinks
+
+
+_ids: list[str] = []  # random ids that wait for their run: to ask the system for each alone takes longer
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ids.clear)
+
+
+def random_id() -> str:
+    """The name of a run that nobody has named."""
+    try:
+        return _ids.pop()
+    except IndexError:
+        drawn = os.urandom(16 * 64).hex()
+        _ids.extend(drawn[start : start + 32] for start in range(32, len(drawn), 32))
+        return drawn[:32]

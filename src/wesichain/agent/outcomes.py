@@ -1,0 +1,346 @@
+"""Outcomes: the phases in which a run ends, with all that it takes to go on, and their form as data."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, Self, TypeAlias, TypeVar
+
+from typing_extensions import override
+
+from wesichain import errors
+from wesichain.core import (
+    OMIT,
+    Decision,
+    Event,
+    LlmResponse,
+    LogView,
+    Message,
+    Part,
+    PendingCall,
+    ReActState,
+    ReActStep,
+    Spent,
+    Usage,
+    dataclass,
+    from_plain,
+    is_object,
+    maker,
+    write_state,
+)
+from wesichain.errors import AgentError, CodecError
+
+from .rules import Tally
+from .trail import Observed, Trail
+
+OutT = TypeVar("OutT")
+LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
+
+_SCALARS = (str, int, float, bool)
+STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count", "stopped_by"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What is the same in every phase of a run."""
+
+    run_id: str
+    task: str
+    state: object  # as it was given; of a run that was given a text alone, that text
+    first_new: int = 0  # messages before this index were there before the run
+    earlier: int = 0  # model calls of finished runs that the state has counted already
+    last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
+    step: int = 0  # the last step before this part of the run
+    told: int = 0  # messages that the events before this part have told
+    before: Spent = Spent()  # what the run had spent already, where it goes on from a state or an outcome
+    parts: tuple[Part, ...] = ()  # of a task that is more than text
+    agent: str = "agent"  # the name of whoever runs it
+    events: list[Event] = field(default_factory=list[Event], repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A run inside a call that was interrupted with the run above it, and goes on with it."""
+
+    call_id: str
+    agent: str
+    attempt: int
+    outcome: Interrupted[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What an interrupted run has in hand: a reply, and what has become of its calls so far.
+
+    A reply that is not `judged` had arrived when the run was stopped; it is looked at when the run goes on.
+    `attempts` says how often each call was begun, `decisions` what people have said of them.
+    """
+
+    reply: LlmResponse
+    done: tuple[Observed, ...] = ()
+    judged: bool = field(default=True, metadata=OMIT)
+    children: tuple[Child, ...] = field(default=(), metadata=OMIT)
+    attempts: Mapping[str, int] = field(default_factory=dict[str, int])
+    decisions: Mapping[str, Decision] = field(default_factory=dict[str, Decision])
+
+
+@dataclass(frozen=True, slots=True)
+class AnyPhase:
+    """What every phase has. A phase is made by a transition: nobody else can make one."""
+
+    if TYPE_CHECKING:  # what nobody can give
+        only_a_transition_makes_one: Never
+    info: RunInfo
+    trail: Trail
+
+    def __post_init__(self) -> None:
+        raise TypeError(f"{type(self).__name__} is made by a transition; begin with runtime.start(task)")
+
+    @property
+    def run_id(self) -> str:
+        return self.info.run_id
+
+    @property
+    def user_input(self) -> str:
+        return self.info.task
+
+    @property
+    def messages(self) -> LogView[Message]:
+        return self.trail.messages
+
+    @property
+    def steps(self) -> LogView[ReActStep]:
+        return self.trail.steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended(AnyPhase, Generic[OutT]):
+    """A phase that ends the run."""
+
+    kind: ClassVar[str] = "ended"
+    spent: Spent
+    step: int  # the number of the last step
+
+    @property
+    def usage(self) -> Usage:
+        return self.spent.usage
+
+    @property
+    def iteration_count(self) -> int:
+        """Model calls of this run alone, with those that the state had counted already."""
+        return self.info.earlier + self.step
+
+    @property
+    def state(self) -> Any:
+        """The user's state, of the type that was given, with the run in it."""
+        given = self.info.state
+        return write_state(
+            ReActState(given) if isinstance(given, str) else given,
+            ReActState(
+                user_input=self.info.task,
+                scratchpad=list(self.trail.steps),
+                final_output=self._final_output(),
+                iteration_count=self.iteration_count,
+                stopped_by=self._stopped_by(),
+            ),
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(self.info.events)
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        return self.trail.messages_since(self.info.first_new)
+
+    @property
+    def last_seq(self) -> int:
+        return self.info.events[-1].seq if self.info.events else self.info.last_seq
+
+    def _final_output(self) -> str | None:
+        return None
+
+    def _stopped_by(self) -> str | None:
+        return None
+
+    @abstractmethod
+    def to_plain(self) -> Mapping[str, Any]:
+        """The outcome as data, without its events; `from_plain` makes it one again."""
+
+    def _plain(self) -> dict[str, Any]:
+        info, given = self.info, self.info.state
+        rest = None
+        if is_object(given):
+            rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
+        return {
+            "kind": self.kind,
+            "run_id": info.run_id,
+            "task": info.task,
+            "state": rest,
+            "first_new": info.first_new,
+            "earlier": info.earlier,
+            "last_seq": self.last_seq,
+            "messages": self.trail.messages,
+            "steps": self.trail.steps,
+            "spent": self.spent,
+            "step": self.step,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(_Ended[OutT]):
+    """The run ended with an answer."""
+
+    kind: ClassVar[str] = "completed"
+    output: OutT
+    text: str
+    stopped_by: LimitName | None = None
+
+    @override
+    def _final_output(self) -> str | None:
+        return self.text
+
+    @override
+    def _stopped_by(self) -> str | None:
+        return self.stopped_by
+
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        return {**self._plain(), "text": self.text, "stopped_by": self.stopped_by}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The outcome again; its output is the text, which `AgentRuntime.read_output` makes a typed one."""
+        saved = _saved(plain, cls.kind)
+        text: Any = saved.text
+        restored: Any = completed_phase(*saved.restored(), text, saved.text, saved.stopped_by)
+        return restored  # type: ignore[no-any-return]  # of this class, which nobody derives from
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(_Ended[OutT]):
+    """The run ended with an error; the scratchpad ends in an ErrorStep."""
+
+    kind: ClassVar[str] = "failed"
+    error: AgentError
+
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        error = self.error
+        fields = {name: value for name, value in vars(error).items() if isinstance(value, _SCALARS)}
+        told = {"error": type(error).__name__, "message": str(error), "fields": fields}
+        return {**self._plain(), **told}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The outcome again. Its error is of the class that it was; what caused it is not kept."""
+        saved = _saved(plain, cls.kind)
+        known = getattr(errors, saved.error, AgentError)
+        is_one = isinstance(known, type) and issubclass(known, AgentError)
+        error = (known if is_one else AgentError)(saved.message)
+        for name, value in saved.fields.items():
+            if name in vars(error):
+                setattr(error, name, value)
+        restored: Any = failed_phase(*saved.restored(), error)
+        return restored  # type: ignore[no-any-return]  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted(_Ended[OutT]):
+    """The run was stopped, or waits for a person; `AgentRuntime.resume` goes on with it.
+
+    It can be written with `to_json` and read in another process. Of a state of the user's own only
+    a dict is kept; any other comes back as a `ReActState`.
+    """
+
+    kind: ClassVar[str] = "interrupted"
+    reason: str
+    pending: tuple[PendingCall, ...] = ()
+    unfinished: Unfinished | None = None
+    tally: Tally = field(default_factory=Tally)
+    told: int = 0
+
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        held = {
+            "pending": self.pending,
+            "unfinished": self.unfinished,
+            "tally": self.tally,
+            "told": self.told,
+        }
+        return {**self._plain(), "reason": self.reason, **held}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        saved = _saved(plain, cls.kind)
+        told = len(saved.messages) if saved.told is None else saved.told
+        held = (saved.reason, saved.pending, saved.unfinished, saved.tally or Tally(), told)
+        restored: Any = interrupted_phase(*saved.restored(), *held)
+        return restored  # type: ignore[no-any-return]  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """The fields of an outcome as they stand in JSON."""
+
+    kind: str
+    run_id: str
+    task: str
+    state: dict[str, Any] | None
+    first_new: int
+    earlier: int
+    last_seq: int
+    messages: tuple[Message, ...]
+    steps: tuple[ReActStep, ...]
+    spent: Spent
+    text: str = ""
+    stopped_by: LimitName | None = None
+    error: str = ""
+    message: str = ""
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    reason: str = ""
+    pending: tuple[PendingCall, ...] = ()
+    unfinished: Unfinished | None = None
+    tally: Tally | None = None
+    step: int | None = None  # of data of the first version, the steps spent
+    told: int | None = None  # likewise, all of them
+
+    def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
+        rest = self.state
+        state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
+        info = RunInfo(self.run_id, self.task, state, self.first_new, self.earlier, self.last_seq)
+        step = self.spent.steps if self.step is None else self.step
+        return info, Trail.of([*self.messages], self.steps), self.spent, step
+
+
+def _saved(plain: Mapping[str, Any], kind: str) -> _Saved:
+    saved = from_plain(_Saved, plain)
+    if saved.kind != kind:
+        raise CodecError(f"kind: expected {kind!r}, got {saved.kind[:60]!r}")
+    return saved
+
+
+# What makes them: a transition (phases.py), or what was saved.
+completed_phase: Callable[..., Completed[Any]] = maker(Completed)
+failed_phase: Callable[..., Failed[Any]] = maker(Failed)
+interrupted_phase: Callable[..., Interrupted[Any]] = maker(Interrupted)
+
+Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
+
+
+def with_events(outcome: Outcome[OutT], events: list[Event]) -> Outcome[OutT]:
+    """The same outcome with the whole log of a run that was told in several parts."""
+    again: Any = copy(outcome)
+    object.__setattr__(again, "info", replace(outcome.info, events=events))
+    return again  # type: ignore[no-any-return]  # of the same class
+
+
+def with_output(outcome: Completed[Any], output: OutT, *, text: str | None = None) -> Completed[OutT]:
+    """The same outcome with its typed answer, where it was read as data, or with another one."""
+    again: Any = copy(outcome)
+    object.__setattr__(again, "output", output)
+    if text is not None:
+        object.__setattr__(again, "text", text)
+    return again  # type: ignore[no-any-return]  # of the same class

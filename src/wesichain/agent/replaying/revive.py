@@ -1,0 +1,138 @@
+"""What a record tells, made real again: errors of the class that was recorded, and the spending of events."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Iterable
+from typing import cast
+
+from wesichain import errors
+from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.core import (
+    ContextReduced,
+    Event,
+    ModelResponded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    ToolDispatched,
+    dataclass,
+)
+from wesichain.errors import (
+    AgentError,
+    BudgetExceededError,
+    GuardrailError,
+    LlmError,
+    ToolDispatchError,
+    ToolExecutionError,
+)
+from wesichain.policy import Account
+from wesichain.tools import ToolContext
+
+_UNASKED = "the model could not be asked: "
+
+
+def revived_error(kind: str, message: str, *, retryable: bool = False) -> Exception:
+    """An exception of the class that was recorded, as far as it is known here, with the same text."""
+    known = getattr(errors, kind, None) or getattr(builtins, kind, None)
+    base = known if isinstance(known, type) and issubclass(known, Exception) else Exception
+    error = cast("Exception", type(kind, (base,), {"__str__": _text_of})(message))
+    if isinstance(error, LlmError):
+        error.retryable = retryable  # policies go by it
+    return error
+
+
+def _text_of(error: Exception) -> str:
+    return str(error.args[0])  # as it was: KeyError and its like would put quotes around it
+
+
+def revived_dispatch(
+    kind: str, message: str, *, otherwise: type[ToolDispatchError] = ToolExecutionError
+) -> ToolDispatchError:
+    """The error of a tool call that was recorded; `otherwise` where its class is no such error."""
+    known = getattr(errors, kind, otherwise)
+    is_one = isinstance(known, type) and issubclass(known, ToolDispatchError)
+    return (known if is_one else otherwise)(message)
+
+
+def revived_cause(name: str, message: str) -> Exception | None:
+    """What a tool raised, of the class that a log names, where this program has that class loaded.
+
+    Policies go by it. Nothing is imported, and nobody's constructor is called.
+    """
+    module, _, path = name.rpartition(":")
+    found: object = sys.modules.get(module or "builtins")
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, Exception)):
+        return None
+    error: Exception = found.__new__(found)
+    error.args = (message,)
+    return error
+
+
+def retell(events: Iterable[Event], ctx: ToolContext) -> None:
+    """Tell what happened inside a call again, and charge what it spent, at the price of then, to the caller.
+
+    The events are those of the runs inside: their scope is the way down from the call.
+    """
+    account = ctx.budget if isinstance(ctx.budget, Account) else None
+    for event in events:
+        if ctx.emit is not None:
+            ctx.emit(event)
+        if account is None:
+            continue
+        match event:
+            case StepStarted(free=False):
+                account.spend_step()
+            case ModelResponded(response=response, cost=cost):
+                account.spend_tokens(response.usage, cost)
+            case ContextReduced(usage=usage, cost=cost):
+                account.spend_tokens(usage, cost)
+            case ToolDispatched():
+                account.spend_tool_call()
+            case StepFailed(decision="retry", call_id=str(), free=False):
+                account.spend_step()
+            case _:
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The error with which a middleware ended a run: before it had begun, or when it was to complete."""
+
+    error: AgentError
+    at_once: bool
+
+
+def refusal_in(events: Iterable[Event], scope: str) -> Refusal | None:
+    """How the middleware around a run ended it, if it did."""
+    match [event for event in events if event.scope == scope]:
+        case [*before, RunFailed(error="GuardrailError" | "AgentError" as kind, message=message)]:
+            known = GuardrailError if kind == "GuardrailError" else AgentError
+            return Refusal(known(message), all(isinstance(event, RunStarted) for event in before))
+        case _:
+            return None
+
+
+def fault_of(event: Event) -> Exception | None:
+    """What a model call raised, of which this event told; None where it tells of none."""
+    match event:
+        case StepStarted():  # the last word, where a middleware had no step left to ask again
+            return BudgetExceededError("out of steps", resource="steps")
+        case StepFailed(call_id=None, error=kind, message=message, decision=decision):
+            return revived_error(kind, message.removeprefix(_UNASKED), retryable=decision != "fail")
+        case RunFailed(error="BudgetExceededError", message=message):
+            return LimitAbove(BudgetExceededError(message, resource="seconds"))
+        case RunFailed(error=kind, message=message):  # a call past the limit that failed
+            return revived_error(kind, message)
+        case RunCompleted(stopped_by=str(resource)):
+            return BudgetExceededError("out of time", resource=resource)
+        case RunInterrupted(reason=reason):
+            return Stopped(reason)
+        case _:
+            return None

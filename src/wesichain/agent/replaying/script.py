@@ -1,0 +1,235 @@
+"""A script: one part of a recording, and how far the program that follows it has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from wesichain.agent.effects import OnText
+from wesichain.agent.hearing import Hearing
+from wesichain.agent.outcomes import RunInfo, interrupted_phase
+from wesichain.agent.rules import Misshapen, Refused
+from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.agent.trail import Trail
+from wesichain.core import (
+    ContextReduced,
+    Event,
+    LlmResponse,
+    ModelResponded,
+    OutputDelta,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    Spent,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+    ToolCompleted,
+    ToolDispatched,
+    ToolProgress,
+)
+from wesichain.errors import (
+    BudgetExceededError,
+    GuardrailError,
+    ReplayMismatchError,
+    RunFailedError,
+    RunInterruptedError,
+)
+from wesichain.tools import PreparedCall, ToolContext, ToolResult
+
+from .revive import fault_of, retell, revived_cause, revived_dispatch, revived_error
+from .strands import Strands, is_decision
+
+
+class Script(Strands):
+    """What the world said then, given back when its turn has come."""
+
+    # --- what the world said -------------------------------------------------------------------------
+
+    def _own(self, scope: str, step_id: int) -> Iterator[tuple[int, Event]]:
+        """The events of one run from one of its steps on, as far as they are not told yet."""
+        for index in range(self._first_untold, len(self.events)):
+            event = self.events[index]
+            if event.scope == scope and event.step_id >= step_id and not self._told[index]:
+                yield index, event
+
+    async def reply(
+        self, scope: str, step_id: int, on_text: OnText | None, spare: Callable[[Any], None]
+    ) -> LlmResponse:
+        """What the model answered then, or raised. `spare` takes what was asked and heard beside that."""
+        for index, event in self._own(scope, step_id):
+            await self.turn(index)
+            match event:
+                case TextDelta(text=text) if isinstance(on_text, Hearing):
+                    on_text.say(text)
+                case OutputDelta(value=value) if isinstance(on_text, Hearing):
+                    on_text.show(value)
+                case ModelResponded(response=response, duration_ms=duration):
+                    self.elapsed += duration / 1000
+                    if not event.set_aside:
+                        return response
+                    spare(event)
+                case StepStarted(free=False):
+                    spare(event)
+                case StepFailed(call_id=None, error="InvalidModelActionError", message=message):
+                    wrong: Any = Misshapen(message)  # what it gave was no reply
+                    return wrong  # type: ignore[no-any-return]  # that is the point
+                case _:
+                    fault = fault_of(event)
+                    if fault is not None:
+                        raise fault
+        raise ReplayMismatchError(
+            f"step {step_id}: the recording breaks off before the model's reply", step_id=step_id
+        )
+
+    async def summary(self, scope: str, step_id: int) -> LlmResponse:
+        """What a context view was answered then: what it put in place of what it cut out."""
+        for index, event in self._own(scope, step_id):
+            if isinstance(event, ContextReduced):
+                await self.turn(index)
+                kind, colon, message = event.trouble.partition(": ")
+                if colon:
+                    raise revived_error(kind, message)
+                words = [message.text for cut in event.cuts for message in cut.messages]
+                return LlmResponse(words[0] if words else "", usage=event.usage)
+        for event in self.events[self._first_untold :]:  # or what came instead
+            if event.scope == scope and isinstance(event, RunFailed):
+                raise LimitAbove(BudgetExceededError(event.message, resource="seconds"))
+            if event.scope == scope and isinstance(event, RunCompleted):
+                raise BudgetExceededError("out of time", resource=event.stopped_by or "seconds")
+            if event.scope == scope and isinstance(event, RunInterrupted):
+                raise Stopped(event.reason)
+        raise ReplayMismatchError(
+            f"step {step_id}: the recording breaks off before the summary of a context view", step_id=step_id
+        )
+
+    def checked(self, scope: str, step_id: int) -> str:
+        """What the checks of an answer made of it then, as a text; what they raised is raised again."""
+        self.check()
+        for _, event in self._own(scope, step_id):
+            match event:
+                case RunCompleted(output=str(text)):
+                    return text
+                case StepFailed(call_id=None, error=kind, message=message):
+                    raise Refused(revived_error(kind, message))
+                case RunFailed(error="BudgetExceededError", message=message):
+                    raise BudgetExceededError(message, resource="seconds")
+                case RunFailed(error=kind, message=message):
+                    raise revived_error(kind, message)
+                case RunInterrupted(reason=reason):
+                    raise Stopped(reason)
+                case _:
+                    pass
+        raise ReplayMismatchError(
+            f"step {step_id}: the recording breaks off before an answer was checked", step_id=step_id
+        )
+
+    async def result(
+        self, scope: str, prepared: PreparedCall, ctx: ToolContext, run_again: Callable[[], Any]
+    ) -> ToolResult:
+        """What came of a call then. An agent is run again; what other tools ran is told again."""
+        call = prepared.call
+        starts = self._calls.get((scope, call.id))
+        if not starts:
+            raise ReplayMismatchError(
+                f"step {ctx.step_id}: the call {call.name!r} ({call.id}) is not in the recording",
+                step_id=ctx.step_id,
+                actual=self.compare.plain(call),
+            )
+        start = starts.pop(0)
+        end, inside = self._rest_of_call(scope, call.id, start)
+        if prepared.tool.is_agent and (inside or not isinstance(self._at(end), ToolCompleted)):
+            result: ToolResult = await run_again()
+            await self._turn_of(end)
+            ended = self._at(end)
+            if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
+                result = replace(result, value=ended.value)
+            duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
+            return replace(result, duration_ms=duration)
+        for index, event in inside:
+            await self.turn(index)
+            if isinstance(event, ToolProgress):
+                ctx.link.progress(event.done, event.total, event.message)
+            else:
+                retell([event], ctx)
+        await self._turn_of(end)
+        ended = self._at(end)
+        if ended is None or is_decision(ended, "cancelled"):
+            await self._cut(scope, end)
+        if isinstance(ended, StepFailed) and ended.decision == "waiting":
+            return self._waiting_again(prepared, ctx, ended, inside)
+        return self._ended_as(prepared, ended)
+
+    def _at(self, index: int) -> Event | None:
+        return self.events[index] if index < len(self.events) else None
+
+    async def _turn_of(self, end: int) -> None:
+        if end < len(self.events):
+            await self.turn(end)
+
+    def _ended_as(self, prepared: PreparedCall, end: Event | None) -> ToolResult:
+        call = prepared.call
+        match end:
+            case ToolCompleted(value=value, duration_ms=duration, finish=finish, parts=parts):
+                self.elapsed += duration / 1000
+                return ToolResult(call.id, call.name, value, None, duration, finish, parts)
+            case StepFailed(error=kind, message=message, duration_ms=duration):
+                self.elapsed += duration / 1000
+                error = revived_dispatch(kind, message)
+                error.call_id, error.tool_name = call.id, call.name
+                error.__cause__ = revived_cause(end.cause, message) if end.cause else None
+                if isinstance(error.__cause__, RunFailedError):  # perhaps by a limit that is ours: we look
+                    error.__cause__.__cause__ = BudgetExceededError(message)
+                return ToolResult(call.id, call.name, None, error, duration)
+            case _:
+                raise ReplayMismatchError(f"the call {call.name!r} has no end in the recording")
+
+    def _waiting_again(
+        self, prepared: PreparedCall, ctx: ToolContext, end: StepFailed, inside: list[tuple[int, Event]]
+    ) -> ToolResult:
+        """A call of a tool in which a run was interrupted: what it waits for stands for the run itself."""
+        call = prepared.call
+        last = next(event for _, event in reversed(inside) if isinstance(event, RunInterrupted))
+        info = RunInfo(last.run_id, "", "")
+        held = interrupted_phase(info, Trail.of([]), Spent(), last.step_id, last.reason, last.pending)
+        ctx.link.ended(end.tool_name or "", held)
+        error = revived_dispatch("ToolExecutionError", end.message)
+        error.__cause__ = RunInterruptedError(end.message, held)
+        return ToolResult(call.id, call.name, None, error, end.duration_ms)
+
+    async def _cut(self, scope: str, end: int) -> None:
+        """Come to the same end as a call that was cut off: stopped, out of time, or cut by a sibling."""
+        for event in self.events[end:]:
+            if event.scope != scope:
+                continue
+            if isinstance(event, RunInterrupted):
+                raise Stopped(event.reason)
+            if isinstance(event, RunFailed) and event.error == "GuardrailError":
+                raise GuardrailError(event.message)
+            if isinstance(event, RunFailed) and event.error != "BudgetExceededError":
+                await asyncio.get_running_loop().create_future()  # a sibling has failed: it cuts this one
+            if isinstance(event, RunFailed):
+                raise BudgetExceededError(event.message, resource="seconds")
+            if isinstance(event, StepStarted | RunCompleted):
+                raise BudgetExceededError("out of time", resource="seconds")
+        raise Stopped("the recording breaks off")
+
+    def _rest_of_call(self, scope: str, call_id: str, start: int) -> tuple[int, list[tuple[int, Event]]]:
+        """Where a call ends, and what the runs inside it told until then."""
+        dispatched = self.events[start]
+        attempt = dispatched.attempt if isinstance(dispatched, ToolDispatched) else 1
+        name = call_id if attempt == 1 else f"{call_id}#{attempt}"
+        below = f"{scope}/{name}" if scope else name
+        inside: list[tuple[int, Event]] = []
+        for index in range(start + 1, len(self.events)):
+            event = self.events[index]
+            if event.scope == below or event.scope.startswith(f"{below}/"):
+                inside.append((index, replace(event, scope=event.scope[len(below) + 1 :])))
+            elif event.scope == scope:
+                if isinstance(event, ToolProgress) and event.call_id == call_id:
+                    inside.append((index, event))
+                if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
+                    return index, inside
+        return len(self.events), inside

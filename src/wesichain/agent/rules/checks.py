@@ -1,0 +1,84 @@
+"""Checks: functions of the user's that look at an answer of the right form before it is one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from wesichain.core import dataclass
+from wesichain.errors import AgentError, CodecError, ConfigError, ToolError
+from wesichain.tools import RunContext
+
+from .output import OutputForm
+
+# `(output)` or `(ctx, output)`, sync or async; returns the output, or raises ValueError or ToolError.
+OutputCheck: TypeAlias = Callable[..., Any]
+
+
+class Refused(Exception):  # noqa: N818  # carries the error
+    """A check has refused the answer; `cause` says why, for the model."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The checks of one runtime, in order: each is given what the one before it returned."""
+
+    form: OutputForm[Any]
+    functions: tuple[tuple[OutputCheck, bool], ...] = ()  # and whether it takes the context
+
+    @staticmethod
+    def of(form: OutputForm[Any], functions: Sequence[OutputCheck]) -> Checks:
+        return Checks(form, tuple((function, _takes_context(function)) for function in functions))
+
+    async def run(self, ctx: RunContext[Any], output: Any, text: str) -> tuple[Any, str]:
+        """The answer as the checks leave it, and as a text. What they refuse is `Refused`."""
+        before = self._written(output)
+        for function, takes_context in self.functions:
+            try:
+                found = function(ctx, output) if takes_context else function(output)
+                output = await found if inspect.isawaitable(found) else found
+            except (ValueError, ToolError) as cause:
+                raise Refused(cause) from cause
+            except Exception as cause:
+                raise AgentError(
+                    f"the output check {_name(function)} raised {type(cause).__name__}: {cause}; "
+                    f"raise ValueError or ToolError to have the model told",
+                    step_id=ctx.step_id,
+                ) from cause
+            after = self._written(output)
+            if after is None and before is not None:
+                raise ConfigError(
+                    f"the output check {_name(function)} returned {output!r:.80}, which is not of the "
+                    f"output type; return the output"
+                )
+            if after is not None and after != before:
+                before = text = after
+        return output, text
+
+    def _written(self, output: Any) -> str | None:
+        """The answer as a text; None of a type whose values cannot be written."""
+        try:
+            return self.form.write(output)
+        except CodecError:
+            return None
+
+
+def _takes_context(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False  # a class or a function of C: it takes the output
+    given = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    required = [one for one in given if one.default is one.empty]
+    if len(required) > 2 or not given:
+        raise ConfigError(f"the output check {_name(function)} takes (output) or (ctx, output)")
+    return len(required) == 2
+
+
+def _name(function: Any) -> str:
+    return repr(getattr(function, "__name__", None) or type(function).__name__)

@@ -1,0 +1,327 @@
+"""Asking: one turn of the loop's first half: a request, a reply, what it is, and what is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, TypeVar, assert_never
+
+from wesichain.agent.calls import Slot
+from wesichain.agent.hearing import Hearing
+from wesichain.agent.phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
+from wesichain.agent.rules import (
+    Answer,
+    Checks,
+    FlawedPlan,
+    Malformed,
+    Pause,
+    Plan,
+    Refused,
+    Rejected,
+    Verdict,
+    is_response,
+    wording,
+)
+from wesichain.agent.running import PASSING, CutOff, Decided, LimitAbove, Running, Stopped
+from wesichain.agent.trail import Observed
+from wesichain.core import (
+    ContentOmitted,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    Role,
+    maker,
+)
+from wesichain.errors import (
+    BudgetExceededError,
+    CodecError,
+    LlmResponseError,
+    ModelTransportError,
+)
+from wesichain.policy import Retry
+
+from .showing import Showing
+
+OutT = TypeVar("OutT")
+
+_request = maker(LlmRequest)
+
+
+class Asking(Showing[OutT]):
+    """Asks the model for one run, and judges what it says. The loop (`Drive`) is the other half."""
+
+    __slots__ = (
+        "_arrived",
+        "_delay",
+        "_follows",
+        "_last_content",
+        "_shown",
+        "_slots",
+        "_stream",
+        "_told",
+    )
+
+    def __init__(self, run: Running[OutT], phase: Active[OutT], *, stream: bool) -> None:
+        super().__init__(run, phase)
+        self._arrived: LlmResponse | None = None  # a reply that is not acted on yet
+        self._slots: list[Slot] | None = None  # the calls of the reply just judged
+        self._told = phase.info.told  # messages that events have told, so that each is told once
+        self._shown = (
+            phase.info.told
+        )  # likewise, as steps have: what only replies and results tell is not in it
+        self._follows = False  # what is new in the next request is the reply, its results, and nothing else
+        self._last_content = ""
+        self._delay = 0.0  # seconds before the next request
+        self._stream = stream
+
+    async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
+        """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
+        run = self._run
+        while True:
+            reply: LlmResponse | ModelTransportError | None = self._arrived
+            if reply is None:
+                run.check_stop()
+                if self._delay:
+                    delay, self._delay = self._delay, 0.0
+                    await run.sleep(delay)
+                if self._seen is not None:
+                    await self._show(phase, self._seen)
+                request = self._request(phase)
+                if request is None:
+                    return await self._last_word(phase, None)
+                started = run.now()
+                aloud = Hearing(run.narrator, run.step, run.settings.judge.output) if self._stream else None
+                try:
+                    answer = await run.wait(run.effects.ask(request, step_id=run.step, on_text=aloud))
+                    reply = self._heard(answer, started)
+                except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
+                    reply = self._unheard(cause)
+            if isinstance(reply, ModelTransportError):
+                if self._limit is not None:
+                    raise reply
+                self._retry(run.decide(phase, reply))
+                continue
+            self._arrived = reply
+            run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
+            if self._limit is not None:
+                following: Phase[OutT] | None = await self._last_word(phase, reply)
+            else:
+                verdict = self._verdict(reply)
+                if isinstance(verdict, Answer) and run.settings.checks is not None:
+                    verdict = await self._checked(phase, verdict, run.settings.checks)
+                following = self._follow(phase, reply, verdict)
+            self._arrived = None
+            if following is not None:
+                return following
+
+    def _verdict(self, reply: LlmResponse) -> Verdict[OutT]:
+        run = self._run
+        return run.settings.judge.judge(
+            reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
+        )
+
+    async def _checked(
+        self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
+    ) -> Answer[OutT] | Malformed:
+        """An answer as the user's checks leave it, or what one of them refuses as a wrong one."""
+        try:
+            output, text = await self._check(phase, answer.output, answer.text, checks)
+        except Refused as refused:
+            return self._run.settings.judge.refused(answer, refused.cause, step_id=self._run.step)
+        return replace(answer, output=output, text=text)
+
+    async def _check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
+        run = self._run
+        said = checks.run(run.context(phase), output, text)
+        read = run.settings.judge.output.read
+        return await run.wait(run.effects.check(said, step_id=run.step, read=read))
+
+    def _follow(
+        self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
+    ) -> Phase[OutT] | None:
+        """Take the transition that a reply leads to; None asks the same again."""
+        run = self._run
+        match verdict:
+            case Plan(reply=sound, calls=calls):
+                run.tally.row = None  # a good step
+                self._slots = [*calls]
+                self._follows = sound is reply
+                return self._begin(phase, sound)
+            case Answer(output=output, text=text):
+                return phase.complete(output, text=text, spent=run.spent(), step=run.step)
+            case FlawedPlan():
+                return self._settle(phase, verdict)
+            case Malformed():
+                return self._correct(phase, verdict)
+            case Pause(reply=sound):
+                return self._begin(phase, sound).observe([])
+            case _:
+                assert_never(verdict)
+
+    def _unheard(self, cause: BaseException) -> ModelTransportError:
+        """A model that could not be asked. A call that was cut off spends no step, and will be made again."""
+        run = self._run
+        if isinstance(cause, Stopped | CutOff | asyncio.CancelledError):
+            self._give_back_step()
+        elif isinstance(cause, Exception) and not isinstance(cause, PASSING):
+            if not run.is_stopped:
+                return _unreachable(cause, run.step)
+            self._give_back_step()
+            run.check_stop()
+        raise cause
+
+    def _give_back_step(self) -> None:
+        if self._limit is None and not self._run.tally.free:
+            self._run.account.spend_step(-1)
+
+    def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
+        """The next request, with its event and price; out of budget, the last one, if there may be one."""
+        run = self._run
+        free = run.tally.free
+        if self._limit is None:
+            now = run.now() if run.is_timed else 0.0
+            self._limit = run.account.own_refusal(now, free=free)
+            if run.account.is_nested:
+                above = run.account.refusal_above(now, free=free)
+                if above is not None:
+                    raise LimitAbove(above)
+        if self._limit is not None:
+            return self._last_request(phase, self._limit)
+        if not free:
+            run.account.spend_step()
+        run.step += 1
+        trail = phase.trail
+        messages = trail.messages_since(self._told)
+        run.narrator.step_started(run.step, messages, follows=self._follows, free=free)
+        self._told = self._shown = trail.length
+        self._follows = False
+        if run.narrator.is_heard and run.is_stopped:  # by somebody who was just told: nobody has been asked
+            self._give_back_step()
+            run.check_stop()
+        shown = trail.messages if self._seen is None else self._seen.messages
+        return _request(run.settings.model, shown, run.specs(), run.settings.judge.output.schema)
+
+    def _heard(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
+        """A reply that came, with its event and its price. One that ends in an error is no reply."""
+        run = self._run
+        if not is_response(reply):
+            return reply  # the judge says what it is instead
+        if reply.finish_reason == "error":
+            text = reply.content[:200]
+            return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
+        run.tally.free = False
+        cost = run.account.spend_usage(reply.usage)
+        run.narrator.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000, cost)
+        if reply.omitted:
+            run.narrator.tell(ContentOmitted, run.step, run.settings.model, reply.omitted)
+        self._last_content = reply.content
+        return reply
+
+    def _retry(self, decided: Any) -> None:
+        """Ask again, as the policy says: now or later, for a step or for nothing."""
+        self._run.tally.free = decided.free
+        self._delay = max(self._delay, decided.decision.delay)
+
+    def _begin(self, phase: Thinking[OutT], reply: LlmResponse) -> Acting[OutT]:
+        for call in reply.tool_calls:
+            self._run.used_ids[call.id] = None
+        return phase.act(reply)
+
+    def _settle(self, phase: Thinking[OutT], plan: FlawedPlan) -> Acting[OutT] | None:
+        """Go on with the calls when those that cannot be run are settled; None asks the model again.
+
+        Several bad calls in one reply are one fault: the model is told of all of them at once.
+        """
+        run = self._run
+        slots: list[Slot] = []
+        decisions: dict[type, Any] = {}
+        for item in plan.calls:
+            if not isinstance(item, Rejected):
+                slots.append(item)
+                continue
+            kind = type(item.error.__cause__ or item.error)
+            decided = decisions.get(kind)
+            if decided is None:
+                decided = decisions[kind] = run.decide(phase, item.error)
+                self._retry(decided)
+            else:
+                run.tell_fault(item.error, decided)
+            text = run.told(wording.invalid_call(str(item.error)), decided.decision)
+            slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
+        if any(isinstance(decided.decision, Retry) for decided in decisions.values()):
+            return None
+        self._slots = slots
+        return self._begin(phase, plan.reply)
+
+    def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
+        """Tell the model what was wrong with its reply; None asks the same again."""
+        run = self._run
+        decided = run.decide(phase, malformed.error)
+        self._retry(decided)
+        if isinstance(decided.decision, Retry):
+            return None
+        if malformed.errors:
+            return self._begin(phase, malformed.reply).observe(self._wrong_answers(malformed, decided))
+        text = run.told(wording.invalid_call(str(malformed.error)), decided.decision)
+        return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
+
+    def _wrong_answers(self, malformed: Malformed, decided: Decided) -> list[Observed]:
+        """What is told of each call of a reply whose answers are wrong: what is, or that it was not run."""
+        told: list[Observed] = []
+        for call, error in zip(malformed.reply.tool_calls, malformed.errors, strict=True):
+            text = wording.not_run(wording.BESIDE_ANSWER)
+            if error is not None:
+                text = self._run.told(wording.invalid_call(str(error)), decided.decision)
+            told.append(Observed(text, text, call.id, call.name, ok=False))
+        return told
+
+    # --- the last word -------------------------------------------------------------------------------
+
+    def _last_request(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> LlmRequest | None:
+        """What `on_limit` says: fail, ask once more without tools, or (None) take the last content."""
+        run = self._run
+        match run.settings.on_limit:
+            case "fail":
+                raise refusal
+            case "answer" if refusal.resource in ("steps", "tool_calls"):
+                run.tally.limit = refusal.resource
+                note = Message(Role.USER, wording.OUT_OF_STEPS)
+                run.step += 1
+                new = (*phase.trail.messages_since(self._told), note)
+                run.narrator.step_started(run.step, new, follows=self._follows, free=True)
+                messages = (*(phase.messages if self._seen is None else self._seen.messages), note)
+                output = run.settings.judge.output
+                return LlmRequest(run.settings.model, messages, output.final_tools, output.schema)
+            case "answer" | "partial":
+                return None
+            case _:
+                assert_never(run.settings.on_limit)
+
+    async def _last_word(self, phase: Thinking[OutT], reply: LlmResponse | None) -> Completed[OutT]:
+        """End with what the model said last, as far as it is an answer."""
+        run, refusal = self._run, self._limit
+        assert refusal is not None
+        run.check_stop()
+        judge, checks = run.settings.judge, run.settings.checks
+        try:
+            if reply is None:
+                output, text = judge.output.read(self._last_content), self._last_content
+            else:
+                found = judge.last_word(reply, step_id=run.step)
+                if not isinstance(found, Answer):
+                    raise refusal from found
+                output, text = found.output, found.text
+            if checks is not None:
+                output, text = await self._check(phase, output, text, checks)
+        except (CodecError, Refused) as error:
+            raise refusal from error
+        resource: Any = refusal.resource
+        stopped_by: LimitName = resource
+        return phase.complete(output, text=text, spent=run.spent(), step=run.step, stopped_by=stopped_by)
+
+
+def _unreachable(cause: Exception, step: int) -> ModelTransportError:
+    why = str(cause) or type(cause).__name__
+    error = ModelTransportError(f"the model could not be asked: {why}", step_id=step)
+    error.__cause__ = cause
+    return error

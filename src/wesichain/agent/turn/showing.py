@@ -1,0 +1,102 @@
+"""Showing: what of a long run the model is still shown, as the context views say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from wesichain.agent.phases import Active, Thinking
+from wesichain.agent.rules import is_response
+from wesichain.agent.running import PASSING, CutOff, Running, Stopped
+from wesichain.context import Question, Seen, ViewRequest, counter_of
+from wesichain.core import NO_USAGE, ContextReduced, Cut, ToolCallingLlm, Usage
+from wesichain.errors import BudgetExceededError
+from wesichain.policy import cost_of
+
+OutT = TypeVar("OutT")
+
+_NO_SUMMARY = "the model answered, and gave no summary"
+
+
+class Showing(Generic[OutT]):
+    """Cuts what the next request need not have; the log keeps everything."""
+
+    __slots__ = ("_limit", "_run", "_seen")
+
+    def __init__(self, run: Running[OutT], phase: Active[OutT]) -> None:
+        self._run = run
+        self._limit: BudgetExceededError | None = None
+        self._seen: Seen | None = None  # what the model is shown, where that is not the whole log
+        if run.settings.context or run.tally.cuts:
+            self._seen = Seen(phase.info.first_new, counter_of(run.settings.context))
+
+    async def _show(self, phase: Thinking[OutT], seen: Seen) -> None:
+        """Let the views have their say, one after the other; some have to ask a model."""
+        asked = self._reduce(phase, seen)
+        while asked is not None:
+            await self._consult(seen, *asked)
+            asked = self._reduce(phase, seen, asked[0] + 1)
+
+    def _reduce(self, phase: Thinking[OutT], seen: Seen, first: int = 0) -> tuple[int, Question] | None:
+        """Let the views cut what the next request need not have; each cut is told before the step begins.
+
+        Where a view, from the `first` on, has to ask a model, its number and its question are returned.
+        """
+        run = self._run
+        begun = seen.length
+        if begun != phase.trail.length:
+            seen.take(phase.trail.messages_since(begun))
+        if not begun:
+            for cut in run.tally.cuts:  # of the part of the run before this one
+                seen.cut(cut)
+        views = run.settings.context
+        for number in range(first, len(views)):
+            found = views[number].reduce(seen)
+            if isinstance(found, Question):
+                if self._limit is None and run.account.refusal(run.now(), free=run.tally.free) is None:
+                    return number, found
+            elif found:
+                self._cut(seen, views[number].name, found)
+        return None
+
+    def _cut(
+        self, seen: Seen, view: str, cuts: Sequence[Cut], cost: float = 0.0, usage: Usage = NO_USAGE
+    ) -> None:
+        for cut in cuts:
+            seen.check(cut, view)
+            seen.cut(cut)
+        self._run.narrator.tell(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
+        self._run.check_stop()  # by somebody who was just told
+
+    async def _consult(self, seen: Seen, number: int, question: Question) -> None:
+        """Ask a model what a view wants to know. Where it cannot say, that is told, and nothing is cut."""
+        run, step, view = self._run, self._run.step + 1, self._run.settings.context[number].name
+        model = run.settings.model if question.llm is None else _name_of(question.llm)
+        request = ViewRequest(model, question.messages, view=number, llm=question.llm)
+        price = run.account.price_of(model)
+        cost, usage = 0.0, NO_USAGE
+        try:
+            reply = await run.wait(run.effects.ask(request, step_id=step, on_text=None))
+        except (Stopped, CutOff, *PASSING):
+            raise
+        except Exception as error:  # noqa: BLE001  # a model may be anybody's code
+            run.check_stop()
+            run.narrator.tell(
+                ContextReduced, step, view, (), 0.0, NO_USAGE, f"{type(error).__name__}: {error}"
+            )
+            return
+        text = ""
+        if is_response(reply):
+            text, usage = reply.content, reply.usage
+            cost = cost_of(usage, price)
+            run.account.spend_tokens(usage, cost)
+            if reply.finish_reason == "error":
+                text = ""
+        if text.strip():
+            self._cut(seen, view, question.cuts(text), cost, usage)
+        else:
+            run.narrator.tell(ContextReduced, step, view, (), cost, usage, _NO_SUMMARY)
+
+
+def _name_of(llm: ToolCallingLlm) -> str:
+    return str(getattr(llm, "model", "") or type(llm).__name__)

@@ -1,0 +1,230 @@
+"""A wrapped run: middleware around a run as a whole. Its last event waits until the middleware has spoken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias, TypeVar, cast
+
+from typing_extensions import override
+
+from wesichain.agent.calls import Site
+from wesichain.agent.drive import Drive
+from wesichain.agent.outcomes import failed_phase
+from wesichain.agent.phases import (
+    Active,
+    Completed,
+    Failed,
+    Idle,
+    Interrupted,
+    Outcome,
+    Phase,
+    Thinking,
+    begin,
+)
+from wesichain.agent.rules import Verdict
+from wesichain.agent.running import Running
+from wesichain.core import ErrorStep, LlmResponse, LogView, Message, Spent
+from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
+from wesichain.middleware import Middleware
+from wesichain.tools import RunContext
+
+from .effects import Link, context_of
+
+OutT = TypeVar("OutT")
+
+Start: TypeAlias = Callable[..., Idle[Any]]
+Again: TypeAlias = Callable[[Any], Drive[Any]]
+
+_ENDED = (Completed, Failed, Interrupted)
+
+
+class WrappedDrive(Drive[OutT]):
+    """Drives one run inside its middleware.
+
+    That the run has completed is told when the middleware has let its answer pass: a log has one end, and
+    it is the true one. `start` makes the first phase of a run of another task, `again` a further run.
+    """
+
+    __slots__ = ("_active", "_again", "_around", "_ctx", "_held", "_last", "_reply", "_start")
+
+    def __init__(
+        self,
+        run: Running[OutT],
+        phase: Active[OutT],
+        *,
+        stream: bool = False,
+        site: Site | None = None,
+        wrapped: tuple[Sequence[Middleware], Start | None, Again | None],
+    ) -> None:
+        super().__init__(run, phase, stream=stream, site=site)
+        self._around, self._start, self._again = wrapped
+        self._active = phase
+        self._held: Completed[OutT] | None = None  # an end that is not told yet
+        self._reply: LlmResponse | None = None  # the one that was judged last
+        self._last: WrappedDrive[OutT] | None = (
+            None  # the run that was begun last: this one, or a further one
+        )
+        self._ctx: RunContext[Any] = context_of(run, _UnderWay(self))
+
+    @override
+    async def carry(self) -> Outcome[OutT]:
+        """Carry the run, in its middleware, to its end."""
+        try:
+            outcome: Any = await self._pass(0, self._task)
+        except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
+            self._latest.fail(error)
+            if self._site is not None:
+                self._site.failure = self._site.failure or error
+            raise
+        except AgentError as error:
+            return self._latest.fail(error)
+        except asyncio.CancelledError:
+            self._latest.cut()
+            raise
+        except Exception as cause:  # noqa: BLE001  # a middleware is anybody's code
+            broken = AgentError(f"a middleware around the run raised {type(cause).__name__}: {cause}")
+            broken.__cause__ = cause
+            return self._latest.fail(broken)
+        if not isinstance(outcome, _ENDED):
+            wrong = ConfigError(
+                f"wrap_run gave a {type(outcome).__name__}; return an outcome, such as the one that "
+                f"call_next(task) gives"
+            )
+            self._latest.fail(wrong)
+            raise wrong
+        ended: Outcome[OutT] = cast("Any", outcome)
+        return self._latest.release(ended)
+
+    @override
+    async def step(self) -> Phase[OutT]:
+        raise ConfigError(
+            "this run has middleware with wrap_run, which stands around the whole of it: it cannot be taken "
+            "a step at a time; use run() or stream()"
+        )
+
+    @property
+    def _task(self) -> Any:
+        """The task: a text, or texts and parts."""
+        info = self.phase.info
+        return info.parts or info.task
+
+    @property
+    def _latest(self) -> WrappedDrive[OutT]:
+        return self if self._last is None else self._last
+
+    def _pass(self, index: int, task: Any) -> Coroutine[Any, Any, Any]:
+        """Run from the middleware at this place inwards; behind the last one is the run itself."""
+        if index == len(self._around):
+            return self._carry_inside(task)
+        return self._around[index].wrap_run(self._ctx, task, partial(self._pass, index + 1))
+
+    async def _carry_inside(self, task: Any) -> Outcome[OutT]:
+        if self._last is None:
+            self._last = self
+            if task != self._task:
+                self._take_task(task)
+            return await super().carry()
+        if self._again is None:
+            raise ConfigError("call_next was called twice; a run that goes on cannot be begun anew")
+        if self._last._held is not None:
+            self._last.release(self._last._held)
+        further: Drive[OutT] = self._again(task)  # wrapped as this one is
+        self._last = cast("Any", further)
+        outcome: Outcome[OutT] = await cast("Any", Drive).carry(further)
+        return outcome
+
+    def _take_task(self, task: Any) -> None:
+        """Begin with another task than the one that the run was given."""
+        if self._start is None:
+            raise ConfigError(
+                f"call_next was given another task, {str(task)[:100]!r}; that of a run which goes on, or was "
+                f"given as a state or a phase, stays as it is"
+            )
+        made = self._start(task, run_id=self._run.run_id)
+        info = replace(made.info, events=self.phase.info.events)
+        self.phase = begin(info, made.trail)
+
+    # --- the end -------------------------------------------------------------------------------------
+
+    @override
+    async def _advance(self) -> None:
+        if not isinstance(self.phase, _ENDED):
+            self._active = self.phase
+        await super()._advance()
+
+    @override
+    def _verdict(self, reply: LlmResponse) -> Verdict[OutT]:
+        self._reply = reply
+        return super()._verdict(reply)
+
+    @override
+    def _tell_end(self, outcome: Outcome[OutT]) -> None:
+        if isinstance(outcome, Completed):
+            self.outcome = self._held = outcome
+        else:
+            super()._tell_end(outcome)
+
+    def release(self, given: Outcome[OutT]) -> Outcome[OutT]:
+        """Tell the end that was held, unless the run was stopped since; returns the outcome that is given."""
+        held, self._held = self._held, None
+        if held is None:
+            return given
+        run, active = self._run, self._active
+        if run.is_stopped and isinstance(active, Thinking):
+            self._arrived = self._reply
+            stopped = self._interrupt(active, run.token.reason or "cancelled")
+            super()._tell_end(stopped)
+            return stopped
+        super()._tell_end(held)
+        return given
+
+    def fail(self, error: Any) -> Failed[OutT]:
+        """End the run with an error; where its end was told already, the caller alone hears of it."""
+        run, held = self._run, self._held
+        is_told, self._held = self.outcome is not None and held is None, None
+        if not self._has_begun:
+            self.begin()
+        if isinstance(error, AgentError):
+            error.step_id = error.step_id or run.step
+        trail = (held or self._active).trail.grown((), (ErrorStep(str(error)),))
+        failed: Failed[OutT] = failed_phase(self._active.info, trail, run.spent(), run.step, error)
+        if not is_told and not run.narrator.is_closed:
+            self.phase = failed
+            super()._tell_end(failed)
+        return failed
+
+    def cut(self) -> None:
+        """The task was cancelled inside the middleware: the run is told as ended, if it was not."""
+        held, self._held = self._held, None
+        if self.outcome is not None and held is None:
+            return
+        if not self._has_begun:
+            self.begin()
+        if held is not None and not isinstance(self._active, Thinking):
+            super()._tell_end(held)  # its calls were run, and are not run again
+            return
+        self._arrived = None if held is None else self._reply
+        self.outcome = None
+        self._cut_off(self._active)
+
+
+class _UnderWay(Link):
+    """A run, as of now."""
+
+    __slots__ = ("_drive",)
+
+    def __init__(self, drive: Drive[Any]) -> None:
+        self._drive = drive
+
+    @property
+    @override
+    def messages(self) -> LogView[Message]:
+        return self._drive.phase.messages
+
+    @property
+    @override
+    def spent(self) -> Spent:
+        return self._drive._run.spent()  # pyright: ignore[reportPrivateUsage]  # of the same room

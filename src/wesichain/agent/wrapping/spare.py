@@ -1,0 +1,50 @@
+"""Spare replies: model calls beyond the one whose reply the loop is given. They are paid for and told too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from wesichain.agent.running import LimitAbove, Running
+from wesichain.core import Event, LlmResponse, ModelResponded, StepStarted
+
+
+def set_aside(run: Running[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:
+    """Spend the tokens of a reply that the loop is not given, and tell it."""
+    cost = run.account.spend_usage(reply.usage)
+    run.narrator.tell(ModelResponded, step, reply, duration_ms, cost, True)
+
+
+def check_budget(run: Running[Any]) -> None:
+    """Raise the error of the limit that allows no other model call, if there is one."""
+    now = run.now() if run.is_timed else 0.0
+    own = run.account.own_refusal(now)
+    if own is not None:
+        raise own
+    above = run.account.refusal_above(now)
+    if above is not None:
+        raise LimitAbove(above)
+
+
+def step_again(run: Running[Any]) -> int:
+    """Begin another step, in which the model is asked the same or something like it; returns its number."""
+    run.account.spend_step()
+    run.step += 1
+    run.narrator.step_started(run.step, (), follows=False)
+    return run.step
+
+
+def spare_events(run: Running[Any], since: int) -> tuple[Event, ...]:
+    """What of this was told behind the event with the number `since`."""
+    return tuple(
+        event for event in run.narrator.told_since(since) if isinstance(event, StepStarted | ModelResponded)
+    )
+
+
+def retell_spare(run: Running[Any], events: Iterable[Event]) -> None:
+    """Tell it again, and pay for it, where the reply of then is given to the loop again."""
+    for event in events:
+        if isinstance(event, StepStarted):
+            step_again(run)
+        elif isinstance(event, ModelResponded):
+            set_aside(run, event.step_id, event.response, event.duration_ms)

@@ -1,0 +1,23 @@
+"""Context: views between the log of a run and what its model is shown. The log keeps everything."""
+
+from .clear import ClearToolResults
+from .seen import Seen
+from .summarise import Summarise
+from .tokens import CountTokens, estimate_tokens, tokens_of
+from .view import ContextView, Question, ViewRequest, are_views, counter_of
+from .window import Window
+
+__all__ = [
+    "ClearToolResults",
+    "ContextView",
+    "CountTokens",
+    "Question",
+    "Seen",
+    "Summarise",
+    "ViewRequest",
+    "Window",
+    "are_views",
+    "counter_of",
+    "estimate_tokens",
+    "tokens_of",
+]

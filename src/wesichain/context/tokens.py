@@ -1,0 +1,41 @@
+"""Tokens: how much of a model's context a message takes, as well as that can be guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from wesichain.core import Message, Text
+from wesichain.errors import ConfigError
+
+CountTokens: TypeAlias = Callable[[str], int]
+
+_PART = 1_000  # a picture, a document, a sound
+
+
+def estimate_tokens(text: str) -> int:
+    """A guess that needs no tokenizer: four characters a token, and a few for the frame."""
+    return len(text) // 4 + 4
+
+
+def tokens_of(message: Message, count: CountTokens = estimate_tokens) -> int:
+    """What a message takes: its text, reasoning and calls, and a thousand for each picture or the like."""
+    content = message.content
+    if isinstance(content, str):
+        tokens = count(content)
+    else:
+        tokens = count(message.text) + _PART * sum(not isinstance(part, Text) for part in content)
+    for call in message.tool_calls:
+        tokens += count(f"{call.name}{call.args}")
+    return tokens + count(message.reasoning) if message.reasoning else tokens
+
+
+def check_tokens(name: str, value: Any, *, least: int = 1) -> None:
+    """A number of tokens that somebody has set; what is none is told, with its name."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name}={value!r}: use a whole number of tokens, {least} or more")
+
+
+def check_counter(count: Any) -> None:
+    if not callable(count):
+        raise ConfigError(f"count_tokens={count!r}: use a function that takes a text and returns a number")

@@ -1,0 +1,67 @@
+"""A view: what may stand between the log of a run and the requests to its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, cast, runtime_checkable
+
+from wesichain.core import Cut, LlmRequest, Message, ToolCallingLlm, dataclass
+from wesichain.errors import ConfigError
+
+from .seen import Seen
+from .tokens import CountTokens, estimate_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a view has to ask a model before it can cut, and the cuts that follow from the answer.
+
+    Without an `llm` it is the run's own. The run pays; in a replay nobody is asked.
+    """
+
+    messages: tuple[Message, ...]
+    cuts: Callable[[str], tuple[Cut, ...]]
+    llm: ToolCallingLlm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRequest(LlmRequest):
+    """A view's request, before a step: `view` is its number, `llm` who is asked instead of the run's own."""
+
+    view: int = 0
+    llm: ToolCallingLlm | None = None
+
+
+@runtime_checkable
+class ContextView(Protocol):
+    """Decides what the model is no longer shown. It holds no state of a run, and is asked before each step.
+
+    What it says follows from what is `seen` and from nothing else, so that a run comes to the same again.
+    It should cut seldom, and then a good deal: what a provider keeps of a prompt ends at the first change.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def reduce(self, seen: Seen) -> Sequence[Cut] | Question | None:
+        """What is to go, or what must be asked first; None while there is room."""
+        ...
+
+
+def are_views(given: Any) -> bool:
+    """Whether these are views, as an agent takes them: several, in their order."""
+    return isinstance(given, list | tuple) and all(map(_is_view, cast("Sequence[Any]", given)))
+
+
+def _is_view(view: Any) -> bool:
+    return not isinstance(view, type) and callable(getattr(view, "reduce", None)) and hasattr(view, "name")
+
+
+def counter_of(views: Iterable[ContextView]) -> CountTokens:
+    """How these views count tokens: all of them alike, since they look at the same messages."""
+    counters = [found for view in views if (found := getattr(view, "count_tokens", None)) is not None]
+    if any(counter is not counters[0] for counter in counters):
+        raise ConfigError(
+            "the views of context=[...] count tokens in several ways; give all one count_tokens"
+        )
+    return counters[0] if counters else estimate_tokens

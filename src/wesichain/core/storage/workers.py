@@ -1,0 +1,121 @@
+"""Work on a database in threads that have its connections, for any number of event loops at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from typing_extensions import override
+
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """A connection in the hands of one thread; made when that begins, closed when it ends."""
+
+    def close(self) -> None: ...
+
+
+S = TypeVar("S", bound=Session)
+_Job: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[S], Any]] | None"
+
+
+class _Sure(asyncio.Future[T]):
+    """A future whose waiter, when it is cancelled, is told so once the future is done: a task and a shield
+    around it would do the same, for twice the CPU of a commit.
+    """
+
+    @override
+    def cancel(self, msg: Any = None) -> bool:
+        return False
+
+
+class Workers(Generic[S]):
+    """Up to `most` threads, each with a session of its own; another is started when all are busy.
+
+    They know nothing of their owner, who can so be forgotten; `close` ends them, the next job begins anew.
+    """
+
+    def __init__(self, make: Callable[[], S], *, name: str, most: int = 1) -> None:
+        self._make = make
+        self._name = name
+        self._most = most
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._jobs: SimpleQueue[_Job[S]] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = threading.Semaphore(0)
+        self._process = os.getpid()
+
+    async def run(self, job: Callable[[S], T]) -> T:
+        """Do a job in one of the threads. Who is cancelled meanwhile does not stop it."""
+        loop = asyncio.get_running_loop()
+        return await self._submit(loop, loop.create_future(), job)
+
+    def start(self, job: Callable[[S], T]) -> asyncio.Future[T]:
+        """The same for a caller that must know how it ends: the future cannot be cancelled."""
+        loop = asyncio.get_running_loop()
+        return self._submit(loop, _Sure(loop=loop), job)
+
+    def _submit(
+        self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], job: Callable[[S], T]
+    ) -> asyncio.Future[T]:
+        if self._process != os.getpid():  # a forked child has none of the threads
+            self._lock = threading.Lock()
+            self._begin()
+        with self._lock:
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+                args = (self._jobs, self._make, self._idle)
+                thread = threading.Thread(target=_work, args=args, name=self._name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._jobs.put((loop, future, job))
+        return future
+
+    def dismiss(self) -> list[threading.Thread]:
+        """Let the threads end once they have done what was asked; those that will."""
+        with self._lock:
+            threads, jobs = self._threads, self._jobs
+            self._begin()
+        for _ in threads:
+            jobs.put(None)
+        return threads
+
+    def close(self) -> None:
+        for thread in self.dismiss():
+            thread.join()
+
+
+def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: threading.Semaphore) -> None:
+    session: S | None = None
+    while (item := jobs.get()) is not None:
+        loop, future, job = item
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            session = make() if session is None else session
+            result = job(session)
+        except BaseException as caught:  # noqa: BLE001  # carried over to the waiting side
+            error = caught
+        idle.release()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_settle, future, result, error)
+        del item, job, result, error, future, loop  # they must not live as long as an idle thread
+    if session is not None:
+        session.close()
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

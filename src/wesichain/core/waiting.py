@@ -1,0 +1,201 @@
+"""Time and waiting: clocks that are handed in, tokens that cancel downhill, the end of what will not stop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time as _time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+GRACE = 0.5  # seconds that a model or a tool has to clean up after it was cancelled
+
+# One lock for all tokens keeps a token as cheap as its slots. Reentrant, because a signal handler may
+# cancel while the thread that it interrupts holds the lock.
+_LOCK = threading.RLock()
+
+
+class CancellationToken:
+    """A one-way switch, safe to flip from any thread; what it stops is up to those who watch it.
+
+    Cancelling runs downhill: a `child` is cancelled with its parent, and never the other way round. A child
+    asks its parents when it is looked at, so that a token that lives long keeps no list of its children.
+    """
+
+    __slots__ = ("_parents", "_reason", "_watchers")
+
+    def __init__(self, *parents: CancellationToken) -> None:
+        self._parents = parents
+        self._reason: str | None = None
+        self._watchers: dict[_Watcher, None] | None = None
+
+    def child(self) -> CancellationToken:
+        """A token that is cancelled with this one, and can be cancelled alone."""
+        return CancellationToken(self)
+
+    @property
+    def cancelled(self) -> bool:
+        return self.reason is not None
+
+    @property
+    def reason(self) -> str | None:
+        """Why, in the words of whoever cancelled first; None before."""
+        if self._reason is not None:
+            return self._reason
+        for parent in self._parents:
+            reason = parent.reason
+            if reason is not None:
+                return reason
+        return None
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """Cancel. Only the first call counts. Callbacks that raise do not keep others from running."""
+        with _LOCK:
+            if self._reason is not None:
+                return
+            self._reason = reason or "cancelled"  # None would mean that it is not
+            watchers, self._watchers = self._watchers or {}, None
+        failure: Exception | None = None
+        for watcher in watchers:
+            try:
+                watcher.notify()
+            except Exception as error:  # noqa: BLE001  # re-raised below, when everybody knows
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` once on cancel, at once if that has been; returns a function that takes it back.
+
+        A callback registered inside an event loop runs in that loop, wherever the cancel comes from.
+        """
+        watcher = _Watcher(callback, _running_loop())
+        line = self._line()
+        with _LOCK:
+            if all(token._reason is None for token in line):
+                for token in line:
+                    if token._watchers is None:
+                        token._watchers = {}
+                    token._watchers[watcher] = None
+                return lambda: _forget(line, watcher)
+        watcher.notify()
+        return lambda: None
+
+    def _line(self) -> list[CancellationToken]:
+        """This token and those above it."""
+        line: list[CancellationToken] = [self]
+        for token in line:
+            line += token._parents
+        return line
+
+    async def wait(self) -> None:
+        """Return when the token is cancelled."""
+        if self.cancelled:
+            return
+        done = asyncio.get_running_loop().create_future()
+        forget = self.on_cancel(lambda: None if done.done() else done.set_result(None))
+        try:
+            await done
+        finally:
+            forget()
+
+
+class CallToken(CancellationToken):
+    """What a tool is given: to cancel it cancels the run; `abandon` ends the call alone."""
+
+    __slots__ = ()
+
+    def __init__(self, run: CancellationToken) -> None:
+        super().__init__(run)
+
+    @override
+    def cancel(self, reason: str = "cancelled") -> None:
+        self._parents[0].cancel(reason)
+
+    def abandon(self, reason: str) -> None:
+        """Tell whoever still works on the call that nobody waits for it any more."""
+        super().cancel(reason)
+
+
+def _forget(line: Iterable[CancellationToken], watcher: _Watcher) -> None:
+    with _LOCK:
+        for token in line:
+            if token._watchers is not None:  # pyright: ignore[reportPrivateUsage]  # its own module
+                token._watchers.pop(watcher, None)  # pyright: ignore[reportPrivateUsage]  # likewise
+
+
+class _Watcher:
+    __slots__ = ("callback", "loop", "told")
+
+    def __init__(self, callback: Callable[[], object], loop: asyncio.AbstractEventLoop | None) -> None:
+        self.callback = callback
+        self.loop = loop
+        self.told = False  # by one of the tokens of its line
+
+    def notify(self) -> None:
+        if self.told:
+            return
+        self.told = True
+        if self.loop is None or self.loop is _running_loop():
+            self.callback()
+        elif not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.callback)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def abandon(tasks: Iterable[asyncio.Future[Any]], *, patience: float = 0.0) -> None:
+    """Cancel what still runs and give it a moment to clean up; what will not stop is left behind.
+
+    With `patience`, those who were told to stop in another way have so many seconds to do it by themselves.
+    """
+    running = [task for task in tasks if not task.done()]
+    if running and patience:
+        await asyncio.wait(running, timeout=patience)
+        running = [task for task in running if not task.done()]
+    for task in running:
+        task.cancel()
+        task.add_done_callback(_look_at)
+    if running:
+        await asyncio.wait(running, timeout=GRACE)
+
+
+def _look_at(task: asyncio.Future[Any]) -> None:
+    """Look at what it raised, since nobody else will: asyncio complains about what nobody has seen."""
+    if not task.cancelled():
+        task.exception()
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def time(self) -> float:
+        """Seconds since the epoch, for people and records. May jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow, for durations and limits."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock(Clock):
+    """The machine's clock."""
+
+    __slots__ = ()
+
+    # The C functions themselves, not methods around them: they are called for every event.
+    time = staticmethod(_time.time)  # pyright: ignore[reportAssignmentType]  # a method in all but form
+    monotonic = staticmethod(_time.monotonic)  # pyright: ignore[reportAssignmentType]  # likewise
+
+    @override
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,102 @@
+"""Guards: middleware that lets a task, an answer or a tool call pass, or ends the run with the reason."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from wesichain.core import ToolCall
+from wesichain.errors import ConfigError, GuardrailError
+from wesichain.tools import RunContext, ToolContext, ToolResult
+
+from .middleware import CallRun, CallTool, Middleware
+
+Check: TypeAlias = Callable[..., "Verdict | Awaitable[Verdict]"]
+Verdict: TypeAlias = bool | str | None
+
+_ONE_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_RETURNS = "return None or True to let it pass, False or a text (the reason) to refuse"
+
+
+class _Guard(Middleware):
+    """What the guards have in common: a check, and what is made of its word."""
+
+    what = ""
+
+    def __init__(self, check: Check) -> None:
+        given: Any = check
+        if not callable(given):
+            raise ConfigError(f"{type(self).__name__}({given!r}): pass a function of (value) or (ctx, value)")
+        self._check = check
+        self._takes_ctx = _takes_context(type(self).__name__, check)
+
+    async def _let_pass(self, ctx: RunContext[Any], value: object) -> None:
+        """Return if the check lets the value pass; a check that breaks refuses it."""
+        name = getattr(self._check, "__name__", type(self._check).__name__)
+        try:
+            said: Any = self._check(ctx, value) if self._takes_ctx else self._check(value)
+            if inspect.isawaitable(said):
+                said = await said
+        except GuardrailError:
+            raise
+        except Exception as error:
+            raise GuardrailError(
+                f"{self.what} was refused: the check {name!r} raised {type(error).__name__}: {error}"
+            ) from error
+        if said is None or said is True:
+            return
+        if said is False or isinstance(said, str):
+            raise GuardrailError(f"{self.what} was refused: {said or f'the check {name!r} said no'}")
+        raise GuardrailError(f"{self.what} was refused: the check {name!r} gave {said!r}; {_RETURNS}")
+
+
+class InputGuard(_Guard):
+    """Checks the task before a run begins or goes on: `InputGuard(lambda task: len(task) < 1000)`."""
+
+    what = "the task"
+
+    @override
+    async def wrap_run(self, ctx: RunContext[Any], task: Any, call_next: CallRun) -> Any:
+        await self._let_pass(ctx, task)
+        return await call_next(task)
+
+
+class OutputGuard(_Guard):
+    """Checks the answer before a run completes: `OutputGuard(lambda answer: "secret" not in answer)`."""
+
+    what = "the answer"
+
+    @override
+    async def wrap_run(self, ctx: RunContext[Any], task: Any, call_next: CallRun) -> Any:
+        outcome = await call_next(task)
+        if hasattr(outcome, "output"):  # it has completed
+            await self._let_pass(ctx, outcome.output)
+        return outcome
+
+
+class ToolGuard(_Guard):
+    """Checks each tool call before it is run: `ToolGuard(lambda call: call.name != "delete")`."""
+
+    what = "the tool call"
+
+    @override
+    async def wrap_tool(self, ctx: ToolContext[Any], call: ToolCall, call_next: CallTool) -> ToolResult:
+        await self._let_pass(ctx, call)
+        return await call_next(call)
+
+
+def _takes_context(guard: str, check: Check) -> bool:
+    """Whether a check is one of (ctx, value); a parameter with a default is its own affair."""
+    try:
+        parameters = inspect.signature(check).parameters.values()
+    except (TypeError, ValueError):  # a builtin that does not say
+        return False
+    places = [one for one in parameters if one.kind in _ONE_PLACE]
+    needed = sum(one.default is inspect.Parameter.empty for one in places)
+    is_open = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    if needed > 2 or not (places or is_open):
+        raise ConfigError(f"{guard}: a check takes (value) or (ctx, value), this one takes {len(places)}")
+    return needed == 2

@@ -1,0 +1,51 @@
+"""Middleware: code of the program's own around a run, its model calls and its tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from wesichain.core import LlmRequest, LlmResponse, ToolCall
+from wesichain.tools import RunContext, ToolContext, ToolResult
+
+CallRun: TypeAlias = Callable[[Any], Awaitable[Any]]
+CallModel: TypeAlias = Callable[[LlmRequest], Awaitable[LlmResponse]]
+CallTool: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
+
+
+class Middleware:
+    """Stands around the runs of an agent. Override what is needed; the rest calls on, and costs nothing.
+
+    A method may change what it hands on or what it gives back, answer without calling on, or call on again.
+    One object serves all the runs of its agent, also at the same time: what belongs to one run is in `ctx`.
+    To raise a `GuardrailError` ends the run as Failed.
+    """
+
+    async def wrap_run(self, ctx: RunContext[Any], task: Any, call_next: CallRun) -> Any:
+        """Around a run, or the part of it that is resumed: `await call_next(task)` gives its outcome.
+
+        The log and a recording tell the run's own outcome; another one is for the caller alone.
+        """
+        del ctx
+        return await call_next(task)
+
+    async def wrap_model(
+        self, ctx: RunContext[Any], request: LlmRequest, call_next: CallModel
+    ) -> LlmResponse:
+        """Around a model call: `await call_next(request)` asks the model, and raises what the model raises.
+
+        Every call of the model spends a step, its tokens and its cost, and is told. What is raised here goes
+        to the policy like a fault of the model's.
+        """
+        del ctx
+        return await call_next(request)
+
+    async def wrap_tool(self, ctx: ToolContext[Any], call: ToolCall, call_next: CallTool) -> ToolResult:
+        """Around a tool call that was checked and approved: `await call_next(call)` runs it.
+
+        A tool that fails gives a result with an error. Other arguments are checked again; another tool, or a
+        second run of one whose effect is "once", is refused. What is raised here goes to the policy like a
+        fault of the tool's.
+        """
+        del ctx
+        return await call_next(call)

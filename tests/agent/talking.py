@@ -1,0 +1,33 @@
+"""A process that talks: `python -m tests.agent.talking STORE NAME TURNS [BEGIN]`.
+
+It runs an agent on the conversation "c" of the store, TURNS times, and says on standard output what was kept,
+after it was. TURNS 0 is: until it is killed. BEGIN is the time to begin at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from itertools import count
+
+from wesichain.agent import Agent, Conversations, PostgresConversations, SqliteConversations
+from wesichain.testing import FunctionLlm
+
+
+def open_store(where: str) -> Conversations:
+    return PostgresConversations(where) if where.startswith("postgres") else SqliteConversations(where)
+
+
+async def main(where: str, name: str, turns: int, begin: float) -> None:
+    agent = Agent(FunctionLlm(lambda request: request.messages[-1].text.replace("question", "answer")))
+    time.sleep(max(0.0, begin - time.time()))
+    conversation = open_store(where).open("c", max_tokens=200)
+    for turn in range(turns) if turns else count():
+        await agent.run(f"question {name}.{turn}", conversation=conversation)
+        print(f"{name}.{turn}", flush=True)
+
+
+if __name__ == "__main__":
+    _, where, name, turns, *rest = sys.argv
+    asyncio.run(main(where, name, int(turns), float(rest[0]) if rest else 0.0))

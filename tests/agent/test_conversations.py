@@ -1,0 +1,505 @@
+"""Conversations that last: the contract on every store, many processes, kill -9, and files that are spoiled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from tests.agent.talking import open_store
+from tests.conftest import ROOT
+from wesichain.agent import (
+    Agent,
+    Approve,
+    Completed,
+    Conversation,
+    Conversations,
+    Interrupted,
+    MemoryConversations,
+    PostgresConversations,
+    RunMemory,
+    SqliteConversations,
+)
+from wesichain.agent.memory import postgres as postgres_module
+from wesichain.agent.memory import sqlite as sqlite_module
+from wesichain.agent.memory.stores import Turn
+from wesichain.core import Image, Message, Role, ToolCall, from_json, to_json
+from wesichain.errors import ConfigError, ConversationError
+from wesichain.testing import ConversationsContract, FakeClock, ScriptedLlm, calls
+from wesichain.testing.conversations import assert_whole, texts
+from wesichain.tools import tool
+
+TABLES = ("wesichain_turns", "wesichain_conversations", "wesichain_conversations_schema")
+ASKED, ANSWERED = Message(Role.USER, "question 0.0"), Message(Role.ASSISTANT, "answer 0.0")
+
+
+def forget(url: str) -> None:
+    with psycopg.connect(url) as db:
+        for table in TABLES:
+            db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
+
+
+class TestMemoryConversations(ConversationsContract):
+    @override
+    async def make(self) -> Conversations:
+        return MemoryConversations()
+
+
+class TestSqliteConversations(ConversationsContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    @override
+    async def make(self) -> Conversations:
+        return SqliteConversations(self.folder / "talks.sqlite")
+
+    @override
+    async def done(self, store: Conversations) -> None:
+        assert isinstance(store, SqliteConversations)
+        store.close()
+
+
+class TestPostgresConversations(ConversationsContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: str) -> None:
+        forget(postgres)
+        self.url = postgres
+
+    @override
+    async def make(self) -> Conversations:
+        return PostgresConversations(self.url)
+
+    @override
+    async def done(self, store: Conversations) -> None:
+        assert isinstance(store, PostgresConversations)
+        await store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that outlives its process: a file that is not there yet, or a database without our tables."""
+    if request.param == "sqlite":
+        return str(tmp_path / "talks.sqlite")
+    url: str = request.getfixturevalue("postgres")
+    forget(url)
+    return url
+
+
+def read(where: str, id: str = "c") -> list[Message]:
+    async def main() -> list[Message]:
+        store = open_store(where)
+        found = [*await store.open(id).read()]
+        closing = store.close()  # type: ignore[attr-defined]
+        if closing is not None:
+            await closing
+        return found
+
+    return asyncio.run(main())
+
+
+def talking(where: str, name: str, turns: int, begin: float = 0.0) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.agent.talking", where, name, str(turns), str(begin)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_six_processes_that_begin_at_the_same_moment_lose_nothing(where: str) -> None:
+    begin = time.time() + 4.0  # all of them create the file, or the tables
+    running = [talking(where, str(name), 10, begin) for name in range(6)]
+    ended = [process.communicate(timeout=120) for process in running]
+    assert [complaint for _, complaint in ended] == [""] * 6
+    assert_whole(read(where), writers=6, turns=10)
+
+
+_OPENING = """
+import asyncio, sys, time
+from wesichain.agent import SqliteConversations
+from wesichain.core import Message, Role
+
+async def main(folder, name, begin):
+    for number in range(60):
+        while time.time() < begin + number * 0.15:
+            pass
+        store = SqliteConversations(f"{folder}/{number}.sqlite")
+        said = Message(Role.USER, f"question {name}.0"), Message(Role.ASSISTANT, f"answer {name}.0")
+        await store.open("c").extend(*said)
+        store.close()
+
+asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+"""
+
+
+@pytest.mark.slow
+def test_three_hundred_and_sixty_openings_of_new_files_do_not_race(tmp_path: Path) -> None:
+    begin = str(time.time() + 4.0)
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _OPENING, str(tmp_path), str(name), begin],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in range(6)
+    ]
+    assert [process.communicate(timeout=200)[1] for process in running] == [""] * 6
+    for number in range(60):
+        assert_whole(read(str(tmp_path / f"{number}.sqlite")), writers=6, turns=1)
+
+
+@pytest.mark.parametrize("after", [1, 7, 30])
+def test_kill_9_loses_nothing_that_was_told_as_kept(where: str, after: int) -> None:
+    writers = [talking(where, str(name), 0) for name in range(2)]
+    victim, other = writers
+    assert victim.stdout is not None
+    told = [victim.stdout.readline().strip() for _ in range(after)]
+    for process in writers:
+        process.send_signal(signal.SIGKILL)
+    told += victim.stdout.read().split()
+    _, complaint = victim.communicate(timeout=60)
+    told_by_other, _ = other.communicate(timeout=60)
+    assert victim.returncode == -signal.SIGKILL, complaint
+    said = texts(read(where))
+    kept = [text.removeprefix("question ") for text in said[::2]]
+    assert kept == [text.removeprefix("answer ") for text in said[1::2]], "a turn was torn"
+    for name, heard in (("0", told), ("1", told_by_other.split())):
+        own = [one for one in kept if one.startswith(f"{name}.")]
+        assert own[: len(heard)] == heard
+        assert len(own) <= len(heard) + 1, "at most the turn that nobody heard of"
+
+
+@pytest.mark.parametrize("kind", [MemoryConversations, Conversation])
+def test_every_memory_is_one_to_a_run(kind: Any) -> None:
+    memory = kind() if kind is Conversation else kind().open("c")
+    assert isinstance(memory, RunMemory)
+
+
+# --- what a run makes of it --------------------------------------------------------------------------
+
+
+async def test_a_run_in_steps_and_a_streamed_one_extend_it() -> None:
+    store = MemoryConversations()
+    agent = Agent(ScriptedLlm(["one", "two"]))
+    async with agent.iterate("first", conversation=store.open("c")) as run:
+        async for _ in run:
+            pass
+    async with agent.stream("second", conversation=store.open("c")) as stream:
+        async for _ in stream:
+            pass
+    assert texts(await store.open("c").read()) == ["first", "one", "second", "two"]
+
+
+@pytest.mark.parametrize("is_saved", [False, True], ids=["in-hand", "from-its-json"])
+async def test_the_parts_of_a_question_are_kept_also_by_the_run_that_waited(is_saved: bool) -> None:
+    @tool(approval=True)
+    async def look() -> str:
+        """Look."""
+        return "a cat"
+
+    picture = Image(b"\x89PNG\r\n\x1a\n", media_type="image/png")
+    task: Any = ["what is this?", picture]
+    store = MemoryConversations()
+    earlier = Message(Role.USER, "hello"), Message(Role.ASSISTANT, "hi")
+    await store.open("c").extend(*earlier)
+    agent = Agent(ScriptedLlm([calls(("look", {})), "a cat"]), tools=[look], instructions="be brief")
+    waiting: Any = await agent.outcome(task, conversation=store.open("c"))
+    if is_saved:
+        waiting = from_json(Interrupted[str], to_json(waiting))
+    decisions = {item.token: Approve() for item in waiting.pending}
+    await agent.resume(waiting, decisions, conversation=store.open("c"))
+    turn = Message(Role.USER, task), Message(Role.ASSISTANT, "a cat")
+    assert tuple(await store.open("c").read()) == (*earlier, *turn)
+
+
+async def test_an_answer_that_cannot_be_kept_is_in_the_error(tmp_path: Path) -> None:
+    store = SqliteConversations(tmp_path / "c.sqlite", timeout=0.2)
+    await store.list()
+    blocker = sqlite3.connect(tmp_path / "c.sqlite", isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ConversationError, match="locked") as caught:
+        await Agent(ScriptedLlm(["dear bought"])).run("q", conversation=store.open("c"))
+    outcome: Completed[str] = caught.value.outcome
+    assert (type(outcome), outcome.text) == (Completed, "dear bought")
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert await store.list() == []
+    store.close()
+
+
+async def test_a_store_that_cannot_be_read_stops_the_run_before_the_model_is_asked(tmp_path: Path) -> None:
+    llm = ScriptedLlm(["x"])
+    missing = SqliteConversations(tmp_path / "nowhere" / "c.sqlite")
+    with pytest.raises(ConversationError, match="nowhere"):
+        await Agent(llm).run("q", conversation=missing.open("c"))
+    assert llm.requests == []
+
+
+async def test_a_resume_wants_a_conversation_too() -> None:
+    agent = Agent(ScriptedLlm([]))
+    outcome: Any = await agent.outcome("q")
+    with pytest.raises(ConfigError, match="pass a Conversation"):
+        await agent.resume(outcome, conversation="c")  # type: ignore[arg-type]  # the point of the test
+
+
+@pytest.mark.parametrize("id", [None, 7, b"c", "\ud800"])
+def test_an_id_is_a_text(id: Any) -> None:
+    with pytest.raises(ConfigError, match=r"is a text|lone surrogate"):
+        MemoryConversations().open(id)
+
+
+@pytest.mark.parametrize("max_tokens", [-1, "x", 1.5])
+def test_a_window_has_a_size(max_tokens: Any) -> None:
+    with pytest.raises(ConfigError, match="use 0 or more"):
+        MemoryConversations().open("c", max_tokens)
+
+
+async def test_what_is_no_message_is_refused_and_nothing_of_its_turn_is_kept() -> None:
+    store = MemoryConversations()
+    with pytest.raises(ConfigError, match="is no message"):
+        await store.open("c").extend(ASKED, "answer")  # type: ignore[arg-type]  # the point of the test
+    assert await store.list() == []
+
+
+async def test_text_that_no_file_can_hold_is_an_error_of_ours(tmp_path: Path) -> None:
+    store = SqliteConversations(tmp_path / "c.sqlite")
+    with pytest.raises(ConversationError, match="'c' cannot keep the turn"):
+        await store.open("c").extend(Message(Role.USER, "\udc80"))
+    assert await store.list() == []
+    store.close()
+
+
+# --- the law of the window ---------------------------------------------------------------------------
+
+_WORDS = st.text("ab", max_size=12)
+
+
+def _pair(asked: str, answered: str) -> Turn:
+    return Message(Role.USER, asked), Message(Role.ASSISTANT, answered)
+
+
+def _calling(found: str, answered: str) -> Turn:
+    call = Message(Role.ASSISTANT, "", tool_calls=(ToolCall("1", "f", {}),))
+    return call, Message(Role.TOOL, found, "1"), Message(Role.ASSISTANT, answered)
+
+
+def _ruling(rule: str, asked: str) -> Turn:
+    return Message(Role.SYSTEM, rule), *_pair(asked, "yes")
+
+
+_KINDS = (_pair, _pair, _calling, _ruling)
+_TURNS = st.lists(st.one_of([st.builds(kind, _WORDS, _WORDS) for kind in _KINDS]), max_size=80)
+
+
+@settings(max_examples=60)
+@given(turns=_TURNS, max_tokens=st.one_of(st.none(), st.integers(0, 600)))
+def test_reading_in_pages_shows_what_reading_all_would(turns: list[Turn], max_tokens: int | None) -> None:
+    async def main() -> tuple[Message, ...]:
+        store = MemoryConversations()
+        for turn in turns:
+            await store.append("c", turn)
+        return tuple(await store.open("c", max_tokens, count_tokens=len).read())
+
+    memory = Conversation(max_tokens, count_tokens=len)
+    memory.add(*[message for turn in turns for message in turn])
+    assert asyncio.run(main()) == memory.window()
+
+
+# --- the file ----------------------------------------------------------------------------------------
+
+
+async def test_the_file_is_for_its_owner_alone_and_says_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    store = SqliteConversations(path, clock=FakeClock())
+    await store.open("c").extend(ASKED, ANSWERED)
+    assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in tmp_path.glob("c.sqlite*"))
+    store.close()
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA user_version").fetchone() == (sqlite_module.VERSION,)
+    assert db.execute("PRAGMA application_id").fetchone() == (sqlite_module.APPLICATION_ID,)
+    assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert db.execute("SELECT at FROM turns").fetchone() == (FakeClock().time(),)
+    db.close()
+
+
+def _foreign(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE customers (name TEXT)")
+    db.commit()
+    db.close()
+
+
+def _newer(path: Path) -> None:
+    store = SqliteConversations(path)
+    asyncio.run(store.open("c").extend(ASKED))
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {sqlite_module.VERSION + 1}")
+    db.close()
+
+
+def _text(path: Path) -> None:
+    path.write_text("this is not a database, but it is long enough to be looked at" * 100)
+
+
+def _other_body(path: Path) -> None:
+    store = SqliteConversations(path)
+    asyncio.run(store.open("c").extend(ASKED))
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute("""UPDATE turns SET body = '[{"role": "pope"}]'""")
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        pytest.param(_foreign, "database of something else", id="of-another-program"),
+        pytest.param(_newer, "newer version", id="of-a-newer-version"),
+        pytest.param(_text, "cannot be used", id="not-a-database"),
+        pytest.param(_other_body, "'c' has a turn that cannot be read", id="with-a-turn-that-is-none"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_so_and_is_left_alone(
+    tmp_path: Path, spoil: Any, message: str
+) -> None:
+    path = tmp_path / "spoiled.sqlite"
+    spoil(path)
+    before = path.read_bytes()
+    store = SqliteConversations(path)
+    with pytest.raises(ConversationError, match=message):
+        asyncio.run(_read(store))
+    store.close()
+    assert path.read_bytes() == before
+
+
+async def _read(store: Conversations) -> list[Message]:
+    return [*await store.open("c").read()]
+
+
+def test_a_forked_child_opens_the_file_for_itself(tmp_path: Path) -> None:
+    store = SqliteConversations(tmp_path / "c.sqlite")
+    asyncio.run(store.open("c").extend(ASKED))
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(store.open("c").extend(ANSWERED))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert asyncio.run(_read(store)) == [ASKED, ANSWERED]
+    store.close()
+
+
+def test_dropping_a_store_ends_its_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    for _ in range(5):
+        store = SqliteConversations(tmp_path / "drop.sqlite")
+        asyncio.run(store.list())
+        del store
+    for _ in range(100):
+        if threading.active_count() <= before:
+            break
+        time.sleep(0.02)
+    assert threading.active_count() <= before
+
+
+async def test_the_loop_goes_on_while_a_store_waits_for_a_lock(tmp_path: Path) -> None:
+    store = SqliteConversations(tmp_path / "c.sqlite")
+    await store.list()
+    blocker = sqlite3.connect(tmp_path / "c.sqlite", isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    writing = asyncio.ensure_future(store.open("c").extend(ASKED))
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+    assert not writing.done()
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    await writing
+    assert await _read(store) == [ASKED]
+    store.close()
+
+
+async def test_who_is_cancelled_while_a_turn_is_written_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
+    store = SqliteConversations(tmp_path / "c.sqlite")
+    for _ in range(20):
+        writing = asyncio.ensure_future(store.open("c").extend(ASKED, ANSWERED))
+        await asyncio.sleep(0)
+        writing.cancel()
+    assert set(map(tuple, await store.read("c"))) <= {(ASKED, ANSWERED)}
+    store.close()
+
+
+# --- the database ------------------------------------------------------------------------------------
+
+
+async def test_a_connection_that_was_lost_is_made_again_and_no_turn_is_kept_twice(postgres: str) -> None:
+    forget(postgres)
+    store = PostgresConversations(postgres, connections=1)
+
+    async def cut() -> None:
+        async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
+            await db.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND state = 'idle'"
+            )
+
+    for turn in range(4):
+        await store.open("c").extend(Message(Role.USER, str(turn)))
+        await cut()
+    assert texts(await store.open("c").read()) == ["0", "1", "2", "3"]
+    await store.close()
+
+
+async def test_a_database_of_a_newer_version_is_refused(postgres: str) -> None:
+    forget(postgres)
+    store = PostgresConversations(postgres)
+    await store.list()
+    async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
+        await db.execute(
+            "INSERT INTO wesichain_conversations_schema VALUES (%s)", (postgres_module.VERSION + 1,)
+        )
+    with pytest.raises(ConversationError, match="newer version"):
+        await PostgresConversations(postgres).list()
+    await store.close()
+    forget(postgres)
+
+
+async def test_a_server_that_is_not_there_is_an_error_of_ours() -> None:
+    with pytest.raises(ConversationError, match="cannot be used"):
+        await PostgresConversations("postgresql://127.0.0.1:1/none?connect_timeout=2").list()
+
+
+@pytest.mark.parametrize("connections", [0, -1])
+def test_it_needs_a_connection(connections: int) -> None:
+    with pytest.raises(ConfigError, match="use at least 1"):
+        PostgresConversations("postgresql://127.0.0.1:1/none", connections=connections)
+
+
+def test_without_psycopg_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['psycopg'] = None; "
+        "from wesichain.agent import PostgresConversations; PostgresConversations('postgresql://')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (
+        "PostgresConversations needs the 'psycopg' package: pip install 'wesichain[postgres]'" in run.stderr
+    )

@@ -1,0 +1,586 @@
+"""Middleware around runs: the order, what is counted, what is told, and what is replayed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
+from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay, with_output
+from wesichain.core import (
+    LlmResponse,
+    ModelResponded,
+    RunCompleted,
+    RunFailed,
+    StepFailed,
+    StepStarted,
+    ToolCompleted,
+    ToolDispatched,
+    Usage,
+    from_json,
+    to_json,
+)
+from wesichain.errors import ConfigError, GuardrailError, LlmTransportError, RunFailedError
+from wesichain.middleware import InputGuard, Middleware, OutputGuard, ToolGuard
+from wesichain.policy import Budget, ObserveErrors
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
+from wesichain.tools import CancellationToken, ToolResult, tool
+from wesichain.trace import Recorder, find_run, load
+
+
+class Named(Middleware):
+    """Writes down when it is entered and left."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    async def _around(self, what: str, value: Any, call_next: Any) -> Any:
+        self.log.append(f"{self.name}>{what}")
+        given = await call_next(value)
+        self.log.append(f"{self.name}<{what}")
+        return given
+
+    async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+        return await self._around("run", task, call_next)
+
+    async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+        return await self._around("model", request, call_next)
+
+    async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
+        return await self._around("tool", call, call_next)
+
+
+class Model(Middleware):
+    """`wrap_model`, as a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+        return await self.function(ctx, request, call_next)
+
+
+class Tool(Middleware):
+    """`wrap_tool`, as a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
+        return await self.function(ctx, call, call_next)
+
+
+class Run(Middleware):
+    """`wrap_run`, as a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+        return await self.function(ctx, task, call_next)
+
+
+def runtime(replies: Any, *middleware: Middleware, tools: Any = (add, boom, echo), **options: Any) -> Any:
+    return AgentRuntime(ScriptedLlm(replies), tools, clock=FakeClock(), middleware=middleware, **options)
+
+
+def spent_in(events: Any) -> Usage:
+    """What the events say was spent."""
+    total = Usage()
+    for event in events:
+        if isinstance(event, ModelResponded):
+            total = total + event.response.usage
+    return total
+
+
+async def twice(ctx: Any, request: Any, call_next: Any) -> Any:
+    await call_next(request)
+    return await call_next(request)
+
+
+async def test_the_first_is_the_outermost() -> None:
+    log: list[str] = []
+    outcome = await runtime([say(ADD), "3"], Named("a", log), Named("b", log)).run("q")
+    assert isinstance(outcome, Completed)
+    inside = ["a>model", "b>model", "b<model", "a<model"]
+    tools = ["a>tool", "b>tool", "b<tool", "a<tool"]
+    assert log == ["a>run", "b>run", *inside, *tools, *inside, "b<run", "a<run"]
+    check_events(outcome.events)
+
+
+async def test_one_that_just_calls_on_changes_nothing() -> None:
+    bare = await runtime([say(ADD), "3"]).run("q", run_id="r")
+    plain = await runtime([say(ADD), "3"], Middleware(), Named("a", [])).run("q", run_id="r")
+    assert kinds(plain.events) == kinds(bare.events)
+    assert (plain.output, plain.spent, plain.messages[:]) == (bare.output, bare.spent, bare.messages[:])
+
+
+async def test_every_model_call_is_counted_and_told() -> None:
+    llm = ScriptedLlm([say(content="first"), say(content="second")])
+    outcome = await AgentRuntime(llm, clock=FakeClock(), middleware=[Model(twice)]).run("q")
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "second"
+    assert len(llm.requests) == 2
+    assert outcome.usage == Usage(6, 4)
+    assert outcome.spent.steps == 2
+    replies = [event for event in outcome.events if isinstance(event, ModelResponded)]
+    assert [(one.step_id, one.response.content, one.set_aside) for one in replies] == [
+        (1, "first", True),
+        (2, "second", False),
+    ]
+    check_events(outcome.events)
+
+
+async def test_the_cost_of_every_model_call_is_spent() -> None:
+    llm = ScriptedLlm([say(content="first"), say(content="second")], model="m")
+    budget = Budget(cost=1.0, prices={"m": (1e6, 1e6)})
+    outcome = await AgentRuntime(llm, clock=FakeClock(), budget=budget, middleware=[Model(twice)]).run("q")
+    assert isinstance(outcome, Failed), "the first call has spent it all"
+    assert outcome.spent.cost == 5.0
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("on_limit", "ending"), [("fail", Failed), ("partial", Completed), ("answer", Completed)]
+)
+async def test_a_middleware_cannot_ask_beyond_the_budget(on_limit: Any, ending: type) -> None:
+    async def for_ever(ctx: Any, request: Any, call_next: Any) -> Any:
+        while request.tools:
+            await call_next(request)
+        return await call_next(request)
+
+    replies = [say(content=f"{n}") for n in range(9)]
+    outcome: Any = await runtime(replies, Model(for_ever), budget=Budget(3), on_limit=on_limit).run("q")
+    assert type(outcome).__name__ == ending.__name__
+    assert outcome.spent.steps == 3
+    assert outcome.usage == spent_in(outcome.events)
+
+
+class Plan:
+    """What a middleware does with one request, drawn by hypothesis."""
+
+    def __init__(self, calls: int, answers: str) -> None:
+        self.calls, self.answers = calls, answers
+
+    async def __call__(self, ctx: Any, request: Any, call_next: Any) -> Any:
+        heard: list[LlmResponse] = [await call_next(request) for _ in range(self.calls)]
+        match self.answers:
+            case "first" if heard:
+                return heard[0]
+            case "last" if heard:
+                return heard[-1]
+            case "changed" if heard:
+                return replace(heard[-1], content="changed")
+            case "refuses":
+                raise GuardrailError("no")
+            case "fails":
+                raise LlmTransportError("no")
+            case _:
+                return LlmResponse("own")
+
+
+PLANS = st.builds(
+    Plan, st.integers(0, 3), st.sampled_from(["first", "last", "changed", "own", "refuses", "fails"])
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(outer=PLANS, inner=PLANS)
+def test_what_the_model_was_asked_is_what_is_spent(outer: Plan, inner: Plan) -> None:
+    """Exactly once: the tokens of every real call, and no others; the log says the same."""
+    asked: list[Usage] = []
+
+    def answer(request: Any) -> LlmResponse:
+        asked.append(Usage(len(asked) + 1, 1))
+        return LlmResponse("real", usage=asked[-1])
+
+    agent = AgentRuntime(
+        FunctionLlm(answer), clock=FakeClock(), budget=Budget(30), middleware=[Model(outer), Model(inner)]
+    )
+    outcome = asyncio.run(agent.run("q"))
+    assert outcome.usage == sum(asked, Usage()) == spent_in(outcome.events)
+    started = [event for event in outcome.events if isinstance(event, StepStarted)]
+    assert outcome.spent.steps == len(started) == max(1, len(asked))
+    check_events(outcome.events)
+
+
+async def test_an_answer_without_calling_on_is_the_world_s_word() -> None:
+    async def cached(ctx: Any, request: Any, call_next: Any) -> Any:
+        return LlmResponse("from the cache")
+
+    llm = ScriptedLlm([])
+    agent = Agent(llm, middleware=[Model(cached)])
+    async with agent.stream("q") as run:
+        events = [event async for event in run]
+    assert run.result.output == "from the cache"
+    assert run.result.usage == Usage()
+    assert not llm.requests
+    assert "TextDelta" in kinds(events)
+
+
+async def test_what_goes_in_may_be_changed() -> None:
+    async def without_tools(ctx: Any, request: Any, call_next: Any) -> Any:
+        return await call_next(replace(request, tools=()))
+
+    async def doubled(ctx: Any, call: Any, call_next: Any) -> Any:
+        return await call_next(replace(call, args={"a": 20, "b": 22}))
+
+    llm = ScriptedLlm([say(ADD), "3"])
+    outcome = await AgentRuntime(llm, [add], middleware=[Model(without_tools), Tool(doubled)]).run("q")
+    assert all(not request.tools for request in llm.requests)
+    assert [event.value for event in outcome.events if isinstance(event, ToolCompleted)] == [42]
+
+
+async def test_changed_arguments_are_checked() -> None:
+    async def spoiled(ctx: Any, call: Any, call_next: Any) -> Any:
+        return await call_next(replace(call, args={"a": "x"}))
+
+    outcome = await runtime([say(ADD), "3"], Tool(spoiled), policy=ObserveErrors()).run("q")
+    assert "StepFailed" in kinds(outcome.events)
+
+
+async def test_another_tool_is_refused() -> None:
+    async def other(ctx: Any, call: Any, call_next: Any) -> Any:
+        return await call_next(replace(call, name="echo"))
+
+    with pytest.raises(ConfigError, match="may change the arguments"):
+        await runtime([say(ADD), "3"], Tool(other)).run("q")
+
+
+async def test_a_tool_s_result_may_come_from_elsewhere() -> None:
+    async def cached(ctx: Any, call: Any, call_next: Any) -> Any:
+        return ToolResult("of-another-call", call.name, 7)
+
+    outcome = await runtime([say(ADD), "7"], Tool(cached)).run("q")
+    (done,) = [event for event in outcome.events if isinstance(event, ToolCompleted)]
+    assert (done.call_id, done.value) == ("add-id", 7)
+
+
+async def test_what_must_happen_once_is_not_run_again() -> None:
+    ran: list[str] = []
+
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        ran.append("paid")
+        return "paid"
+
+    async def again(ctx: Any, call: Any, call_next: Any) -> Any:
+        first = await call_next(call)
+        second = await call_next(call)
+        assert not second.ok
+        return first
+
+    outcome = await runtime([say(call("pay")), "done"], Tool(again), tools=[pay]).run("q")
+    assert isinstance(outcome, Completed)
+    assert ran == ["paid"]
+
+
+@pytest.mark.parametrize("kind", [Model, Tool])
+async def test_what_it_raises_goes_to_the_policy(kind: Any) -> None:
+    failures = [ValueError("once")]
+
+    async def flaky(ctx: Any, value: Any, call_next: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await call_next(value)
+
+    outcome = await runtime([say(ADD), "3", "3"], kind(flaky), policy=ObserveErrors()).run("q")
+    assert isinstance(outcome, Completed)
+    (failed,) = [event for event in outcome.events if isinstance(event, StepFailed)]
+    assert "once" in failed.message
+
+
+async def test_what_wrap_run_raises_ends_the_run_as_failed() -> None:
+    async def broken(ctx: Any, task: Any, call_next: Any) -> Any:
+        await call_next(task)
+        raise ValueError("after the answer")
+
+    outcome = await runtime(["3"], Run(broken)).run("q")
+    assert isinstance(outcome, Failed)
+    assert "after the answer" in str(outcome.error)
+    assert isinstance(outcome.events[-1], RunFailed)
+    check_events(outcome.events)
+
+
+async def test_wrap_run_may_change_the_task_and_the_outcome() -> None:
+    async def shout(ctx: Any, task: Any, call_next: Any) -> Any:
+        outcome = await call_next(task.upper())
+        return with_output(outcome, "mine", text="mine")
+
+    llm = ScriptedLlm(["yours"])
+    outcome = await AgentRuntime(llm, middleware=[Run(shout)]).run("q")
+    assert llm.requests[0].messages[-1].content == "Q"
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "mine"
+    assert [event.output for event in outcome.events if isinstance(event, RunCompleted)] == ["yours"]
+
+
+async def test_wrap_run_may_run_again() -> None:
+    ids: list[str] = []
+
+    async def until_good(ctx: Any, task: Any, call_next: Any) -> Any:
+        while True:
+            outcome = await call_next(task)
+            ids.append(outcome.run_id)
+            if outcome.output == "good":
+                return outcome
+
+    outcome = await runtime(["bad", "good"], Run(until_good)).run("q")
+    assert outcome.output == "good"
+    assert len({*ids}) == 2, "another run has another name"
+    check_events(outcome.events)
+
+
+class TestGuards:
+    @pytest.mark.parametrize(
+        ("check", "passes"),
+        [
+            (lambda task: None, True),
+            (lambda task: True, True),
+            (lambda ctx, task: ctx.run_id == "r", True),
+            (lambda task: False, False),
+            (lambda task: "not that", False),
+            (lambda task: 1 / 0, False),
+            (lambda task: 7, False),
+            (lambda ctx, task: "not that", False),
+        ],
+    )
+    async def test_an_input_guard(self, check: Any, passes: bool) -> None:
+        async def later(ctx: Any, task: Any) -> Any:
+            return check(task) if check.__code__.co_argcount == 1 else check(ctx, task)
+
+        for one in (check, later):
+            llm = ScriptedLlm(["3"])
+            outcome = await AgentRuntime(llm, middleware=[InputGuard(one)]).run("q", run_id="r")
+            assert isinstance(outcome, Completed if passes else Failed)
+            assert len(llm.requests) == int(passes), "a refused task costs nothing"
+            check_events(outcome.events)
+
+    async def test_an_output_guard_refuses_before_the_run_completes(self) -> None:
+        guard = OutputGuard(lambda output: "it names a person" if "Ann" in output else None)
+        outcome = await runtime([say(ADD), "Ann"], guard).run("q")
+        assert isinstance(outcome, Failed)
+        assert isinstance(outcome.error, GuardrailError)
+        assert "it names a person" in str(outcome.error)
+        assert isinstance(outcome.events[-1], RunFailed)
+        assert "RunCompleted" not in kinds(outcome.events)
+        check_events(outcome.events)
+        with pytest.raises(RunFailedError, match="it names a person"):
+            await Agent(ScriptedLlm(["Ann"]), middleware=[guard]).run("q")
+
+    async def test_a_tool_guard(self) -> None:
+        outcome = await runtime(
+            [say(ADD, call("echo", {"text": "x"}))],
+            ToolGuard(lambda call: call.name != "echo"),
+            policy=ObserveErrors(),
+        ).run("q")
+        assert isinstance(outcome, Failed)
+        assert isinstance(outcome.error, GuardrailError)
+        assert [event.tool_name for event in outcome.events if isinstance(event, ToolCompleted)] == ["add"]
+        check_events(outcome.events)
+
+    async def test_a_guard_in_wrap_model(self) -> None:
+        async def no_calls(ctx: Any, request: Any, call_next: Any) -> Any:
+            reply = await call_next(request)
+            if reply.tool_calls:
+                raise GuardrailError("no tools today")
+            return reply
+
+        outcome = await runtime([say(ADD)], Model(no_calls), policy=ObserveErrors()).run("q")
+        assert isinstance(outcome, Failed)
+        assert outcome.usage == Usage(3, 2), "the reply was paid for"
+
+    @pytest.mark.parametrize("wrong", [None, lambda: None, lambda a, b, c: None])
+    def test_a_wrong_check_is_refused_when_it_is_given(self, wrong: Any) -> None:
+        with pytest.raises(ConfigError):
+            InputGuard(wrong)
+
+    def test_a_class_is_no_middleware(self) -> None:
+        with pytest.raises(ConfigError, match="a list of Middleware objects"):
+            runtime([], Named)  # type: ignore[arg-type]  # that is the point
+
+
+async def test_nested_agents_have_their_own_middleware() -> None:
+    log: list[str] = []
+    scopes: list[Any] = []
+
+    async def look(ctx: Any, request: Any, call_next: Any) -> Any:
+        scopes.append((ctx.agent, ctx.scope, ctx.deps))
+        return await twice(ctx, request, call_next)
+
+    inner = Agent(
+        ScriptedLlm([say(content="draft"), say(content="inner")]), name="inner", middleware=[Model(look)]
+    )
+    outer = Agent(
+        ScriptedLlm([say(call("inner", {"task": "t"})), "outer"]),
+        name="outer",
+        tools=[inner.as_tool()],
+        middleware=[Named("o", log)],
+    )
+    result = await outer.run("q", deps="world")
+    assert result.output == "outer"
+    assert scopes == [("inner", ("outer",), "world")]
+    assert log.count("o>tool") == 1
+    assert result.usage == Usage(9, 6)
+    check_events(result.events)
+
+
+async def test_a_guard_of_a_nested_agent_is_a_failure_of_its_tool() -> None:
+    inner = Agent(ScriptedLlm([]), name="inner", middleware=[InputGuard(lambda task: "no")])
+    outer = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), "told"]), tools=[inner.as_tool()])
+    result = await outer.run("q")
+    assert result.output == "told"
+
+
+async def test_an_outcome_that_a_nested_middleware_changed_is_what_the_caller_s_loop_was_told() -> None:
+    async def other(ctx: Any, task: Any, call_next: Any) -> Any:
+        return with_output(await call_next(task), "changed", text="changed")
+
+    inner = Agent(ScriptedLlm(["inner"]), name="inner", middleware=[Run(other)])
+    outer = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), "outer"]), tools=[inner.as_tool()])
+    result = await outer.run("q")
+    assert [event.value for event in result.events if isinstance(event, ToolCompleted)] == ["changed"]
+
+
+async def test_eight_at_a_time() -> None:
+    seen: dict[str, set[str]] = {}
+
+    async def slow(ctx: Any, value: Any, call_next: Any) -> Any:
+        await asyncio.sleep(0.001)
+        seen.setdefault(ctx.run_id, set()).add(ctx.deps)
+        return await call_next(value)
+
+    agent = Agent(
+        FunctionLlm(
+            lambda request: (
+                say(*(call("echo", {"text": str(n)}, id=f"c{n}") for n in range(8)))
+                if len(request.messages) < 3
+                else "done"
+            )
+        ),
+        tools=[echo],
+        middleware=[Model(slow), Tool(slow), Model(twice)],
+        budget=Budget(20),
+    )
+    results = await asyncio.gather(*(agent.run(f"q{n}", deps=f"d{n}", run_id=f"r{n}") for n in range(8)))
+    assert seen == {f"r{n}": {f"d{n}"} for n in range(8)}
+    for result in results:
+        assert result.usage == spent_in(result.events)
+        assert sum(isinstance(event, ToolDispatched) for event in result.events) == 8
+        check_events(result.events)
+
+
+@pytest.mark.parametrize("kind", [Run, Model, Tool])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_cancel_inside_a_middleware(kind: Any, after: bool) -> None:
+    """By the token: the run is interrupted, what had arrived is kept, and it goes on to the same end."""
+    cancelled: list[bool] = []
+
+    async def cancel(ctx: Any, value: Any, call_next: Any) -> Any:
+        first, done = not cancelled, None
+        if after:
+            done = await call_next(value)
+        if first:
+            cancelled.append(True)
+            ctx.cancellation.cancel("enough")
+        return done if after else await call_next(value)
+
+    llm = ScriptedLlm([say(ADD), "3", "3"])
+    agent = AgentRuntime(llm, [add], clock=FakeClock(), middleware=[kind(cancel)])
+    outcome = await agent.run("q", cancellation=CancellationToken())
+    assert isinstance(outcome, Interrupted)
+    check_events(outcome.events)
+    again = await agent.resume(from_json(Interrupted, to_json(outcome)))
+    assert isinstance(again, Completed)
+    assert again.output == "3"
+    assert len(llm.requests) == again.spent.steps == 2, "nothing is asked twice"
+
+
+@pytest.mark.parametrize("kind", [Run, Model, Tool])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_task_that_is_cancelled_inside_a_middleware(kind: Any, after: bool) -> None:
+    heard: list[Any] = []
+
+    async def hang(ctx: Any, value: Any, call_next: Any) -> Any:
+        if after:
+            await call_next(value)
+        await asyncio.sleep(60)
+
+    class Sink:
+        def emit(self, event: Any) -> None:
+            heard.append(event)
+
+    agent = runtime([say(ADD), "3"], kind(hang), events=Sink())
+    task = asyncio.ensure_future(agent.run("q"))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert kinds(heard)[-1] == "RunInterrupted"
+    check_events(heard)
+
+
+async def test_interrupted_and_resumed() -> None:
+    @tool(approval=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    log: list[str] = []
+    agent = runtime(
+        [say(call("pay", {"amount": 3})), say(content="x"), say(content="done")],
+        Named("a", log),
+        OutputGuard(lambda output: output == "done"),
+        Model(
+            lambda ctx, request, call_next: (twice if len(request.messages) > 1 else _once)(
+                ctx, request, call_next
+            )
+        ),
+        tools=[pay],
+    )
+    outcome = await agent.run("q")
+    assert isinstance(outcome, Interrupted)
+    assert log == ["a>run", "a>model", "a<model", "a<run"]
+    stored = from_json(Interrupted, to_json(outcome))
+    again = await agent.resume(stored, {item.token: Approve() for item in stored.pending})
+    assert isinstance(again, Completed), again
+    assert log[4:] == ["a>run", "a>tool", "a<tool", "a>model", "a<model", "a<run"]
+    assert again.usage == Usage(9, 6)
+
+
+async def _once(ctx: Any, request: Any, call_next: Any) -> Any:
+    return await call_next(request)
+
+
+async def test_a_run_that_is_wrapped_is_not_taken_in_steps() -> None:
+    agent = Agent(ScriptedLlm(["3"]), middleware=[InputGuard(lambda task: True)])
+    async with agent.iterate("q") as run:
+        with pytest.raises(ConfigError, match="a step at a time"):
+            await run.step()
+
+
+async def test_a_replay_runs_no_middleware(tmp_path: Path) -> None:
+    """Also by a program that has none: a recording holds all that the run was told."""
+    log: list[str] = []
+    options: dict[str, Any] = {"tools": [add], "name": "a"}
+    agent = Agent(
+        ScriptedLlm([say(ADD), say(ADD), say(content="3"), say(content="three")], model="m"),
+        middleware=[Named("a", log), Model(twice)],
+        events=Recorder(tmp_path),
+        **options,
+    )
+    outcome = await agent.outcome("q")
+    seen = len(log)
+    recording = load(find_run(tmp_path, outcome.run_id))
+    for program in (agent, Agent(ScriptedLlm([], model="m"), **options)):
+        again = await replay(recording, program)
+        assert isinstance(again, Completed)
+        assert (again.output, again.usage, again.spent.steps) == ("three", outcome.usage, 4)
+    assert len(log) == seen

@@ -1,0 +1,844 @@
+"""One tree of runs: nested, side by side, stopped, resumed. What reviewers have seen go wrong, case by case."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, call, check_events, say
+from wesichain.agent import (
+    Agent,
+    AgentRuntime,
+    Approve,
+    ApproveWith,
+    Completed,
+    Failed,
+    Interrupted,
+    LoopGuard,
+    Provide,
+    Refuse,
+)
+from wesichain.core import (
+    Action,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    Role,
+    RunInterrupted,
+    StepStarted,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    Usage,
+    from_json,
+    to_json,
+)
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    LlmTransportError,
+    ModelRefusedError,
+    PolicyConfigError,
+    ToolFailedError,
+    TruncatedReplyError,
+)
+from wesichain.policy import Budget, Fail, FailFast, ObserveErrors, Recovery, RepromptN, Retry
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
+from wesichain.tools import CancellationToken, ToolContext, tool
+
+DOWN = LlmTransportError("down", retryable=True)
+
+
+def stored(outcome: Any) -> Interrupted[Any]:
+    """The outcome as another process would read it."""
+    assert isinstance(outcome, Interrupted), outcome
+    kind: Any = Interrupted
+    read: Interrupted[Any] = from_json(kind, to_json(outcome))
+    return read
+
+
+def priced(replies: Sequence[Any], model: str) -> ScriptedLlm:
+    """A model whose every reply reads a million tokens."""
+    made = [
+        replace(LlmResponse(reply) if isinstance(reply, str) else reply, usage=Usage(1_000_000, 0))
+        if isinstance(reply, str | LlmResponse)
+        else reply
+        for reply in replies
+    ]
+    return ScriptedLlm(made, model=model)
+
+
+class Effects:
+    """Tools that count what they do, and do it when they are let."""
+
+    def __init__(self) -> None:
+        self.done: Counter[str] = Counter()
+        self.keys: list[str] = []
+        self.running = self.most = 0
+
+    def tool(self, name: str, *, seconds: float = 0.0, **options: Any) -> Any:
+        @tool(name=name, **options)
+        async def act(ctx: ToolContext, n: int = 0) -> str:
+            """Do it."""
+            self.running += 1
+            self.most = max(self.most, self.running)
+            try:
+                if seconds:
+                    await asyncio.sleep(seconds)
+                self.done[name] += 1
+                self.keys.append(ctx.idempotency_key)
+                return f"{name} done"
+            finally:
+                self.running -= 1
+
+        return act
+
+
+# --- one account ------------------------------------------------------------------------------------
+
+
+def nested(inner: Agent[str], outer_replies: Sequence[Any], *tools: Any, **options: Any) -> Agent[str]:
+    return Agent(priced(outer_replies, "outer"), tools=[inner.as_tool(), *tools], **options)
+
+
+PRICES = {"outer": (0.1, 0.0), "inner": (10.0, 0.0)}
+
+
+async def test_a_nested_agent_is_charged_at_its_own_price_to_the_run_above() -> None:
+    inner = Agent(priced([say(ADD)] * 5, "inner"), tools=[add], name="inner", loop_guard=None)
+    agent = nested(inner, [say(call("inner", {"task": "t"})), "x"], budget=Budget(cost=15.0, prices=PRICES))
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BudgetExceededError)
+    assert outcome.error.resource == "cost"
+    assert outcome.spent.cost == pytest.approx(20.1)
+    check_events(outcome.events)
+
+
+async def test_the_cost_is_the_same_after_a_resume() -> None:
+    @tool(approval=True)
+    async def ask() -> str:
+        """Ask."""
+        return "ok"
+
+    inner = Agent(priced(["3"], "inner"), name="inner")
+    agent = nested(
+        inner,
+        [say(call("inner", {"task": "t"})), say(call("ask")), "x"],
+        ask,
+        budget=Budget(cost=50.0, prices=PRICES),
+    )
+    first = stored(await agent.outcome("q"))
+    assert first.spent.cost == pytest.approx(10.2)
+    done = await agent.runtime.resume(first, {first.pending[0].token: Approve()})
+    assert done.spent.cost == pytest.approx(10.3)
+
+
+async def test_a_cost_without_a_price_is_refused_wherever_it_comes_from() -> None:
+    runtime = AgentRuntime(ScriptedLlm(["x"], model="m"))
+    with pytest.raises(ConfigError, match="prices of 'm'"):
+        await runtime.run("q", budget=Budget(cost=1.0, prices={"other": (1.0, 1.0)}))
+    inner = Agent(ScriptedLlm(["x"], model="unknown"), name="inner")
+    agent = nested(inner, [say(call("inner", {"task": "t"})), "x"], budget=Budget(cost=1.0, prices=PRICES))
+    with pytest.raises(ConfigError, match="prices of 'unknown'"):
+        await agent.outcome("q")
+
+
+async def test_free_retries_spend_tokens() -> None:
+    llm = FunctionLlm(lambda _: LlmResponse("", usage=Usage(1_000, 0)))  # empty: malformed, again and again
+    policy = Recovery({Exception: Retry(consume_budget=False)}, limit=99)
+    outcome = await AgentRuntime(llm, policy=policy, budget=Budget(tokens=1_000, free_retries=9)).run("q")
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BudgetExceededError)
+    assert outcome.usage.total_tokens == 1_000
+
+
+async def test_seconds_go_on_after_a_resume_and_waiting_for_a_person_does_not_count() -> None:
+    clock = FakeClock()
+
+    @tool(approval=True)
+    async def work(ctx: ToolContext) -> str:
+        """Work."""
+        clock.advance(4.0)
+        return "ok"
+
+    llm = ScriptedLlm([say(call("work")), say(call("work", id="2")), say(call("work", id="3")), "x"])
+    runtime = AgentRuntime(llm, [work], budget=Budget(seconds=10.0), clock=clock, loop_guard=None)
+    outcome: Any = await runtime.run("q")
+    for expected in (4.0, 8.0):
+        clock.advance(1_000.0)  # a person thinks
+        held = stored(outcome)
+        outcome = await runtime.resume(held, {held.pending[0].token: Approve()})
+        assert outcome.spent.seconds == pytest.approx(expected)
+    held = stored(outcome)
+    outcome = await runtime.resume(held, {held.pending[0].token: Approve()})
+    assert isinstance(outcome, Failed)
+    assert outcome.error.resource == "seconds"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("steps", [float("nan"), float("inf"), 1.5, True, 0, -1])
+def test_a_budget_of_what_is_no_number_of_steps_is_refused(steps: Any) -> None:
+    with pytest.raises(PolicyConfigError):
+        Budget(steps=steps)
+
+
+async def test_iterations_are_those_of_the_run_itself() -> None:
+    inner = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add], name="inner")
+    outcome = await Agent(
+        ScriptedLlm([say(call("inner", {"task": "t"})), "x"]), tools=[inner.as_tool()]
+    ).outcome("q")
+    assert outcome.state.iteration_count == 2
+    assert outcome.spent.steps == 4
+
+
+# --- side by side -----------------------------------------------------------------------------------
+
+
+async def test_what_has_finished_is_kept_when_an_earlier_sibling_fails() -> None:
+    effects = Effects()
+
+    @tool
+    async def slow_failure() -> str:
+        """Fails late."""
+        await asyncio.sleep(0.05)
+        raise ValueError("no")
+
+    llm = ScriptedLlm([say(call("slow_failure"), call("mail"))])
+    runtime = AgentRuntime(llm, [slow_failure, effects.tool("mail", effect="once")], tool_concurrency=4)
+    outcome = await runtime.run("q")
+    assert isinstance(outcome, Failed)
+    (told,) = [message.text for message in outcome.messages if message.tool_call_id == "mail-id"]
+    assert told == "mail done"
+    check_events(outcome.events)
+
+
+async def test_what_has_finished_is_not_run_again_after_a_cancel_and_resume() -> None:
+    effects, token = Effects(), CancellationToken()
+
+    @tool
+    async def stop_once(ctx: ToolContext) -> str:
+        """Stops the run the first time."""
+        await asyncio.sleep(0.05)
+        if ctx.attempt == 1:
+            token.cancel("enough")
+            await asyncio.sleep(30)
+        return "went on"
+
+    llm = ScriptedLlm([say(call("stop_once"), call("mail"), call("post")), "x"])
+    tools = [stop_once, effects.tool("mail", effect="once"), effects.tool("post")]
+    runtime = AgentRuntime(llm, tools, tool_concurrency=3)
+    held = stored(await runtime.run("q", cancellation=token))
+    outcome = await runtime.resume(held)
+    assert isinstance(outcome, Completed)
+    assert effects.done == {"mail": 1, "post": 1}
+    results = [message.text for message in outcome.messages if message.role is Role.TOOL]
+    assert results == ["went on", "mail done", "post done"]
+    assert outcome.spent.tool_calls == 3
+
+
+async def test_what_has_finished_is_not_run_again_when_a_sibling_waits() -> None:
+    effects = Effects()
+    inner = Agent(
+        ScriptedLlm([say(call("pay")), "paid"]), tools=[effects.tool("pay", approval=True)], name="inner"
+    )
+    llm = ScriptedLlm([say(call("inner", {"task": "t"}), call("mail")), "x"])
+    agent = Agent(llm, tools=[inner.as_tool(), effects.tool("mail", seconds=0.02)], tool_concurrency=2)
+    held = stored(await agent.outcome("q"))
+    assert effects.done == {"mail": 1}
+    (pending,) = held.pending
+    assert pending.scope == ("agent",)
+    outcome = await agent.runtime.resume(held, {pending.token: Approve()})
+    assert isinstance(outcome, Completed)
+    assert effects.done == {"mail": 1, "pay": 1}
+
+
+async def test_the_limit_holds_with_retries() -> None:
+    effects = Effects()
+    failures = Counter[int]()
+
+    @tool
+    async def flaky(n: int) -> str:
+        """Fails twice."""
+        effects.running += 1
+        effects.most = max(effects.most, effects.running)
+        await asyncio.sleep(0.005)
+        effects.running -= 1
+        failures[n] += 1
+        if failures[n] < 3:
+            raise ConnectionError("again")
+        return "ok"
+
+    llm = ScriptedLlm([say(*[call("flaky", {"n": n}, id=f"c{n}") for n in range(6)]), "x"])
+    policy = Recovery({ToolFailedError: Retry(consume_budget=False)}, limit=99)
+    runtime = AgentRuntime(
+        llm,
+        [flaky],
+        policy=policy,
+        budget=Budget(steps=5, free_retries=50),
+        tool_concurrency=2,
+        exclude_after=None,
+    )
+    outcome = await runtime.run("q")
+    assert isinstance(outcome, Completed)
+    assert effects.most == 2
+    assert sum(failures.values()) == 18, "a failed call gives its place back"
+
+
+# --- cancelling runs downhill -----------------------------------------------------------------------
+
+
+async def test_a_run_that_is_cut_off_cancels_nobody_else() -> None:
+    shutdown = CancellationToken()
+    release = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await release.wait()
+        return "ok"
+
+    def start() -> Any:
+        llm = ScriptedLlm([say(call("wait")), "x"])
+        return AgentRuntime(llm, [wait]).run("q", cancellation=shutdown)
+
+    others = [asyncio.ensure_future(start()) for _ in range(3)]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(start(), 0.05)
+    assert not shutdown.cancelled
+    release.set()
+    assert [type(outcome) for outcome in await asyncio.gather(*others)] == [Completed] * 3
+
+
+async def test_a_tool_s_timeout_around_a_nested_run_is_the_tool_s_error() -> None:
+    inner = Agent(FunctionLlm(lambda _: asyncio.sleep(30, "late")), name="inner")
+
+    @tool(timeout=0.05)
+    async def delegate(ctx: ToolContext) -> str:
+        """Ask the other one."""
+        return (await inner.run("t", parent=ctx)).output
+
+    agent = Agent(ScriptedLlm([say(call("delegate")), "x"]), tools=[delegate], policy=ObserveErrors())
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Completed)
+    assert any("did not finish" in message.text for message in outcome.messages)
+    check_events(outcome.events)
+
+
+@pytest.mark.parametrize(
+    ("on_limit", "ending"), [("fail", Failed), ("partial", Completed), ("answer", Completed)]
+)
+async def test_a_parent_out_of_time_while_a_child_runs_ends_by_its_limit(on_limit: Any, ending: type) -> None:
+    inner = Agent(FunctionLlm(lambda _: asyncio.sleep(30, "late")), name="inner", on_limit="partial")
+    llm = ScriptedLlm([say(call("inner", {"task": "t"}), content="so far"), "x"])
+    agent = Agent(llm, tools=[inner.as_tool()], budget=Budget(seconds=0.1), on_limit=on_limit)
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, ending), outcome
+    if isinstance(outcome, Failed):
+        assert isinstance(outcome.error, BudgetExceededError)
+        assert outcome.error.resource == "seconds"
+    check_events(outcome.events)
+
+
+class Canceller:
+    """A sink that stops the run's own task, or its token, at one event."""
+
+    def __init__(self, kind: type, stop: Callable[[], object]) -> None:
+        self._kind, self._stop = kind, stop
+
+    def emit(self, event: Any) -> None:
+        if isinstance(event, self._kind):
+            self._stop()
+
+
+@pytest.mark.parametrize("at", [StepStarted, ModelResponded, ToolDispatched, ToolCompleted])
+async def test_a_sink_that_cancels_the_run_s_own_task_is_heard(at: type) -> None:
+    async def run() -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        sink = Canceller(at, task.cancel)
+        return await AgentRuntime(ScriptedLlm([say(ADD), "3"]), [add], events=sink).run("q")
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.ensure_future(run())
+
+
+async def test_a_cancel_is_not_lost_when_the_model_raises_something_else_meanwhile() -> None:
+    token = CancellationToken()
+
+    async def reply(_: Any) -> Any:
+        asyncio.get_running_loop().call_soon(token.cancel, "enough")
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            raise RuntimeError("closed in the middle") from None
+
+    outcome = await AgentRuntime(FunctionLlm(reply)).run("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason == "enough"
+
+
+async def test_a_cancel_during_the_last_word_is_not_lost_and_its_answer_is_kept() -> None:
+    token = CancellationToken()
+    replies: list[Any] = [say(ADD), LlmResponse("three")]
+
+    def reply(_: Any) -> Any:
+        if len(replies) == 1:
+            token.cancel("enough")
+        return replies.pop(0)
+
+    runtime = AgentRuntime(FunctionLlm(reply), [add], budget=Budget(1), on_limit="answer")
+    held = stored(await runtime.run("q", cancellation=token))
+    outcome = await runtime.resume(held)
+    assert isinstance(outcome, Completed)
+    assert (outcome.output, outcome.stopped_by) == ("three", "steps")
+
+
+async def test_a_reply_that_had_come_is_not_asked_for_again() -> None:
+    token = CancellationToken()
+    llm = ScriptedLlm(["the answer"])
+    runtime = AgentRuntime(llm, events=Canceller(ModelResponded, token.cancel))
+    held = stored(await runtime.run("q", cancellation=token))
+    outcome = await runtime.resume(held)
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "the answer"
+    assert len(llm.requests) == 1
+    assert outcome.spent.steps == 1
+
+
+async def test_a_child_that_is_cancelled_with_its_parent_goes_on_with_it() -> None:
+    token = CancellationToken()
+    effects = Effects()
+    asked: list[str] = []
+
+    def reply(request: Any) -> Any:
+        asked.append("inner")
+        return say(call("act", id=f"a{len(asked)}")) if len(asked) < 3 else "done"
+
+    inner = Agent(FunctionLlm(reply), tools=[effects.tool("act", effect="once")], name="inner")
+    llm = ScriptedLlm([say(call("inner", {"task": "t"})), "x"])
+
+    class AtSecond:
+        def emit(self, event: Any) -> None:
+            if event.scope and isinstance(event, ToolCompleted) and effects.done["act"] == 1:
+                token.cancel("enough")
+
+    agent = Agent(llm, tools=[inner.as_tool()], events=AtSecond())
+    held = stored(await agent.outcome("q", cancellation=token))
+    assert held.unfinished is not None
+    assert [child.agent for child in held.unfinished.children] == ["inner"]
+    outcome = await agent.runtime.resume(held)
+    assert isinstance(outcome, Completed)
+    assert not any("cancelled" in message.text for message in outcome.messages)
+    assert effects.done == {"act": 2}
+    assert len(asked) == 3, "no request is made twice"
+
+
+# --- identity ---------------------------------------------------------------------------------------
+
+
+async def test_the_key_of_a_call_and_the_steps_are_the_same_after_a_resume() -> None:
+    effects = Effects()
+    inner = Agent(ScriptedLlm(["3"]), name="inner")
+    charge = effects.tool("charge", approval=True)
+    script: list[Any] = [
+        say(call("inner", {"task": "t"})),
+        say(call("charge")),
+        say(call("charge", id="c2")),
+        "x",
+    ]
+    agent = Agent(ScriptedLlm(script), tools=[inner.as_tool(), charge], loop_guard=None)
+    outcome: Any = await agent.outcome("q", run_id="run")
+    steps: list[int] = [
+        event.step_id for event in outcome.events if isinstance(event, StepStarted) and not event.scope
+    ]
+    while isinstance(outcome, Interrupted):
+        held = stored(outcome)
+        outcome = await agent.runtime.resume(held, {held.pending[0].token: Approve()})
+        steps += [
+            event.step_id for event in outcome.events if isinstance(event, StepStarted) and not event.scope
+        ]
+    assert isinstance(outcome, Completed)
+    assert effects.keys == ["run:2:charge-id", "run:3:c2"]
+    assert steps == [1, 2, 3, 4]
+
+
+async def test_call_ids_are_new_in_a_request_with_a_history() -> None:
+    before = [
+        Message(Role.USER, "first"),
+        Message(Role.ASSISTANT, "", tool_calls=(ToolCall("add-id", "add", {"a": 1, "b": 1}),)),
+        Message(Role.TOOL, "2", "add-id"),
+        Message(Role.ASSISTANT, "two"),
+    ]
+    outcome = await AgentRuntime(ScriptedLlm([say(ADD), "3"]), [add]).run("q", history=before)
+    ids = [one.id for message in outcome.messages for one in message.tool_calls]
+    assert len(ids) == len(set(ids)) == 2
+
+
+async def test_a_reused_id_after_a_resume_is_repaired() -> None:
+    effects = Effects()
+    llm = ScriptedLlm([say(call("pay")), say(call("pay")), "x"])
+    runtime = AgentRuntime(llm, [effects.tool("pay", approval=True)], loop_guard=None)
+    outcome: Any = await runtime.run("q", run_id="r")
+    while isinstance(outcome, Interrupted):
+        held = stored(outcome)
+        outcome = await runtime.resume(held, {held.pending[0].token: Approve()})
+    assert len(set(effects.keys)) == 2
+
+
+# --- once -------------------------------------------------------------------------------------------
+
+
+async def test_once_outranks_a_retry() -> None:
+    runs: list[int] = []
+
+    @tool(effect="once")
+    async def charge() -> str:
+        """Charges, and then the line breaks."""
+        runs.append(1)
+        raise ConnectionError("the line broke")
+
+    policy = Recovery({ToolFailedError: Retry()})
+    outcome = await AgentRuntime(ScriptedLlm([say(call("charge")), "x"]), [charge], policy=policy).run("q")
+    assert isinstance(outcome, Completed)
+    assert len(runs) == 1
+    assert any("the line broke" in message.text for message in outcome.messages)
+
+
+async def test_an_agent_that_had_charged_is_not_run_again_whole() -> None:
+    effects = Effects()
+    inner = Agent(ScriptedLlm([say(call("charge")), DOWN]), tools=[effects.tool("charge")], name="inner")
+    policy = Recovery({ToolFailedError: Retry()})
+    llm = ScriptedLlm([say(call("inner", {"task": "t"})), "x"])
+    outcome = await Agent(llm, tools=[inner.as_tool()], policy=policy).outcome("q")
+    assert isinstance(outcome, Completed)
+    assert effects.done == {"charge": 1}
+
+
+async def test_an_idempotent_agent_is_begun_anew_under_a_new_attempt() -> None:
+    inner = Agent(ScriptedLlm([DOWN, "fine"]), name="inner", policy=FailFast())
+    policy = Recovery({ToolFailedError: Retry()})
+    llm = ScriptedLlm([say(call("inner", {"task": "t"})), "x"])
+    agent = Agent(llm, tools=[inner.as_tool(effect="idempotent")], policy=policy)
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Completed)
+    scopes = [event.scope for event in outcome.events if isinstance(event, StepStarted) and event.scope]
+    assert scopes == ["inner-id", "inner-id#2"]
+    assert [e.attempt for e in outcome.events if isinstance(e, ToolDispatched)] == [1, 2]
+
+
+# --- a child's question is its parent's --------------------------------------------------------------
+
+
+def three_levels(effects: Effects) -> Agent[str]:
+    pay = effects.tool("pay", approval=True, effect="once")
+    low = Agent(ScriptedLlm([say(call("pay", {"n": 1})), "paid"]), tools=[pay], name="low")
+    middle = Agent(
+        ScriptedLlm([say(call("low", {"task": "t"})), "low says paid"]), tools=[low.as_tool()], name="middle"
+    )
+    return Agent(
+        ScriptedLlm([say(call("middle", {"task": "t"})), "all done"]), tools=[middle.as_tool()], name="top"
+    )
+
+
+@pytest.mark.parametrize("policy", [None, ObserveErrors()], ids=["fail-fast", "observe"])
+async def test_an_approval_two_levels_down_is_given_at_the_top(policy: Any) -> None:
+    effects = Effects()
+    agent = three_levels(effects)
+    held = stored(await agent.outcome("q"))
+    (pending,) = held.pending
+    assert (held.reason, pending.call.name, pending.scope) == ("approval", "pay", ("top", "middle"))
+    outcome = await agent.runtime.resume(held, {pending.token: Approve()})
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "all done"
+    assert effects.done == {"pay": 1}
+    check_events(outcome.events)
+
+
+async def test_a_refusal_two_levels_down_is_told_there() -> None:
+    effects = Effects()
+    agent = three_levels(effects)
+    held = stored(await agent.outcome("q"))
+    outcome = await agent.runtime.resume(held, {held.pending[0].token: Refuse("too dear")})
+    assert isinstance(outcome, Completed)
+    assert effects.done == {}
+
+
+async def test_arguments_two_levels_down_that_do_not_fit_are_refused_and_may_be_given_again() -> None:
+    effects = Effects()
+    agent = three_levels(effects)
+    held = stored(await agent.outcome("q"))
+    token = held.pending[0].token
+    with pytest.raises(ConfigError, match="do not fit"):
+        await agent.runtime.resume(held, {token: ApproveWith({"n": "many"})})
+    assert effects.done == {}
+
+
+async def test_a_tool_that_runs_an_agent_hands_its_question_up_and_goes_on() -> None:
+    effects = Effects()
+    inner = Agent(
+        ScriptedLlm([say(call("pay")), "paid"]), tools=[effects.tool("pay", approval=True)], name="inner"
+    )
+
+    @tool
+    async def delegate(ctx: ToolContext) -> str:
+        """Ask the other one."""
+        return "it says " + (await inner.run("t", parent=ctx)).output
+
+    agent = Agent(ScriptedLlm([say(call("delegate")), "x"]), tools=[delegate])
+    held = stored(await agent.outcome("q"))
+    (pending,) = held.pending
+    outcome = await agent.runtime.resume(held, {pending.token: Approve()})
+    assert isinstance(outcome, Completed)
+    assert "it says paid" in [message.text for message in outcome.messages]
+    assert effects.done == {"pay": 1}
+
+
+async def test_after_approve_with_the_model_and_the_steps_show_what_was_run() -> None:
+    effects = Effects()
+    llm = ScriptedLlm([say(call("pay", {"n": 1})), "x"])
+    runtime = AgentRuntime(llm, [effects.tool("pay", approval=True)])
+    held = stored(await runtime.run("q"))
+    outcome = await runtime.resume(held, {held.pending[0].token: ApproveWith({"n": 2})})
+    assert isinstance(outcome, Completed)
+    assert [step.call.args for step in outcome.steps if isinstance(step, Action)] == [{"n": 2}]
+    assert [one.args for message in llm.requests[-1].messages for one in message.tool_calls] == [{"n": 2}]
+    assert held.unfinished is not None
+    assert held.unfinished.reply.tool_calls[0].args == {"n": 1}, "what was asked stays what it was"
+
+
+async def test_an_external_call_waits_until_its_result_is_provided() -> None:
+    @tool(external=True)
+    async def weigh(parcel: str) -> int:
+        """Weigh a parcel."""
+        raise AssertionError("nothing is run here")
+
+    runtime = AgentRuntime(ScriptedLlm([say(call("weigh", {"parcel": "a"})), "x"]), [weigh])
+    held = stored(await runtime.run("q"))
+    assert held.reason == "external"
+    with pytest.raises(ConfigError, match="Provide"):
+        await runtime.resume(held, {held.pending[0].token: Approve()})
+    outcome = await runtime.resume(held, {held.pending[0].token: Provide(7)})
+    assert isinstance(outcome, Completed)
+    assert "7" in [message.text for message in outcome.messages]
+
+
+# --- the end is the end -------------------------------------------------------------------------------
+
+
+async def test_nothing_is_told_after_the_end_by_a_tool_that_outlives_its_cancel() -> None:
+    token = CancellationToken()
+    inner = Agent(FunctionLlm(lambda _: "late"), name="inner")
+
+    @tool(timeout=30.0)
+    async def stubborn(ctx: ToolContext) -> str:
+        """Will not stop."""
+        token.cancel("enough")
+        for _ in range(80):
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+        return (await inner.run("t", parent=ctx)).output
+
+    agent = Agent(ScriptedLlm([say(call("stubborn"))]), tools=[stubborn])
+    outcome = await agent.outcome("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    before = outcome.events
+    await asyncio.sleep(0.5)
+    assert outcome.events == before
+    assert isinstance(before[-1], RunInterrupted)
+
+
+async def test_a_stream_that_outlives_its_cancel_is_not_told() -> None:
+    token = CancellationToken()
+
+    class Stubborn:
+        model = "m"
+
+        async def complete(self, request: Any) -> Any:
+            raise AssertionError
+
+        async def stream(self, request: Any) -> Any:
+            from wesichain.core import TextChunk
+
+            yield TextChunk("a")
+            token.cancel("enough")
+            for _ in range(70):
+                try:
+                    await asyncio.sleep(0.01)
+                except asyncio.CancelledError:
+                    continue
+            yield TextChunk("b")
+
+    runtime = AgentRuntime(Stubborn())
+    outcome = await runtime.run("q", cancellation=token, stream=True)
+    before = outcome.events
+    await asyncio.sleep(0.5)
+    assert outcome.events == before
+
+
+def test_a_nested_run_in_a_sync_tool_s_thread_is_told_in_order() -> None:
+    inner = Agent(ScriptedLlm([say(ADD), "3"] * 4), tools=[add], name="inner")
+    heard: list[tuple[int, int]] = []
+
+    class Sink:
+        def emit(self, event: Any) -> None:
+            heard.append((event.seq, threading.get_ident()))
+
+    @tool
+    def delegate(ctx: ToolContext, n: int) -> str:
+        """Ask the other one."""
+        return inner.run_sync(f"t{n}", parent=ctx).output
+
+    llm = ScriptedLlm([say(*[call("delegate", {"n": n}, id=f"c{n}") for n in range(4)]), "x"])
+    agent = Agent(llm, tools=[delegate], events=Sink(), tool_concurrency=4)
+    result = agent.run_sync("q")
+    assert [seq for seq, _ in heard] == list(range(1, len(heard) + 1))
+    assert len({thread for _, thread in heard}) == 1, "sinks are called in the loop's own thread"
+    check_events(result.events)
+
+
+# --- half answers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        pytest.param(LlmResponse("half an ans", finish_reason="length"), TruncatedReplyError, id="cut"),
+        pytest.param(LlmResponse("", finish_reason="length"), TruncatedReplyError, id="cut-at-once"),
+        pytest.param(LlmResponse("some", finish_reason="content_filter"), ModelRefusedError, id="filtered"),
+        pytest.param(LlmResponse("I will not", finish_reason="refusal"), ModelRefusedError, id="refused"),
+    ],
+)
+async def test_a_half_answer_is_none(reply: LlmResponse, error: type) -> None:
+    outcome = await AgentRuntime(ScriptedLlm([reply])).run("q")
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, error)
+    outcome = await AgentRuntime(ScriptedLlm([reply, "whole"]), policy=RepromptN(1)).run("q")
+    assert isinstance(outcome, Completed)
+
+
+async def test_a_pause_is_asked_on() -> None:
+    llm = ScriptedLlm([LlmResponse("so far", finish_reason="pause"), "whole"])
+    outcome = await AgentRuntime(llm).run("q")
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "whole"
+    assert llm.requests[1].messages[-1].text == "so far"
+
+
+@pytest.mark.parametrize("last", [LlmResponse(""), LlmResponse("half", finish_reason="length")])
+async def test_a_last_word_that_is_nothing_usable_is_the_limit_s_error(last: LlmResponse) -> None:
+    runtime = AgentRuntime(ScriptedLlm([say(ADD), last]), [add], budget=Budget(1), on_limit="answer")
+    outcome = await runtime.run("q")
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BudgetExceededError)
+
+
+async def test_an_answer_is_asked_for_when_tool_calls_run_out() -> None:
+    llm = ScriptedLlm([say(ADD), say(call("add", {"a": 1, "b": 1}, id="2")), "two and three"])
+    outcome = await AgentRuntime(llm, [add], budget=Budget(tool_calls=1), on_limit="answer").run("q")
+    assert isinstance(outcome, Completed)
+    assert (outcome.output, outcome.stopped_by) == ("two and three", "tool_calls")
+    assert outcome.state.stopped_by == "tool_calls"
+
+
+# --- the policy -----------------------------------------------------------------------------------------
+
+
+class RateLimited(Exception):
+    """What a tool's own library raises."""
+
+
+async def test_the_tool_s_own_exception_is_nearer_than_ours() -> None:
+    tries: list[int] = []
+
+    @tool
+    async def limited() -> str:
+        """Limited."""
+        tries.append(1)
+        if len(tries) < 3:
+            raise RateLimited("slow down")
+        return "ok"
+
+    policy = Recovery({ToolFailedError: Fail(), RateLimited: Retry()})
+    outcome = await AgentRuntime(ScriptedLlm([say(call("limited")), "x"]), [limited], policy=policy).run("q")
+    assert isinstance(outcome, Completed)
+
+
+async def test_several_bad_calls_in_one_reply_are_one_fault() -> None:
+    bad = say(*[call("nope", id=f"n{n}") for n in range(3)])
+    outcome = await AgentRuntime(ScriptedLlm([bad, bad, "x"]), [add], policy=RepromptN(2)).run("q")
+    assert isinstance(outcome, Completed)
+
+
+async def test_polling_something_that_changes_is_no_loop() -> None:
+    progress = iter(range(100))
+
+    @tool
+    async def poll() -> int:
+        """How far is it?"""
+        return next(progress) // 2
+
+    script = [say(call("poll", id=str(n))) for n in range(8)]
+    outcome = await AgentRuntime(ScriptedLlm([*script, "x"]), [poll]).run("q")
+    assert isinstance(outcome, Completed)
+    stuck = AgentRuntime(
+        ScriptedLlm([say(call("add", {"a": 1, "b": 2}, id=str(n))) for n in range(9)]), [add]
+    )
+    failed = await stuck.run("q")
+    assert isinstance(failed, Failed)
+    assert len([event for event in failed.events if isinstance(event, ToolCompleted)]) == LoopGuard().stop_at
+
+
+# --- the loop in steps ------------------------------------------------------------------------------------
+
+
+async def test_a_run_can_be_taken_a_step_at_a_time() -> None:
+    agent = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add])
+    async with agent.iterate("q") as run:
+        names = [type(phase).__name__ async for phase in run]
+    assert names == ["Thinking", "Acting", "Observing", "Thinking", "Completed"]
+    assert isinstance(run.outcome, Completed)
+    assert run.outcome.output == "3"
+    check_events(run.outcome.events)
+    assert (await run.step()) is run.outcome
+
+
+async def test_a_run_that_is_left_between_two_steps_can_be_resumed() -> None:
+    agent = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add])
+    async with agent.iterate("q") as run:
+        await run.step()
+        await run.step()
+    assert isinstance(run.outcome, Interrupted)
+    check_events(run.outcome.events)
+    outcome = await agent.runtime.resume(stored(run.outcome))
+    assert isinstance(outcome, Completed)
+    assert outcome.output == "3"
+
+
+@pytest.mark.parametrize(
+    ("keyword", "meant"),
+    [
+        ("system_prompt", "instructions"),
+        ("max_steps", "budget=Budget"),
+        ("retries", "policy=SelfCorrect"),
+        ("instrctions", "instructions"),
+    ],
+)
+def test_a_wrong_keyword_of_an_agent_names_the_right_one(keyword: str, meant: str) -> None:
+    options: Any = {keyword: 1}
+    with pytest.raises(ConfigError, match=meant):
+        Agent(ScriptedLlm([]), **options)
+
+
+@pytest.mark.parametrize(("keyword", "meant"), [("message_history", "history"), ("dependencies", "deps")])
+async def test_a_wrong_keyword_of_a_run_names_the_right_one(keyword: str, meant: str) -> None:
+    options: Any = {keyword: ()}
+    with pytest.raises(ConfigError, match=meant):
+        await Agent(ScriptedLlm(["x"])).run("q", **options)

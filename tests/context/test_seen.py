@@ -1,0 +1,309 @@
+"""What a model is shown, and what is cut out of it: the laws that hold for any log and any cuts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wesichain.context import (
+    ClearToolResults,
+    ContextView,
+    Question,
+    Seen,
+    Summarise,
+    Window,
+    are_views,
+    counter_of,
+    estimate_tokens,
+    tokens_of,
+)
+from wesichain.core import (
+    ContextReduced,
+    Cut,
+    Image,
+    Message,
+    Role,
+    StepStarted,
+    ToolCall,
+    Transcript,
+    from_json,
+    to_json,
+)
+from wesichain.errors import ConfigError
+from wesichain.testing import ScriptedLlm
+
+SYSTEM, TASK = Message(Role.SYSTEM, "be brief"), Message(Role.USER, "the task")
+
+
+def hop(number: int, *, calls: int = 1, size: int = 400, note: bool = False) -> list[Message]:
+    """A reply with calls, their results, and perhaps a note on it."""
+    made = tuple(ToolCall(f"{number}-{place}", "look", {"n": number}) for place in range(calls))
+    results = [Message(Role.TOOL, f"{one.id} ".ljust(size, "x"), one.id) for one in made]
+    notes = [Message(Role.USER, f"note {number}")] if note else []
+    return [Message(Role.ASSISTANT, f"hop {number}", None, made), *results, *notes]
+
+
+def turn(number: int, *, hops: int) -> list[Message]:
+    """A question of an earlier run, and what came of it."""
+    inside = [message for one in range(hops) for message in hop(1_000 * (number + 1) + one)]
+    return [Message(Role.USER, f"q{number}"), *inside, Message(Role.ASSISTANT, f"a{number}")]
+
+
+hops = st.builds(hop, st.just(0), calls=st.integers(0, 3), size=st.integers(0, 2_000), note=st.booleans())
+views: st.SearchStrategy[Any] = st.one_of(
+    st.builds(ClearToolResults, st.integers(1, 3_000), st.integers(0, 6)),
+    st.builds(Window, st.integers(1, 3_000)),
+    st.integers(2, 3_000).flatmap(lambda over: st.builds(Summarise, st.just(over), st.integers(0, over - 1))),
+)
+logs = st.tuples(
+    st.booleans(),
+    st.lists(st.integers(0, 3), max_size=3),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2_000), st.booleans()), min_size=1, max_size=14),
+)
+
+
+def log_of(drawn: Any) -> tuple[list[Message], int, list[int]]:
+    """A log, the place of its task, and where requests are made."""
+    has_system, history, steps = drawn
+    log = [SYSTEM] if has_system else []
+    for number, count in enumerate(history):
+        log += turn(number, hops=count)
+    task = len(log)
+    log.append(TASK)
+    asked = [len(log)]
+    for number, (calls, size, note) in enumerate(steps):
+        log += hop(number, calls=calls, size=size, note=note)
+        asked.append(len(log))
+    return log, task, asked
+
+
+def reduced(view: ContextView, seen: Seen) -> tuple[Cut, ...]:
+    found = view.reduce(seen)
+    cuts = found.cuts("in short") if isinstance(found, Question) else tuple(found or ())
+    for cut in cuts:
+        seen.check(cut, view.name)
+        seen.cut(cut)
+    return cuts
+
+
+def check_pairs(messages: list[Message]) -> None:
+    """Each call has its results right behind it, and each result its call."""
+    waiting: list[str] = []
+    for message in messages:
+        if message.role is Role.TOOL:
+            assert message.tool_call_id in waiting, "a result without its call"
+            waiting.remove(message.tool_call_id)
+            continue
+        assert not waiting, "a call without its result"
+        waiting = [call.id for call in message.tool_calls]
+    assert not waiting
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs, st.lists(views, min_size=1, max_size=3))
+def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextView]) -> None:
+    log, task, asked = log_of(drawn)
+    seen, transcript = Seen(task), Transcript()
+    requests: list[tuple[Any, list[Message]]] = []
+    for step, length in enumerate(asked, 1):
+        new = log[seen.length : length]
+        seen.take(new)
+        for view in chosen:
+            cuts = reduced(view, seen)
+            if cuts:
+                told = ContextReduced("r", step, 1, 0.0, view.name, cuts)
+                transcript.take(from_json(ContextReduced, to_json(told)))
+        transcript.take(StepStarted("r", step, 1, 0.0, tuple(new)))
+        shown = [*seen.messages]
+        requests.append((seen.messages, shown))
+        # The instructions and the task stay, whole and in their order.
+        assert [one for one in shown if one.role is Role.SYSTEM] == [one for one in log if one is SYSTEM]
+        assert TASK in shown
+        check_pairs(shown)
+        # The last reply and what came of it are what the model is asked about.
+        assert shown[len(shown) - len(new) :] == new or length == asked[0]
+        assert seen.tokens == sum(map(tokens_of, shown))
+        assert transcript.messages == shown, "the events tell what the model saw"
+        # What is kept for later makes the same of the log again.
+        again = Seen(task)
+        again.take(log[:length])
+        for cut in from_json(tuple[Cut, ...], to_json(seen.cuts())):
+            again.cut(cut)
+        assert [*again.messages] == shown
+        assert again.tokens == seen.tokens
+        assert [view.reduce(again) is None for view in chosen] == [
+            view.reduce(seen) is None for view in chosen
+        ]
+        assert again.oldest(500) == seen.oldest(500)
+        assert again.results(1) == seen.results(1)
+    for view_then, shown_then in requests:
+        assert view_then == shown_then, "a request that was made stays as it was"
+
+
+@settings(max_examples=100, deadline=None)
+@given(logs, st.integers(1, 3_000))
+def test_a_window_holds_unless_what_must_stay_is_more(drawn: Any, most: int) -> None:
+    log, task, asked = log_of(drawn)
+    seen = Seen(task)
+    for length in asked:
+        new = log[seen.length : length]
+        seen.take(new)
+        reduced(Window(most), seen)
+        must_stay = seen.fixed_tokens + (sum(map(tokens_of, new)) if length != asked[0] else 0)
+        assert seen.tokens <= max(most, must_stay)
+
+
+def started(count: int, **options: Any) -> Seen:
+    seen = Seen(1)
+    seen.take([SYSTEM, TASK])
+    for number in range(count):
+        seen.take(hop(number, **options))
+    return seen
+
+
+class TestClearing:
+    def test_the_newest_results_stay_and_the_calls_all_do(self) -> None:
+        seen = started(10)
+        cuts = reduced(ClearToolResults(500, keep=4), seen)
+        assert [cut.start for cut in cuts] == [3, 5, 7, 9, 11, 13]
+        shown = [message for message in seen.messages if message.role is Role.TOOL]
+        assert ["cleared" in message.text for message in shown] == [True] * 6 + [False] * 4
+        assert not reduced(ClearToolResults(500, keep=4), seen), "each is cleared once"
+
+    def test_what_the_model_has_not_seen_stays(self) -> None:
+        seen = started(2, calls=8)
+        reduced(ClearToolResults(1, keep=0), seen)
+        results = [message for message in seen.messages if message.role is Role.TOOL]
+        assert ["cleared" in message.text for message in results] == [True] * 8 + [False] * 8
+
+    def test_short_results_are_left_alone(self) -> None:
+        assert not reduced(ClearToolResults(1, keep=0), started(9, size=20))
+
+    def test_below_its_limit_it_does_nothing(self) -> None:
+        seen = started(10)
+        assert ClearToolResults(seen.tokens).reduce(seen) is None
+
+
+class TestAWindow:
+    def test_it_cuts_a_good_deal_at_a_time(self) -> None:
+        """So that prompts stay the same for a while, and a provider's cache is worth something."""
+        seen = Seen(1)
+        cut_in: list[int] = []
+        seen.take([SYSTEM, TASK])
+        for number in range(100):
+            seen.take(hop(number, size=4_000))
+            if reduced(Window(8_000), seen):
+                cut_in.append(number)
+            assert seen.tokens <= 8_000
+        assert 30 <= len(cut_in) <= 50
+
+    def test_you_may_say_how_much_stays(self) -> None:
+        seen = started(20)
+        reduced(Window(2_000, keep_tokens=500), seen)
+        assert seen.tokens <= 500
+
+
+class TestASummary:
+    def test_a_later_one_takes_the_earlier_one_in(self) -> None:
+        seen = started(10)
+        view = Summarise(800, 300)
+        first = view.reduce(seen)
+        assert isinstance(first, Question)
+        for cut in first.cuts("the beginning"):
+            seen.cut(cut)
+        assert view.reduce(seen) is None
+        for number in range(10, 20):
+            seen.take(hop(number))
+        second = view.reduce(seen)
+        assert isinstance(second, Question)
+        assert "the beginning" in second.messages[1].text
+        assert "[call] look" in second.messages[1].text
+        for cut in second.cuts("all of it"):
+            seen.cut(cut)
+        texts = [message.text for message in seen.messages]
+        assert [text for text in texts if "Summary" in text] == [texts[2]]
+        assert texts[2].endswith("all of it")
+
+    def test_no_model_is_asked_at_every_step_where_the_task_alone_is_too_long(self) -> None:
+        seen, asked = Seen(0), 0
+        seen.take([Message(Role.USER, "x" * 40_000)])
+        for number in range(100):
+            seen.take(hop(number))
+            asked += bool(reduced(Summarise(2_000, 500), seen))
+        assert 10 <= asked <= 40
+
+    def test_of_a_history_it_keeps_the_task_where_it_is(self) -> None:
+        log = [SYSTEM, *turn(0, hops=4), *turn(1, hops=4), TASK, *hop(1), *hop(2), *hop(3)]
+        seen = Seen(log.index(TASK))
+        seen.take(log)
+        reduced(Summarise(200, 110), seen)
+        assert [message.role.value for message in seen.messages] == [
+            "system",
+            "user",
+            "user",
+            "assistant",
+            "tool",
+        ]
+        assert seen.messages[1] == TASK
+
+
+class TestAViewOfOnesOwn:
+    @pytest.mark.parametrize(
+        ("cut", "why"),
+        [
+            (Cut(0, 1), "the instructions and the task stay"),
+            (Cut(1, 4), "the instructions and the task stay"),
+            (Cut(2, 3), "parts a call from its result"),
+            (Cut(3, 4), "parts a call from its result"),
+            (Cut(3, 6), "parts a call from its result"),
+            (Cut(2, 4, (Message(Role.TOOL, "x", "9"),)), "cannot be made up"),
+            (Cut(2, 900), "the log has 8 messages"),
+            (Cut(4, 4), "the log has 8 messages"),
+            (Cut(2, 4, (TASK, TASK, TASK)), "a place holds one"),
+        ],
+    )
+    def test_a_cut_that_may_not_be_is_refused(self, cut: Cut, why: str) -> None:
+        with pytest.raises(ConfigError, match=why):
+            started(3).check(cut, "mine")
+
+    def test_it_is_one_by_its_form(self) -> None:
+        assert isinstance(Window(1), ContextView)
+        assert are_views([Window(1), ClearToolResults(1)])
+        assert not are_views(Window(1))
+        assert not are_views([Window])
+        assert not are_views(["window"])
+
+
+WRONG: dict[str, Any] = {"8k": "8k", "count": 4, "llm": ScriptedLlm}
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Window(0), "max_tokens=0"),
+        (lambda: Window(WRONG["8k"]), "max_tokens='8k'"),
+        (lambda: Window(100, keep_tokens=101), "more than max_tokens"),
+        (lambda: Window(100, count_tokens=WRONG["count"]), "count_tokens=4"),
+        (lambda: ClearToolResults(True), "over_tokens=True"),
+        (lambda: ClearToolResults(10, keep=-1), "keep=-1"),
+        (lambda: Summarise(10, 10), "not below over_tokens"),
+        (lambda: Summarise(10, 5, llm=WRONG["llm"]), "is no model"),
+        (lambda: counter_of([Window(9, count_tokens=len), Window(9)]), "several ways"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(make: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        make()
+
+
+def test_tokens_are_guessed_or_counted() -> None:
+    assert estimate_tokens("x" * 400) == 104
+    picture = Message(Role.USER, (Image(b"\x89PNG", media_type="image/png"),))
+    assert tokens_of(picture) >= 1_000
+    with_calls = hop(1)[0]
+    assert tokens_of(with_calls) > tokens_of(Message(Role.ASSISTANT, "hop 1"))
+    assert tokens_of(with_calls, len) == len("hop 1") + len("look{'n': 1}")
+    assert tokens_of(Message(Role.ASSISTANT, "", None, (), "thinking"), len) == len("thinking")
