@@ -9,7 +9,7 @@ import pytest
 
 from tests.llm.provider_kit import ANTHROPIC, KEY, REQUEST
 from tests.llm.toxic_server import Received, ToxicServer, reply
-from wesichain.core import LlmRequest, LlmTraits, Message, Role, StreamingLlm
+from wesichain.core import LlmRequest, Message, Role, StreamingLlm
 from wesichain.errors import LlmRejectedError
 from wesichain.llm.anthropic import AnthropicClient
 
@@ -25,7 +25,11 @@ async def sent(request: LlmRequest = REQUEST, **settings: Any) -> Received:
 def test_it_is_a_streaming_model_that_honours_output_schemas() -> None:
     client = AnthropicClient("claude-x")
     assert isinstance(client, StreamingLlm)
-    assert (client.model, client.traits) == ("claude-x", LlmTraits(native_output=True, takes_stop=True))
+    assert client.model == "claude-x"
+    assert client.traits.native_output
+    assert client.traits.output_with_tools
+    assert client.traits.caching
+    assert not client.traits.audio
 
 
 async def test_the_base_url_is_taken_as_the_sdk_takes_it() -> None:
@@ -36,7 +40,12 @@ async def test_the_base_url_is_taken_as_the_sdk_takes_it() -> None:
     assert json.loads(received.body) == {
         "model": "claude-x",
         "max_tokens": 4096,
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}],
+            }
+        ],
     }
 
 

@@ -9,7 +9,15 @@ from tests.llm.wire_corpus import check_pieces, mismatches, replay, rows
 from wesichain.llm.anthropic import AnthropicClient
 
 # Rows that come out otherwise than the corpus says, and why.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "wire-016": "its text ends in a block of thinking, and what was read from the cache counts as read",
+    "wire-318": "its text begins with a block of thinking, which is reasoning and not the answer",
+    "wire-018": "what was read from the cache counts as read",
+    "wire-265": "a refusal is a refusal, not a filter",
+    "wire-312": "a refusal is a refusal, not a filter",
+    "wire-313": "a refusal is a refusal, not a filter",
+    "wire-314": "a refusal is a refusal, not a filter",
+}
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,8 @@ def test_a_message_is_read() -> None:
         ("tool_use", "tool_calls"),
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
-        ("refusal", "content_filter"),
+        ("refusal", "refusal"),
+        ("pause_turn", "pause"),
         ("to_be_invented", "stop"),
         (None, "stop"),
     ],
@@ -261,7 +262,7 @@ def test_a_refusal_keeps_its_explanation() -> None:
     whole = MessageReply.read({"content": [], **end}, names=ToolNames(()), endpoint=HERE)
     _, pieced = streamed({"type": "message_delta", "delta": end})
     assert whole.opaque == pieced.opaque == {"refusal": "Not that."}
-    assert whole.finish_reason == pieced.finish_reason == "content_filter"
+    assert whole.finish_reason == pieced.finish_reason == "refusal"
 
 
 # --- signed thoughts -----------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class Model:
         self._tokens = tokens
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        self.log.append((request.messages[0].content[:8], self._clock.monotonic()))
+        self.log.append((request.messages[0].text[:8], self._clock.monotonic()))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await self._clock.sleep(self._seconds)

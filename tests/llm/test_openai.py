@@ -41,7 +41,11 @@ async def sent(request: LlmRequest = REQUEST, *, path: str = "/v1", **settings: 
 def test_it_is_a_streaming_model_that_honours_output_schemas() -> None:
     client = OpenAiClient("gpt-x")
     assert isinstance(client, StreamingLlm)
-    assert (client.model, client.traits) == ("gpt-x", LlmTraits(native_output=True))
+    assert client.model == "gpt-x"
+    assert client.traits.native_output
+    assert client.traits.output_with_tools
+    assert not OpenAiClient("gpt-x", base_url="http://127.0.0.1:1/v1").traits.output_with_tools
+    assert OpenAiClient("gpt-x", traits=LlmTraits(images=False)).traits == LlmTraits()
 
 
 async def test_the_base_url_is_taken_as_the_sdk_takes_it() -> None:

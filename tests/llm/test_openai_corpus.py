@@ -11,8 +11,13 @@ from wesichain.llm.openai import OpenAiClient
 
 # Rows that come out otherwise than the corpus says, and why.
 EXCEPTIONS: dict[str, str] = {
+    **dict.fromkeys(
+        ("wire-210", "wire-217", "wire-234", "wire-237", "wire-254"),
+        "a refusal is a refusal, whatever the API says",
+    ),
     "wired-016": "its arguments came in one fragment and are whole; whole arguments run, whatever the reason",
     "wired-020": "its arguments '{}' are whole too, so there is nothing that is truncated",
+    "wire-092": "its text is a block of thinking, which is reasoning and not the answer",
 }
 
 # Formats that this adapter does not speak, and what it makes of them.

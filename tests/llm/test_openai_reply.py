@@ -45,7 +45,7 @@ from wesichain.llm.transport import SseEvent
         ),
         pytest.param(
             {"content": None, "refusal": "No."},
-            LlmResponse("", opaque={"refusal": "No."}),
+            LlmResponse("", finish_reason="refusal", opaque={"refusal": "No."}),
             id="a-refusal-is-no-content-and-is-kept",
         ),
         pytest.param(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wesichain.core import JsonValue, LlmRequest, Message, Role, is_object, parse_json
-from wesichain.errors import CodecError, LlmRejectedError
+from wesichain.core import JsonValue, LlmRequest, Message, Role, is_array, is_object, parse_json
+from wesichain.errors import CodecError, ConfigError, LlmRejectedError
 
 REFUSAL = "refusal"  # in `LlmResponse.opaque`: what the model said when it refused
 
@@ -93,10 +93,32 @@ def sealed(opaque: Mapping[str, JsonValue]) -> JsonValue:
     return {key: value for key, value in opaque.items() if value} or None
 
 
+def checked_options(options: Mapping[str, JsonValue] | None) -> dict[str, JsonValue]:
+    """The user's own fields of a request. Tools among them are the provider's own, added to the agent's."""
+    given = dict(options or {})
+    if "tools" in given and not is_array(given["tools"]):
+        raise ConfigError(
+            f"options={{'tools': {given['tools']!r}}}: give a list of the provider's own tools; "
+            f"they are added to the agent's, which are never replaced"
+        )
+    return given
+
+
 def with_options(body: Mapping[str, Any], options: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """The body with the user's own fields: an object is merged into ours, and None takes ours out."""
+    """The body with the user's own fields: an object is merged into ours, and None takes ours out.
+
+    Tools are added to ours.
+    """
     merged = dict(body)
     for key, value in options.items():
         ours = merged.get(key)
-        merged[key] = {**ours, **value} if is_object(ours) and is_object(value) else value
+        if key == "tools" and is_array(value):
+            merged[key] = [*(ours or ()), *value]
+        else:
+            merged[key] = {**ours, **value} if is_object(ours) and is_object(value) else value
     return {key: value for key, value in merged.items() if value is not None}
+
+
+def whole_number(value: object) -> int:
+    """A count of tokens as a provider gives it: what is none, or below zero, counts as 0."""
+    return value if type(value) is int and value > 0 else 0

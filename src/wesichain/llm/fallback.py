@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import fields
 from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, StreamItem, ToolCallingLlm, traits_of
@@ -37,11 +38,7 @@ class Fallback:
         self.model = _name(self.models[0])
         self._when = when
         traits = [traits_of(model) for model in self.models]
-        self.traits = LlmTraits(
-            observes_errors=any(trait.observes_errors for trait in traits),
-            native_output=all(trait.native_output for trait in traits),
-            takes_stop=all(trait.takes_stop for trait in traits),
-        )
+        self.traits = _shared(traits)
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         errors: list[LlmError] = []
@@ -80,6 +77,13 @@ class Fallback:
             retryable=retryable,
             retry_after=min(waits, default=None),
         )
+
+
+def _shared(traits: Sequence[LlmTraits]) -> LlmTraits:
+    """What all of them can do; that one would rather observe errors is said of all."""
+    names = [field.name for field in fields(LlmTraits)]
+    can = {name: all(getattr(one, name) for one in traits) for name in names}
+    return LlmTraits(**{**can, "observes_errors": any(one.observes_errors for one in traits)})
 
 
 def _name(model: ToolCallingLlm) -> str:

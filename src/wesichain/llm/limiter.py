@@ -83,7 +83,7 @@ class RateLimiter:
 
     @asynccontextmanager
     async def _turn(self, request: LlmRequest) -> AsyncGenerator[_Turn, None]:
-        guess = sum(len(message.content) for message in request.messages) // _CHARS_PER_TOKEN
+        guess = sum(len(message.text) for message in request.messages) // _CHARS_PER_TOKEN
         gate, queue = self._gates.get()
         async with gate:
             async with queue:

@@ -34,6 +34,7 @@ from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
 from wesichain.llm.local.engine import Engine, Settings
 from wesichain.llm.local.grammar import reply_grammar
+from wesichain.llm.local.places import Held
 from wesichain.llm.local.wire import ask as ask_wire
 from wesichain.tools import validate_json
 
@@ -57,6 +58,12 @@ EXAMPLE = (
 
 def request(*messages: Message) -> LlmRequest:
     return LlmRequest("", messages, (ADD,))
+
+
+def engine_of(model: LocalLlm) -> Engine:
+    assert isinstance(model._place, Held)
+    assert model._place.engine is not None
+    return model._place.engine
 
 
 def user(text: str) -> Message:
@@ -174,9 +181,8 @@ def test_the_same_file_is_loaded_once_and_freed_with_its_last_user(smol: Path) -
 
     one, two = (LocalLlm(smol, threads=1, context=512, max_tokens=1) for _ in range(2))
     asyncio.run(use(one, two))
-    assert one._engine is not None
-    assert one._engine is two._engine
-    pid = one._engine.pid
+    assert engine_of(one) is engine_of(two)
+    pid = engine_of(one).pid
     assert pid is not None
     one.close()
     os.kill(pid, 0)
@@ -191,9 +197,9 @@ async def test_a_model_that_dies_is_a_fault_worth_a_retry_and_comes_back(smol: P
     async with LocalLlm(smol, threads=1, context=512, max_tokens=60) as model:
         stream = model.stream(LlmRequest("", (user("Tell a long story."),)))
         await anext(stream)
-        assert model._engine is not None
-        assert model._engine.pid is not None
-        os.kill(model._engine.pid, signal.SIGKILL)
+        pid = engine_of(model).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
         with pytest.raises(LlmTransportError, match="started again") as caught:
             async for _ in stream:
                 pass
@@ -221,7 +227,7 @@ def test_it_ends_with_its_parent_however_that_ends(smol: Path) -> None:
 async def test_llama_reads_the_grammars_of_real_schemas(llm: LocalLlm) -> None:
     rows = corpus("bfcl_tools.jsonl")[::12]
     tools = tuple(ToolSpec(f"tool{at}", "", row["schema"]) for at, row in enumerate(rows))
-    async with llm._loaded() as address:
+    async with llm._place.reach() as address:
         for output in (None, {"type": "object", "additionalProperties": {"type": "array", "minItems": 2}}):
             grammar = reply_grammar(tools, output, thoughts=output is None)
             body = {"prompt": "x", "n_predict": 1, "grammar": grammar}

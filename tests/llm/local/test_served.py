@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, ToolSpec, parse_json
+from wesichain.core import (
+    Image,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    Role,
+    Text,
+    TextChunk,
+    ToolSpec,
+    parse_json,
+)
 from wesichain.errors import LlmRejectedError, LlmTransportError
 from wesichain.llm.local import serve_local
 from wesichain.llm.openai import OpenAiClient
@@ -85,6 +95,20 @@ async def test_text_react_works_over_it(base: str) -> None:
     assert reply.usage.input_tokens > 100  # the prompt with the tools and the format
 
 
+@pytest.mark.slow
+async def test_the_default_model_calls_tools_through_it(default_model: Path) -> None:
+    """The server recognises no call of this model, which leaves out the tags; the client reads it in the text."""
+    with serve_local(default_model, threads=1, context=1024) as url:
+        async with OpenAiClient(
+            "default", base_url=url, deadline=900, options={"max_tokens": 60, "temperature": 0}
+        ) as llm:
+            reply = await llm.complete(asked("What is 17 plus 25?", ADD))
+            items = [item async for item in llm.stream(asked("What is 17 plus 25?", ADD))]
+    assert [(call.name, call.args) for call in reply.tool_calls] == [("math.add", {"a": 17, "b": 25})]
+    assert reply.finish_reason == "tool_calls"
+    assert items == [reply]  # nothing of the call is shown as text
+
+
 async def test_a_wrong_key_is_refused_with_advice(base: str) -> None:
     async with client(base, key="wrong") as llm:
         with pytest.raises(LlmRejectedError, match=r"answered 401.*check the key") as caught:
@@ -106,3 +130,12 @@ async def test_a_server_that_has_gone_is_a_fault_worth_a_retry(smol: Path) -> No
         with pytest.raises(LlmTransportError) as caught:
             await llm.complete(asked("Hi."))
     assert caught.value.retryable
+
+
+async def test_a_picture_is_refused_by_name(base: str) -> None:
+    """The server says it with a 500: to ask again does not help."""
+    picture = Image(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    async with client(base) as llm:
+        with pytest.raises(LlmRejectedError, match=r"image input is not supported.*leave it out") as caught:
+            await llm.complete(LlmRequest("", (Message(Role.USER, (Text("What is it?"), picture)),)))
+    assert not caught.value.retryable

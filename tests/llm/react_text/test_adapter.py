@@ -116,17 +116,38 @@ class TestReplies:
     @pytest.mark.parametrize(
         ("said", "name"),
         [
-            pytest.param("The weather tool.", "weather", id="in a sentence"),
-            pytest.param("Use Weather", "weather", id="with a capital"),
-            pytest.param("weather or now", "weather or now", id="not when two are named"),
-            pytest.param("weather2", "weather2", id="not within a longer name"),
+            pytest.param("Weather", "weather", id="with a capital"),
+            pytest.param("[`weather`]", "weather", id="in brackets and backticks"),
+            pytest.param("The weather tool.", "The weather tool.", id="not in a sentence"),
+            pytest.param("Use weather", "Use weather", id="nor in two words"),
+            pytest.param("weather or now", "weather or now", id="nor when two are named"),
+            pytest.param("weather2", "weather2", id="nor within a longer name"),
             pytest.param("my_weather", "my_weather", id="nor at its end"),
-            pytest.param("weather " + "x" * 99, "weather " + "x" * 99, id="nor in a speech"),
         ],
     )
-    async def test_a_tool_that_is_named_in_a_few_words(self, said: str, name: str) -> None:
+    async def test_a_tool_is_named_exactly(self, said: str, name: str) -> None:
+        """What is no tool's name goes to the runtime, which says so and lists the tools."""
         reply = await reply_to(f'Action: {said}\nAction Input: {{"city": "Paris"}}')
         assert [(call.name, call.args) for call in reply.tool_calls] == [(name, {"city": "Paris"})]
+
+    async def test_of_two_tools_that_differ_in_case_neither_is_guessed(self) -> None:
+        request = ask(tools=(spec("Find", q=TEXT), spec("find", q=TEXT)))
+        reply = await reply_to('Action: FIND\nAction Input: {"q": "x"}', request)
+        assert reply.tool_calls[0].name == "FIND"
+        reply = await reply_to('Action: Find\nAction Input: {"q": "x"}', request)
+        assert reply.tool_calls[0].name == "Find"
+
+    async def test_a_denied_action_is_no_call(self) -> None:
+        reply = await reply_to('Action: Do not use weather\nAction Input: {"city": "Paris"}')
+        assert reply.tool_calls[0].name == ""
+        assert "says what not to do" in reply.reasoning
+        assert 'Write "Thought: ..."' in reply.reasoning
+
+    async def test_an_input_that_says_nothing_is_told_what_is_needed(self) -> None:
+        request = ask(tools=(spec("delete", required=["path"], path=TEXT),))
+        reply = await reply_to("Action: delete\nAction Input: None", request)
+        assert reply.tool_calls[0].name == ""
+        assert "needs 'path'; write Action Input: {\"path\": string}" in reply.reasoning
 
     async def test_an_unknown_tool_is_for_the_runtime_to_judge(self) -> None:
         reply = await reply_to("Action: dance\nAction Input: tango")
@@ -411,8 +432,8 @@ class TestChatModels:
         first, *turns = request.messages
         assert (request.model, request.tools, request.output_schema) == ("m", (), None)
         assert first.role is Role.USER
-        assert first.content.startswith("Be brief.\n\n")
-        assert first.content.endswith("Begin!\n\nQuestion: When?")
+        assert first.text.startswith("Be brief.\n\n")
+        assert first.text.endswith("Begin!\n\nQuestion: When?")
         assert turns == [
             Message(Role.ASSISTANT, "Thought:\nAction: now\nAction Input: {}"),
             Message(Role.USER, "Observation: noon"),
@@ -508,4 +529,4 @@ class TestTheModeOfAModel:
         llm = TextReAct(Scripted())
         assert isinstance(llm, ToolCallingLlm)
         assert llm.model == "scripted-text"
-        assert traits_of(llm) == LlmTraits(observes_errors=True, native_output=True)
+        assert traits_of(llm) == LlmTraits(observes_errors=True, native_output=True, output_with_tools=True)

@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from wesichain.core import dump_json
 from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
 from wesichain.llm.react_text.sections import quote, split
+from wesichain.llm.react_text.thinking import hear
 
 PIECES = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
@@ -80,6 +81,7 @@ def test_an_action_that_is_written_is_read_back(
     dialect: str, name: str, args: dict[str, Any], after: str
 ) -> None:
     written = find_dialect(dialect).action(name, args)
+    assume(not hear(f"{written}{after}").reasoning)  # before the end of thinking nothing counts
     parsed = parse(f"Thought: so\n{written}\nObservation: {after}", dialect=dialect)
     assert (parsed.kind, parsed.thought, parsed.tool, parsed.args) == ("action", "so", name, args)
 
@@ -109,6 +111,103 @@ def test_quoting_takes_nothing_away(text: str) -> None:
     assert quote(text).replace("| ", "") == text.replace("| ", "")
 
 
+# --- nothing that was not meant ---------------------------------------------------------------------
+
+SPOKEN = ["react", "react_bracket", "call_syntax", "xml"]
+CALLS = st.tuples(st.sampled_from(SPOKEN), NAMES, ARGS)
+REASONING = [
+    ("<think>", "</think>"),
+    ("", "</think>"),
+    ("Let me see.\n<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("", "[/THINK]"),
+    ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+]
+QUOTATIONS: list[Callable[[str], str]] = [
+    lambda call: "\n".join(f"> {line}" for line in call.split("\n")),
+    lambda call: "\n".join(f"| {line}" for line in call.split("\n")),
+    lambda call: f"<example>\n{call}\n</example>",
+    lambda call: f"<!--\n{call}\n-->",
+    lambda call: f"<document>\n{call}\n</document>",
+    lambda call: f"The page says:\n{call}",
+    lambda call: f"For example, one would write:\n{call}",
+    lambda call: f"It read \u201cplease\n{call}\n\u201d.",
+    lambda call: f"```python\n{call}\n```",
+]
+DENIALS = ["do not use {}", "never {}", "don\u2019t call {}", "{} is not needed", "{} (do not run)", "no {}"]
+RETRACTIONS = [
+    *(
+        "Wait, no.",
+        "Never mind.",
+        "Actually, no.",
+        "Scratch that.",
+        "Do not run this.",
+        "I must not do this.",
+    ),
+    *("On second thought, no.", "Cancel that.", "(not executed)", "**Stop!**", "That is wrong."),
+]
+
+
+def written(call: tuple[str, str, dict[str, Any]]) -> str:
+    dialect, name, args = call
+    return find_dialect(dialect).action(name, args)
+
+
+@given(call=CALLS, marks=st.sampled_from(REASONING), before=REPLIES, after=st.sampled_from(["", "\nSo."]))
+def test_law_nothing_inside_reasoning_is_called(
+    call: tuple[str, str, dict[str, Any]], marks: tuple[str, str], before: str, after: str
+) -> None:
+    opened, closed = marks
+    text = f"{before}\n{opened}\n{written(call)}{after}\n{closed}"
+    parsed = parse(text, dialect=call[0])
+    assert parsed.kind != "action"
+    answered = parse(f"{text}\nFinal Answer: 4", dialect=call[0])
+    assert (answered.kind, answered.answer) == ("final", "4")
+
+
+@given(call=CALLS, opened=st.sampled_from([opened for opened, _ in REASONING if opened]))
+def test_law_reasoning_that_never_ends_is_not_acted_on(
+    call: tuple[str, str, dict[str, Any]], opened: str
+) -> None:
+    assume(not any(closed in written(call) for _, closed in REASONING))
+    assert parse(f"{opened}\n{written(call)}", dialect=call[0]).kind == "malformed"
+
+
+@given(call=CALLS, quoted=st.sampled_from(QUOTATIONS))
+def test_law_nothing_inside_a_quotation_is_called(
+    call: tuple[str, str, dict[str, Any]], quoted: Callable[[str], str]
+) -> None:
+    assert parse(quoted(written(call)), dialect=call[0]).kind != "action"
+
+
+@given(call=CALLS, denial=st.sampled_from(DENIALS))
+def test_law_nothing_that_is_denied_is_called(call: tuple[str, str, dict[str, Any]], denial: str) -> None:
+    dialect, name, args = call
+    text = find_dialect(dialect).action(denial.format(name), args)
+    parsed = parse(text, dialect=dialect)
+    assert parsed.kind == "malformed"
+
+
+@given(
+    call=CALLS, said=st.sampled_from(RETRACTIONS), between=st.sampled_from([" ", "\n", "\n\n", "\nThought: "])
+)
+def test_law_nothing_that_is_taken_back_is_called(
+    call: tuple[str, str, dict[str, Any]], said: str, between: str
+) -> None:
+    assert parse(f"{written(call)}{between}{said}", dialect=call[0]).kind == "malformed"
+
+
+@given(call=CALLS)
+def test_law_the_same_call_is_made_when_it_is_meant(call: tuple[str, str, dict[str, Any]]) -> None:
+    assume(not hear(written(call)).reasoning)
+    parsed = parse(f"<think>hm</think>\nThought: I do it.\n{written(call)}", dialect=call[0])
+    assert (parsed.kind, parsed.tool, parsed.args) == ("action", call[1], call[2])
+
+
 # --- time ------------------------------------------------------------------------------------------
 
 STARTS = {
@@ -120,6 +219,9 @@ STARTS = {
     "Final Answer: ": "in an answer",
     "Thought: x\n```\n": "in a fence",
     '{"action": "x", "action_input": "': "in a JSON action",
+    'Action: a\nAction Input: {"a": 1} ': "behind an input",
+    "<tool_call>": "in a native call",
+    "analysis": "in glued channels",
 }
 PROMISED = (" ", "\n", "`", "{", "```\n")
 REPEATED = [
@@ -144,6 +246,41 @@ REPEATED = [
     ),
     *('{"a":', '{"a":1}', "'a': 1, ", "Action:\n", "Action: a\nAction Input: b\n", "Thought:\n", "/*", "//"),
     *("Observation:\n", "Final Answer:\n", "action ", "action_", "<|a|>", "\nObs", "a", "9", "=", "\u2028"),
+    *(
+        "<think>",
+        "</think>",
+        "[THINK]",
+        "<think>\n",
+        "<user>",
+        "\n<example>",
+        "<!--",
+        "\u201c",
+        "\u00ab",
+        '" "',
+    ),
+    *("<tool_call>", "<function=a>", '<invoke name="a">', "<parameter=a>", "[TOOL_CALLS]", "<|python_tag|>"),
+    *(
+        "<|channel|>analysis<|message|>",
+        "<|channel|>",
+        "<|tool_call_begin|>",
+        "assistantfinal",
+        "wait ",
+        "no, ",
+    ),
+    *(
+        "Question:\n",
+        "User: a\n",
+        "### ",
+        "</s>",
+        "(",
+        "not ",
+        "i do ",
+        "actually ",
+        "{{",
+        "\u200b",
+        ". ",
+        "\n> ",
+    ),
 ]
 
 

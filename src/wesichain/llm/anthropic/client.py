@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
-from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, StreamItem, SystemClock
-from wesichain.errors import LlmRejectedError, MissingDependencyError
+from typing_extensions import Unpack, override
+
+from wesichain.core import LlmRequest, LlmResponse, LlmTraits
+from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 
 try:
@@ -17,7 +18,16 @@ try:
 except ImportError as error:
     raise MissingDependencyError("the Anthropic adapter", package="anthropic", extra="anthropic") from error
 
-from wesichain.llm.transport import PLACEHOLDER, Account, Endpoint, HttpTransport, Line, Patience, host_of
+from wesichain.llm.transport import (
+    PLACEHOLDER,
+    Account,
+    Endpoint,
+    HttpLlm,
+    HttpSettings,
+    Line,
+    asked_key,
+    host_of,
+)
 
 from .reply import MessageReply
 from .wire import to_wire
@@ -27,65 +37,49 @@ _ANTHROPIC = Account(
 )
 
 
-class AnthropicClient:
+class AnthropicClient(HttpLlm):
     """A `StreamingLlm` over the messages API.
 
-    Making one needs neither a key nor a network. The key in `ANTHROPIC_API_KEY` goes to
-    api.anthropic.com or to `ANTHROPIC_BASE_URL` alone; another `base_url` gets `api_key`, or a
-    placeholder. `max_tokens` bounds a reply, as the API demands. `options` are further fields of the
-    request (`{"thinking": {"type": "adaptive"}}`); None takes one of ours out. Signed thoughts come
-    back in `LlmResponse.opaque` and are sent again, unchanged, with the message that carries them.
+    The key in `ANTHROPIC_API_KEY` goes to api.anthropic.com or to `ANTHROPIC_BASE_URL` alone; another
+    `base_url` gets `api_key`, or a placeholder. `max_tokens` bounds a reply, as the API demands. Signed
+    thoughts come back in `LlmResponse.opaque` and are sent again, unchanged, with the message that carries
+    them. `caching` marks the prefix that the next request will have too: reading it again costs a tenth.
+    `client` is an `anthropic.AsyncAnthropic` of your own. `HttpSettings` says what else it takes.
     """
 
-    traits = LlmTraits(native_output=True, takes_stop=True)
+    traits = LlmTraits(
+        native_output=True,
+        takes_stop=True,
+        output_with_tools=True,
+        parallel_calls=True,
+        images=True,
+        documents=True,
+        reasoning=True,
+        caching=True,
+    )
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
         max_tokens: int = 4096,
-        retries: int = 2,
-        deadline: float = 120.0,
-        max_bytes: int = 16_777_216,
-        options: Mapping[str, JsonValue] | None = None,
-        clock: Clock | None = None,
-        chance: Callable[[], float] = random.random,
+        caching: bool = True,
+        client: anthropic.AsyncAnthropic | None = None,
+        **settings: Unpack[HttpSettings],
     ) -> None:
-        self.model = model
-        self._base_url = base_url
-        self._api_key = api_key
+        if client is not None and not isinstance(client, anthropic.AsyncAnthropic):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
+            raise ConfigError(f"client= is {type(client).__name__}; give an anthropic.AsyncAnthropic")
         self._max_tokens = max_tokens
-        self._options = dict(options or {})
-        patience = Patience(retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance)
-        self._transport = HttpTransport(self._connect, patience=patience, max_bytes=max_bytes)
+        self._caching = caching
+        self._client = client
+        super().__init__(model, client=client, **settings)
 
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        names = ToolNames.of(request)
-        wire = self._wire(request, names, stream=False)
-        return await self._transport.ask(
-            wire, lambda body, at: MessageReply.read(body, names=names, endpoint=at)
-        )
-
-    def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        names = ToolNames.of(request)
-        wire = self._wire(request, names, stream=True)
-        return self._transport.stream(wire, lambda at: MessageReply(names, at))
-
-    async def aclose(self) -> None:
-        """Close the connections. An event loop that ends does it too."""
-        await self._transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    def _wire(self, request: LlmRequest, names: ToolNames, *, stream: bool) -> dict[str, Any]:
+    @override
+    def _wire(
+        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
+    ) -> dict[str, Any]:
         if request.output_schema is not None:
-            request = replace(request, output_schema=_strict(request.output_schema))
+            request = replace(request, output_schema=strict_schema(request.output_schema))
         return to_wire(
             request,
             names,
@@ -93,31 +87,56 @@ class AnthropicClient:
             max_tokens=self._max_tokens,
             options=self._options,
             stream=stream,
+            caching=self._caching,
+            omitted=omitted,
         )
 
-    def _connect(self, http: httpx2.AsyncClient) -> Line:
-        url = _ANTHROPIC.address(self._base_url)
-        key = _ANTHROPIC.key_for(self._base_url, self._api_key)
-        sdk = anthropic.AsyncAnthropic(
-            base_url=url, api_key=key or PLACEHOLDER, max_retries=0, http_client=http
-        )
+    @override
+    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
+        return MessageReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
 
-        async def post(content: bytes) -> httpx2.Response:
+    @override
+    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> MessageReply:
+        return MessageReply(names, endpoint, omitted)
+
+    @override
+    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+        sdk, key = self._sdk(http)
+        asked = asked_key(self._api_key)
+
+        async def post(content: bytes, _stream: bool, key: str) -> httpx2.Response:
             # `messages.create` walks every message on every call; a ready body is posted as it is.
-            stream = await sdk.post(
+            authorized: Any = {"headers": {"X-Api-Key": key}} if asked is not None else {}
+            reply = await sdk.post(
                 "/v1/messages",
                 cast_to=object,
                 content=content,
+                options=authorized,
                 stream=True,
                 stream_cls=anthropic.AsyncStream[object],
             )
-            return stream.response
+            return reply.response
 
-        endpoint = Endpoint(host_of(url), self.model, key_variable=_ANTHROPIC.key_variable, key=key or "")
-        return Line(endpoint, post, sdk_error=anthropic.AnthropicError)
+        host = host_of(str(sdk.base_url))
+        endpoint = Endpoint(host, self.model, key_variable=_ANTHROPIC.key_variable, key=key)
+        return Line(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
+
+    def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[anthropic.AsyncAnthropic, str]:
+        """The SDK's client, whose own retries are off, and the key that it sends."""
+        if self._client is not None:
+            return self._client.with_options(max_retries=0), ""
+        key = _ANTHROPIC.key_for(self._base_url, self._api_key)
+        sdk = anthropic.AsyncAnthropic(
+            base_url=_ANTHROPIC.address(self._base_url),
+            api_key=key or PLACEHOLDER,
+            default_headers=self._headers,
+            max_retries=0,
+            http_client=http,
+        )
+        return sdk, key or ""
 
 
-def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema in the dialect that the API accepts: closed objects, constraints told in words."""
     try:
         return anthropic.transform_schema(dict(schema))

@@ -19,7 +19,7 @@ from wesichain.core import (
     parse_json,
 )
 from wesichain.errors import CodecError
-from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed
+from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
 from wesichain.llm.transport import Endpoint, SseEvent
 
 from .wire import OPAQUE
@@ -28,7 +28,8 @@ _FINISH: dict[str, FinishReason] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
+    "refusal": "refusal",
+    "pause_turn": "pause",  # a tool of the provider's own takes long: it is asked on with the same messages
 }
 
 
@@ -59,8 +60,9 @@ class _Block:
 class MessageReply:
     """One reply. Tool names are given back as the request knew them."""
 
-    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
         self.is_over = False
+        self._omitted = tuple(omitted)  # of the request
         self._has_begun = False
         self._names = names
         self._endpoint = endpoint
@@ -69,7 +71,9 @@ class MessageReply:
         self._usage: dict[str, Any] = {}
 
     @staticmethod
-    def read(body: object, *, names: ToolNames, endpoint: Endpoint) -> LlmResponse:
+    def read(
+        body: object, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
+    ) -> LlmResponse:
         """The response in a body that came in one piece."""
         content = body.get("content") if is_object(body) else None
         if not is_object(body) or not is_array(content):
@@ -78,7 +82,8 @@ class MessageReply:
             raise endpoint.unreadable("JSON that is not a message")
         usage = body.get("usage")
         blocks = [block for block in content if is_object(block)]
-        return _response(blocks, end=body, usage=usage if is_object(usage) else {}, names=names)
+        counts = usage if is_object(usage) else {}
+        return _response(blocks, end=body, usage=counts, names=names, omitted=omitted)
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         try:
@@ -115,7 +120,7 @@ class MessageReply:
         if not self._has_begun:
             raise self._endpoint.unreadable("no message in it")
         blocks = [block.whole() for _, block in sorted(self._blocks.items())]
-        return _response(blocks, end=self._stop, usage=self._usage, names=self._names)
+        return _response(blocks, end=self._stop, usage=self._usage, names=self._names, omitted=self._omitted)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         block = data.get("content_block")
@@ -162,7 +167,12 @@ class MessageReply:
 
 
 def _response(
-    blocks: Sequence[dict[str, Any]], *, end: Mapping[str, Any], usage: Mapping[str, Any], names: ToolNames
+    blocks: Sequence[dict[str, Any]],
+    *,
+    end: Mapping[str, Any],
+    usage: Mapping[str, Any],
+    names: ToolNames,
+    omitted: Sequence[str],
 ) -> LlmResponse:
     texts = [_string(block.get("text")) for block in blocks if block.get("type") == "text"]
     thoughts = [_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
@@ -176,11 +186,23 @@ def _response(
     return LlmResponse(
         content="".join(texts),
         tool_calls=calls,
-        usage=Usage(_tokens(usage.get("input_tokens")), _tokens(usage.get("output_tokens"))),
+        usage=_usage(usage),
         finish_reason=finish,
         reasoning="".join(thoughts),
         opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
+        omitted=tuple(omitted),
     )
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    """The API counts what was read fresh, from the cache and into it, each without the others."""
+    cached = whole_number(usage.get("cache_read_input_tokens"))
+    stored = whole_number(usage.get("cache_creation_input_tokens"))
+    written = whole_number(usage.get("output_tokens"))
+    details = usage.get("output_tokens_details")
+    thought = whole_number(details.get("thinking_tokens")) if is_object(details) else 0
+    read = whole_number(usage.get("input_tokens")) + cached + stored
+    return Usage(read, written, cached, stored, min(thought, written))
 
 
 def _call(block: dict[str, Any], names: ToolNames) -> ToolCall:
@@ -201,7 +223,3 @@ def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _tokens(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0

@@ -33,11 +33,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a loaded model listens."""
+    """Where a loaded model listens; `elsewhere`: in a process that is not ours to start again."""
 
     url: str
     key: str
-    threads: int
+    threads: int = 0
+    elsewhere: bool = False
 
 
 def require_llama() -> None:

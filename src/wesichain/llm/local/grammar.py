@@ -3,14 +3,20 @@
 The grammar writes JSON in one way only, `{"a": 1, "b": [2, 3]}`, so that no token is spent on indentation.
 Of JSON Schema it knows what shapes a value; what it does not know (`pattern`, `not`, bounds of large
 numbers) it leaves out: the reply may then be a little wider than the schema, and the runtime checks it.
+
+Where values are given, a parameter that is an id (`"format": "id"`) is one of them, and nothing else. A tool
+that needs an id for which there is no value cannot be called yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from wesichain.core import ToolSpec, dump_json, is_array, is_object
+
+from .grounding import Values
 
 _COMMON = {
     "string": r'"\"" char* "\""',
@@ -31,21 +37,32 @@ _FORMATS = {
     "date-time": r'"\"" date "T" time "Z" "\""',
 }
 _ANSWER = '"answer": '
+_UNUSED = '"-"'
 _MOST = 256  # longer counts make the grammar, not the reply, large
 
 
+class _NothingFitsError(Exception):
+    """No value that stands in the conversation can be this id."""
+
+
 def reply_grammar(
-    tools: Sequence[ToolSpec], output: Mapping[str, Any] | None, *, thoughts: bool = False
+    tools: Sequence[ToolSpec],
+    output: Mapping[str, Any] | None,
+    *,
+    thoughts: bool = False,
+    values: Values | None = None,
 ) -> str:
     """Either a call of one of the tools, with arguments that follow its schema, or an answer.
 
-    With `thoughts`, both begin with one, of a sentence or two.
+    With `thoughts`, both begin with one, of a sentence or two; with `values`, ids are among these.
     """
-    rules = _Rules()
+    rules = _Rules(values)
     replies: list[str] = []
     for tool in tools:
         head = _literal(f'"tool": {dump_json(tool.name)}, "args": ')
-        replies.append(f"{head} {rules.of(tool.parameters)}")
+        with suppress(_NothingFitsError):
+            replies.append(f"{head} {rules.of(tool.parameters)}")
+    rules.values = None  # an answer may hold an id in any form
     answer = "string" if output is None else rules.of(output)
     replies.append(f"{_literal(_ANSWER)} {answer}")
     thought = r'"\"thought\": \"" char{1,120} "\", "' if thoughts else ""
@@ -72,8 +89,9 @@ def spaced_json(value: object) -> str:
 class _Rules:
     """The rules so far. Each schema with a name in `$defs` becomes one, so that schemas may be recursive."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Values | None = None) -> None:
         self._rules = dict(_COMMON)
+        self.values = values
         self._named: dict[str, str] = {}
         self._definitions: dict[str, Any] = {}
 
@@ -102,15 +120,29 @@ class _Rules:
             return _either(_literal(spaced_json(choice)) for choice in schema["enum"])
         for word in ("anyOf", "oneOf"):
             if is_array(schema.get(word)):
-                return _either(self._value(choice) for choice in schema[word])
+                return self._any_of([_marked(choice, schema) for choice in schema[word]])
         if is_array(schema.get("allOf")) and len(schema["allOf"]) == 1:
             return self._value(schema["allOf"][0])
         kind = schema.get("type")
         if is_array(kind):
-            return _either(self._kind(str(one), schema) for one in kind)
+            return self._any_of([{**schema, "type": str(one)} for one in kind])
         return self._kind(str(kind), schema)
 
+    def _any_of(self, choices: Sequence[object]) -> str:
+        possible: list[str] = []
+        for choice in choices:
+            with suppress(_NothingFitsError):
+                possible.append(self._value(choice))
+        if choices and not possible:
+            raise _NothingFitsError
+        return _either(possible)
+
     def _kind(self, kind: str, schema: dict[str, Any]) -> str:
+        if self.values is not None and schema.get("format") == "id":
+            if kind == "string":
+                return _one_of(map(dump_json, self.values.fitting(schema)))
+            if kind == "integer":
+                return _one_of(self.values.numbers)
         match kind:
             case "object":
                 return self._object(schema)
@@ -130,8 +162,12 @@ class _Rules:
             return "value"
         if reference not in self._named:
             name = self._named[reference] = f"ref{len(self._rules)}"
-            self._rules[name] = ""  # holds the place while the rule, which may need itself, is made
-            self._rules[name] = self._value(self._definitions[reference])
+            self._rules[name] = _UNUSED  # holds the place while the rule, which may need itself, is made
+            try:
+                self._rules[name] = self._value(self._definitions[reference])
+            except _NothingFitsError:
+                del self._named[reference]
+                raise
         return self._named[reference]
 
     def _object(self, schema: dict[str, Any]) -> str:
@@ -140,10 +176,19 @@ class _Rules:
             extra = schema.get("additionalProperties")
             if not is_object(extra):
                 return "object"
-            pair = f'string ": " {self._value(extra)}'
+            try:
+                pair = f'string ": " {self._value(extra)}'
+            except _NothingFitsError:
+                return '"{}"'
             return f'"{{" ({pair} (", " {pair})*)? "}}"'
-        pairs = {name: self._pair(name, inner) for name, inner in properties.items()}
         required = schema.get("required") or ()
+        pairs: dict[str, str] = {}
+        for name, inner in properties.items():
+            try:
+                pairs[name] = self._pair(name, inner)
+            except _NothingFitsError:
+                if name in required:
+                    raise
         needed = [pair for name, pair in pairs.items() if name in required]
         optional = [pair for name, pair in pairs.items() if name not in required]
         inside = ' ", " '.join(needed)
@@ -161,7 +206,7 @@ class _Rules:
     def _pair(self, name: str, schema: object) -> str:
         """A rule of its own, since a pair may be named more than once."""
         rule = f"pair{len(self._rules)}"
-        self._rules[rule] = ""
+        self._rules[rule] = _UNUSED
         self._rules[rule] = f"{_literal(dump_json(name) + ': ')} {self._value(schema)}"
         return rule
 
@@ -169,13 +214,23 @@ class _Rules:
         fixed = schema.get("prefixItems")
         if is_array(fixed) and fixed:
             return '"[" ' + ' ", " '.join(self._value(item) for item in fixed) + ' "]"'
-        item = self._value(schema.get("items", {}))
         least, most = _count(schema.get("minItems"), 0), _count(schema.get("maxItems"), None)
         if most == 0:
+            return '"[]"'
+        try:
+            item = self._value(_marked(schema.get("items", {}), schema))
+        except _NothingFitsError:
+            if least:
+                raise
             return '"[]"'
         rest = f"{{{max(least - 1, 0)},{'' if most is None else max(most, least) - 1}}}"
         inside = f'{item} (", " {item}){rest}'
         return f'"[" {inside} "]"' if least else f'"[" ({inside})? "]"'
+
+
+def _marked(inner: object, outer: dict[str, Any]) -> object:
+    """The mark of an id may stand on a choice or a list: it is meant for what is inside."""
+    return {"format": "id", **inner} if outer.get("format") == "id" and is_object(inner) else inner
 
 
 def _string(schema: dict[str, Any]) -> str:
@@ -200,6 +255,32 @@ def _count(value: object, otherwise: Any) -> Any:
 
 def _either(choices: Iterable[str]) -> str:
     return f"({' | '.join(dict.fromkeys(choices)) or 'value'})"
+
+
+def _one_of(texts: Iterable[str]) -> str:
+    """One of the texts. What several begin with is written once, since llama.cpp follows all ways at once."""
+    words = sorted(set(texts))
+    if not words:
+        raise _NothingFitsError
+    return _branches(words)
+
+
+def _branches(words: list[str]) -> str:
+    """The words, sorted, as a tree."""
+    start = _shared(words[0], words[-1])
+    rests = [word[len(start) :] for word in words]
+    if rests == [""]:
+        return _literal(start)
+    groups: dict[str, list[str]] = {}
+    for rest in filter(None, rests):
+        groups.setdefault(rest[0], []).append(rest)
+    ways = f"({' | '.join(map(_branches, groups.values()))}){'' if all(rests) else '?'}"
+    return f"{_literal(start)} {ways}" if start else ways
+
+
+def _shared(one: str, other: str) -> str:
+    pairs = zip(one, other, strict=False)
+    return one[: next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))]
 
 
 def _literal(text: str) -> str:

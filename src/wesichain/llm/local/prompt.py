@@ -23,6 +23,7 @@ from wesichain.core import (
     Usage,
     is_object,
     parse_json,
+    told_content,
 )
 from wesichain.errors import CodecError
 
@@ -66,7 +67,7 @@ def _system(request: LlmRequest, *, thoughts: bool) -> str:
             _THINKING_RULES if thoughts else _RULES,
             "Tools:\n" + "\n".join(map(_signature, request.tools)),
         ]
-    parts += [message.content for message in request.messages if message.role is Role.SYSTEM]
+    parts += [message.text for message in request.messages if message.role is Role.SYSTEM]
     if request.output_schema is not None:
         schema = spaced_json(dict(request.output_schema))
         parts.append(f"The answer is JSON that follows this schema: {schema}")
@@ -74,16 +75,17 @@ def _system(request: LlmRequest, *, thoughts: bool) -> str:
 
 
 def _turn(message: Message, *, plain: bool) -> tuple[str, str]:
+    said = told_content(message.content)
     if message.role is Role.TOOL:
-        return "user", f"Result: {message.content}"
+        return "user", f"Result: {said}"
     if message.role is not Role.ASSISTANT:
-        return "user", message.content if plain else f"Question: {message.content}"
+        return "user", said if plain else f"Question: {said}"
     if message.tool_calls:
         calls = [{"tool": call.name, "args": call.args} for call in message.tool_calls]
-        return "assistant", "\n".join(_reply(call, message.content) for call in calls)
+        return "assistant", "\n".join(_reply(call, said) for call in calls)
     if plain:
-        return "assistant", message.content
-    return "assistant", _reply({"answer": message.content}, message.reasoning)
+        return "assistant", said
+    return "assistant", _reply({"answer": said}, message.reasoning)
 
 
 def _reply(reply: dict[str, Any], thought: str) -> str:

@@ -1,82 +1,167 @@
-"""Asking a loaded model over loopback HTTP; closing the connection is what stops it."""
+"""Asking a llama.cpp server over HTTP, on loopback or elsewhere; closing the connection is what stops it."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, LlmRejectedError, LlmResponseError, LlmTransportError
 
 from .engine import Address
 
+_CONNECT_SECONDS = 10.0
+_PIECE = 65_536  # bytes read at a time from a reply of unknown length
 
-async def ask(address: Address, path: str, body: dict[str, Any]) -> dict[str, Any]:
+
+async def ask(
+    address: Address, path: str, body: dict[str, Any], *, deadline: float | None = None
+) -> dict[str, Any]:
     """One question, one JSON object."""
-    parts = [part async for part in _post(address, path, body)]
+    parts = [part async for part in _post(address, path, body, deadline)]
     return _object(b"".join(parts))
 
 
-async def ask_stream(address: Address, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+async def ask_stream(
+    address: Address, body: dict[str, Any], *, deadline: float | None = None
+) -> AsyncGenerator[dict[str, Any], None]:
     """A completion in pieces: `content` in each, and in the last one also what it cost."""
     rest = b""
-    async with aclosing(_post(address, "/completion", {**body, "stream": True})) as parts:
+    async with aclosing(_post(address, "/completion", {**body, "stream": True}, deadline)) as parts:
         async for part in parts:
             *events, rest = (rest + part).split(b"\n\n")
             for event in events:
-                if event.startswith(b"data: "):
-                    yield _object(event.removeprefix(b"data: "))
+                if event.startswith(b"data: {"):
+                    yield _unless_error(address, _object(event.removeprefix(b"data: ")))
+                elif event.startswith(b"error: "):  # as servers before 2025 tell a fault in mid-reply
+                    raise _refusal(address, 500, event.removeprefix(b"error: "))
 
 
-async def _post(address: Address, path: str, body: dict[str, Any]) -> AsyncGenerator[bytes, None]:
-    """The reply's body as it comes. llama.cpp answers HTTP/1.1, chunked or with its length."""
+def _unless_error(address: Address, event: dict[str, Any]) -> dict[str, Any]:
+    error = event.get("error")
+    if not is_object(error):
+        return event
+    code = error.get("code")
+    raise _refusal(address, code if isinstance(code, int) else 500, dump_json(event).encode())
+
+
+async def _post(
+    address: Address, path: str, body: dict[str, Any], deadline: float | None
+) -> AsyncGenerator[bytes, None]:
+    """The reply's body as it comes: chunked, with its length, or until the connection ends."""
     place = urlsplit(address.url)
     data = dump_json(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {address.key}\r\n"
+    key = f"Authorization: Bearer {address.key}\r\n" if address.key else ""
+    head = f"POST {place.path}{path} HTTP/1.1\r\nHost: {place.netloc}\r\n{key}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
+    until = None if deadline is None else asyncio.get_running_loop().time() + deadline
     try:
-        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        reader, writer = await _connect(place)
         try:
             writer.write(head.encode() + data)
-            await writer.drain()
-            status, headers = await _read_head(reader)
-            if status != 200:
-                raise _refusal(status, await reader.read())
-            if headers.get("transfer-encoding") == "chunked":
-                while size := int(await reader.readline(), 16):
-                    yield await reader.readexactly(size)
-                    await reader.readexactly(2)
-            else:
-                yield await reader.readexactly(int(headers.get("content-length", "0")))
+            async with asyncio.timeout_at(until):
+                await writer.drain()
+                status, headers = await _read_head(reader)
+                if status != 200:
+                    raise _refusal(address, status, await reader.read())
+            size = -1
+            while size:
+                async with asyncio.timeout_at(until):  # not around the yield: the caller's time is its own
+                    piece, size = await _read_piece(reader, headers)
+                yield piece
         finally:
             writer.close()
+    except TimeoutError as error:
+        raise _overdue(place, deadline) from error
     except (OSError, EOFError, ValueError) as error:
-        raise LlmTransportError(
-            "the process of the local model ended in the middle of a reply (is there memory enough?); "
-            "it is started again at the next question",
-            retryable=True,
-        ) from error
+        raise _broken(address, place, error) from error
+
+
+async def _connect(place: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    secure = place.scheme == "https"
+    port = place.port or (443 if secure else 80)
+    opening = asyncio.open_connection(place.hostname, port, ssl=_tls() if secure else None)
+    try:
+        return await asyncio.wait_for(opening, _CONNECT_SECONDS)
+    except TimeoutError:
+        raise ConnectionError(f"no connection within {_CONNECT_SECONDS:g} s") from None
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    try:
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    except asyncio.LimitOverrunError:
+        raise ConnectionError("what answers there is no HTTP server") from None
+    if not lines[0].startswith("HTTP/1.") or lines[0].count(" ") < 1:
+        raise ConnectionError("what answers there is no HTTP server")
     headers = (line.partition(":") for line in lines[1:] if line)
     return int(lines[0].split()[1]), {name.lower(): value.strip().lower() for name, _, value in headers}
 
 
-def _refusal(status: int, body: bytes) -> LlmRejectedError | LlmTransportError:
+async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> tuple[bytes, int]:
+    """The next bytes, and how many there are to come at least: 0 at the end."""
+    if headers.get("transfer-encoding") == "chunked":
+        size = int((await reader.readline()).partition(b";")[0], 16)
+        piece = await reader.readexactly(size)
+        await reader.readexactly(2)
+        return piece, size
+    if "content-length" in headers:
+        return await reader.readexactly(int(headers["content-length"])), 0
+    piece = await reader.read(_PIECE)
+    return piece, len(piece)
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def _overdue(place: SplitResult, deadline: float | None) -> LlmTransportError:
+    seconds = 0 if deadline is None else deadline
+    return LlmTransportError(
+        f"no whole reply from {place.netloc} within {seconds:g} s; ask again, or allow more with deadline=",
+        retryable=True,
+    )
+
+
+def _broken(address: Address, place: SplitResult, error: Exception) -> LlmTransportError:
+    if address.elsewhere:
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        said = f"the llama.cpp server at {place.netloc} cannot be reached, or broke off: {why}; "
+        return LlmTransportError(said + "check base_url, and that it runs", retryable=True)
+    return LlmTransportError(
+        "the process of the local model ended in the middle of a reply (is there memory enough?); "
+        "it is started again at the next question",
+        retryable=True,
+    )
+
+
+def _refusal(address: Address, status: int, body: bytes) -> LlmRejectedError | LlmTransportError:
     try:
-        error = _object(body).get("error")
-        message = str(error.get("message")) if is_object(error) else ""
+        told = _object(body)
+        error = told.get("error", told)
+        message = str(error.get("message", "")) if is_object(error) else str(error)
     except LlmResponseError:
-        message = body[:200].decode(errors="replace")
-    if "context size" in message:
+        message = " ".join(body[:200].decode(errors="replace").split())
+    if "context size" in message and address.elsewhere:
+        message += "; start the server with a larger context (-c), offer fewer tools, or shorten results"
+    elif "context size" in message:
         message += "; use LocalLlm(..., context=...) with a larger number, fewer tools, or shorter results"
-    if status >= 500:
-        return LlmTransportError(f"llama.cpp answered {status}: {message}", retryable=status == 503)
+    elif status == 401:
+        message += "; pass the server's key as api_key="
+    elif status == 404:
+        message += "; base_url is not the address of a llama.cpp server, which has /completion"
+    if status >= 500 or status == 429:
+        again = status in (429, 502, 503, 504)  # busy, or still loading
+        return LlmTransportError(f"llama.cpp answered {status}: {message}", retryable=again)
     return LlmRejectedError(f"llama.cpp refused the request: {message}")
 
 

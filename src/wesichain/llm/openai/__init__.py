@@ -1,5 +1,6 @@
-"""OpenAI and every server that speaks its chat completions."""
+"""OpenAI: chat completions, which many other servers speak as well, and the Responses API."""
 
-from .client import OpenAiClient
+from .client import ACCOUNTS, OpenAiClient
+from .responses import ResponsesClient
 
-__all__ = ["OpenAiClient"]
+__all__ = ["ACCOUNTS", "OpenAiClient", "ResponsesClient"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Self
+import os
+from dataclasses import replace
+from typing import Any
 
-from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, StreamItem, SystemClock
-from wesichain.errors import MissingDependencyError
+from typing_extensions import Unpack, override
+
+from wesichain.core import LlmRequest, LlmResponse, LlmTraits
+from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 
 try:
@@ -16,100 +18,165 @@ try:
 except ImportError as error:
     raise MissingDependencyError("the OpenAI adapter", package="openai", extra="openai") from error
 
-from wesichain.llm.transport import PLACEHOLDER, Account, Endpoint, HttpTransport, Line, Patience, host_of
+from wesichain.llm.transport import (
+    PLACEHOLDER,
+    Account,
+    Endpoint,
+    HttpLlm,
+    HttpSettings,
+    Line,
+    Reply,
+    asked_key,
+    host_of,
+)
 
 from .reply import ChatReply
 from .wire import to_wire
 
-_OPENAI = Account(
+OPENAI = Account(
     url="https://api.openai.com/v1", url_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
 )
-_AZURE = Account(url="", url_variable="AZURE_OPENAI_ENDPOINT", key_variable="AZURE_OPENAI_API_KEY")
+AZURE = Account(url="", url_variable="AZURE_OPENAI_ENDPOINT", key_variable="AZURE_OPENAI_API_KEY")
+# Others that speak chat completions, by the names that models have here.
+ACCOUNTS = {
+    "mistral": Account("https://api.mistral.ai/v1", "MISTRAL_BASE_URL", "MISTRAL_API_KEY"),
+    "groq": Account("https://api.groq.com/openai/v1", "GROQ_BASE_URL", "GROQ_API_KEY"),
+    "openrouter": Account("https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY"),
+}
+
+_TRAITS = LlmTraits(
+    native_output=True,
+    parallel_calls=True,
+    images=True,
+    documents=True,
+    audio=True,
+    reasoning=True,
+    caching=True,
+)
+_OWN = replace(_TRAITS, output_with_tools=True)  # of other servers some then never call a tool
 
 
-class OpenAiClient:
+class OpenAiSettings(HttpSettings, total=False):
+    """What the clients for OpenAI take besides: Azure's version, an SDK client, another account."""
+
+    api_version: str | None
+    client: openai.AsyncOpenAI | None
+    account: Account | None
+
+
+class OpenAiClient(HttpLlm):
     """A `StreamingLlm` over chat completions: OpenAI, Azure, vLLM, Ollama, llama.cpp, Groq and the like.
 
-    Making one needs neither a key nor a network. The key in `OPENAI_API_KEY` goes to api.openai.com or
-    to `OPENAI_BASE_URL` alone; another `base_url` gets `api_key`, or a placeholder. For Azure give
-    `api_version`, the resource's endpoint as `base_url`, and the deployment as `model`. `options` are
-    further fields of the request (`{"temperature": 0}`); None takes one of ours out.
+    The key in `OPENAI_API_KEY` goes to api.openai.com or to `OPENAI_BASE_URL` alone; another `base_url` gets
+    `api_key`, or a placeholder. For Azure give `api_version`, the resource's endpoint as `base_url`, and the
+    deployment as `model`; a function for the key gives tokens of Entra ID there. `account` names the address
+    and variables of another provider. `client` is an `openai.AsyncOpenAI` of your own, whose key then holds.
+    `HttpSettings` says what else it takes.
     """
 
-    traits = LlmTraits(native_output=True)
+    traits = _TRAITS
+    _is_deployed = True  # on Azure, the path names the deployment
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
         api_version: str | None = None,
-        retries: int = 2,
-        deadline: float = 120.0,
-        max_bytes: int = 16_777_216,
-        options: Mapping[str, JsonValue] | None = None,
-        clock: Clock | None = None,
-        chance: Callable[[], float] = random.random,
+        client: openai.AsyncOpenAI | None = None,
+        account: Account | None = None,
+        **settings: Unpack[HttpSettings],
     ) -> None:
-        self.model = model
-        self._base_url = base_url
-        self._api_key = api_key
+        if client is not None and not isinstance(client, openai.AsyncOpenAI):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
+            raise ConfigError(f"client= is {type(client).__name__}; give an openai.AsyncOpenAI")
         self._api_version = api_version
-        self._options = dict(options or {})
-        patience = Patience(retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance)
-        self._transport = HttpTransport(self._connect, patience=patience, max_bytes=max_bytes)
+        self._client = client
+        self._account = account or (AZURE if api_version else OPENAI)
+        super().__init__(model, client=client, **settings)
+        self._is_own = is_openai(self._account, self._base_url, client)
+        if self._is_own and "traits" not in settings:
+            self.traits = _OWN
 
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        names = ToolNames.of(request)
-        wire = to_wire(request, names, model=self.model, options=self._options, stream=False)
-        return await self._transport.ask(
-            wire, lambda body, at: ChatReply.read(body, names=names, endpoint=at)
+    @override
+    def _wire(
+        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
+    ) -> dict[str, Any]:
+        return to_wire(
+            request,
+            names,
+            model=self.model,
+            options=self._options,
+            stream=stream,
+            strict=self._is_own,  # other servers may refuse a field that they do not know
+            omitted=omitted,
         )
 
-    def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        names = ToolNames.of(request)
-        wire = to_wire(request, names, model=self.model, options=self._options, stream=True)
-        return self._transport.stream(wire, lambda at: ChatReply(names, at))
+    @override
+    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
+        return ChatReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
 
-    async def aclose(self) -> None:
-        """Close the connections. An event loop that ends does it too."""
-        await self._transport.aclose()
+    @override
+    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> Reply:
+        return ChatReply(names, endpoint, omitted)
 
-    async def __aenter__(self) -> Self:
-        return self
+    @override
+    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+        sdk, key = self._sdk(http)
+        return line_to(sdk, "/chat/completions", self._endpoint(sdk, key), asked=asked_key(self._api_key))
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+    def _endpoint(self, sdk: openai.AsyncOpenAI, key: str) -> Endpoint:
+        variable = self._account.key_variable
+        return Endpoint(host_of(str(sdk.base_url)), self.model, key_variable=variable, key=key)
 
-    def _connect(self, http: httpx2.AsyncClient) -> Line:
-        account = _AZURE if self._api_version else _OPENAI
-        url = account.address(self._base_url)
-        key = account.key_for(self._base_url, self._api_key)
-        if self._api_version:
-            sdk: openai.AsyncOpenAI = openai.AsyncAzureOpenAI(
-                azure_endpoint=url,
-                azure_deployment=self.model,
-                api_version=self._api_version,
+    def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[openai.AsyncOpenAI, str]:
+        """The SDK's client, whose own retries are off, and the key that it sends."""
+        if self._client is not None:
+            return self._client.with_options(max_retries=0), ""
+        url = self._account.address(self._base_url)
+        key = self._account.key_for(self._base_url, self._api_key)
+        if not self._api_version:
+            sdk = openai.AsyncOpenAI(
+                base_url=url,
                 api_key=key or PLACEHOLDER,
+                default_headers=self._headers,
                 max_retries=0,
                 http_client=http,
             )
-        else:
-            sdk = openai.AsyncOpenAI(
-                base_url=url, api_key=key or PLACEHOLDER, max_retries=0, http_client=http
-            )
+            return sdk, key or ""
+        has_token = self._api_key is not None and key is None  # a function gives tokens of Entra ID
+        azure = openai.AsyncAzureOpenAI(
+            azure_endpoint=url,
+            azure_deployment=self.model if self._is_deployed else None,
+            api_version=self._api_version,
+            api_key=None if has_token else key or PLACEHOLDER,
+            azure_ad_token=PLACEHOLDER if has_token else None,
+            default_headers=self._headers,
+            max_retries=0,
+            http_client=http,
+        )
+        return azure, key or ""
 
-        async def post(content: bytes) -> httpx2.Response:
-            # `chat.completions.create` walks every message on every call; a ready body is posted as it is.
-            stream = await sdk.post(
-                "/chat/completions",
-                cast_to=object,
-                content=content,
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
-            return stream.response
 
-        endpoint = Endpoint(host_of(url), self.model, key_variable=account.key_variable, key=key or "")
-        return Line(endpoint, post, sdk_error=openai.OpenAIError)
+def is_openai(account: Account, base_url: str | None, client: openai.AsyncOpenAI | None) -> bool:
+    """Whether OpenAI itself, or Azure, is asked: what they take is known."""
+    if account is AZURE or isinstance(client, openai.AsyncAzureOpenAI):
+        return True
+    url = str(client.base_url) if client is not None else base_url or os.environ.get(account.url_variable)
+    return account is OPENAI and (not url or url.rstrip("/") == OPENAI.url)
+
+
+def line_to(sdk: openai.AsyncOpenAI, path: str, endpoint: Endpoint, *, asked: Any) -> Line:
+    """A line that posts ready bodies: `create` walks every message on every call."""
+
+    async def post(content: bytes, _stream: bool, key: str) -> httpx2.Response:
+        authorized: Any = {"headers": {"Authorization": f"Bearer {key}"}} if asked is not None else {}
+        reply = await sdk.post(
+            path,
+            cast_to=object,
+            content=content,
+            options=authorized,
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+        )
+        return reply.response
+
+    return Line(endpoint, post, sdk_error=openai.OpenAIError, key=asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from wesichain.core import (
     parse_json,
 )
 from wesichain.errors import CodecError
-from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed
+from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
 from wesichain.llm.transport import Endpoint, SseEvent
 
 from .wire import OPAQUE
@@ -29,10 +29,14 @@ from .wire import OPAQUE
 _FINISH: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",  # the context window is full
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
+    "refusal": "refusal",
     "error": "error",
+    "insufficient_system_resource": "error",
 }
 # Fields that a provider put into its message and wants to see again in the same turn.
 _ECHOED = ("extra_content", "thought_signature")
@@ -52,8 +56,9 @@ class _Call:
 class ChatReply:
     """One reply. The first choice counts; tool names are given back as the request knew them."""
 
-    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
         self.is_over = False
+        self._omitted = tuple(omitted)  # of the request
         self._has_begun = False
         self._names = names
         self._endpoint = endpoint
@@ -69,9 +74,11 @@ class ChatReply:
         self._usage = Usage()
 
     @classmethod
-    def read(cls, body: object, *, names: ToolNames, endpoint: Endpoint) -> LlmResponse:
+    def read(
+        cls, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
+    ) -> LlmResponse:
         """The response in a body that came in one piece."""
-        reply = cls(names, endpoint)
+        reply = cls(names, endpoint, omitted)
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
             if is_object(body) and body.get("error"):
@@ -111,6 +118,8 @@ class ChatReply:
         finish: FinishReason = "tool_calls" if calls else "stop"
         if self._finish:
             finish = _FINISH.get(self._finish, "stop")
+        if self._refusal and finish == "stop":  # the API says stop, whatever the model said
+            finish = "refusal"
         return LlmResponse(
             content="".join(self._text),
             tool_calls=calls,
@@ -118,6 +127,7 @@ class ChatReply:
             finish_reason=finish,
             reasoning="".join(self._reasoning) or "".join(self._reasoning_content),
             opaque=self._opaque(),
+            omitted=self._omitted,
         )
 
     def _opaque(self) -> JsonValue:
@@ -140,7 +150,7 @@ class ChatReply:
 
     def _take_usage(self, body: dict[str, Any]) -> None:
         if is_object(usage := body.get("usage")):
-            self._usage = Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
+            self._usage = _usage(usage)
 
     def _take_choice(self, choice: object, *, part: str) -> Iterator[StreamItem]:
         if is_object(choice):
@@ -229,5 +239,16 @@ def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+def _usage(usage: dict[str, Any]) -> Usage:
+    read, written = whole_number(usage.get("prompt_tokens")), whole_number(usage.get("completion_tokens"))
+    of_read, of_written = _details(usage, "prompt"), _details(usage, "completion")
+    cached = whole_number(of_read.get("cached_tokens")) or whole_number(usage.get("prompt_cache_hit_tokens"))
+    stored = whole_number(of_read.get("cache_write_tokens"))
+    reasoning = whole_number(of_written.get("reasoning_tokens"))
+    cached = min(cached, read)
+    return Usage(read, written, cached, min(stored, read - cached), min(reasoning, written))
+
+
+def _details(usage: dict[str, Any], which: str) -> dict[str, Any]:
+    details = usage.get(f"{which}_tokens_details")
+    return details if is_object(details) else {}

@@ -2,28 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, assert_never
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from wesichain.core import JsonValue, LlmRequest, Message, Role, ToolSpec, is_array, is_object, to_json
+from wesichain.core import (
+    Audio,
+    Content,
+    Document,
+    Image,
+    JsonValue,
+    LlmRequest,
+    Media,
+    Message,
+    Role,
+    Text,
+    ToolSpec,
+    is_array,
+    is_object,
+    to_json,
+)
 from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_options, write_args
+from wesichain.llm.media import Block, blocks_of, data_url, text_in
+from wesichain.llm.strict import is_strict
 
 OPAQUE = "openai"  # whose data `Message.opaque` is: another provider's is not ours to send
+_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def to_wire(
-    request: LlmRequest, names: ToolNames, *, model: str, options: Mapping[str, JsonValue], stream: bool
+    request: LlmRequest,
+    names: ToolNames,
+    *,
+    model: str,
+    options: Mapping[str, JsonValue],
+    stream: bool,
+    strict: bool = False,
+    omitted: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The body for a request."""
+    """The body for a request. `strict`: schemas that can be held to are marked so.
+
+    What cannot be sent is replaced by a line, which `omitted` is told as well.
+    """
     require_ids(request.messages)
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": [_message(message, names) for message in request.messages],
-    }
+    told = [] if omitted is None else omitted
+    body: dict[str, Any] = {"model": model, "messages": _messages(request.messages, names, told)}
     if request.tools:
-        body["tools"] = [_tool(tool, names) for tool in request.tools]
+        body["tools"] = [_tool(tool, names, strict=strict) for tool in request.tools]
     if request.output_schema is not None:
-        answer = {"name": "answer", "schema": request.output_schema}
+        answer: dict[str, Any] = {"name": "answer", "schema": request.output_schema}
+        if strict and is_strict(request.output_schema):
+            answer["strict"] = True
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
     if request.stop:
         body["stop"] = [*request.stop]
@@ -32,32 +60,85 @@ def to_wire(
     return with_options(body, options)
 
 
-def _tool(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
-    function = {
+def _tool(tool: ToolSpec, names: ToolNames, *, strict: bool) -> dict[str, Any]:
+    function: dict[str, Any] = {
         "name": names.to_wire(tool.name),
         "description": tool.description,
         "parameters": tool.parameters,
     }
+    if strict and is_strict(tool.parameters):
+        function["strict"] = True
     return {"type": "function", "function": function}
 
 
-def _message(message: Message, names: ToolNames) -> dict[str, Any]:
-    match message.role:
-        case Role.SYSTEM | Role.USER:
-            return {"role": message.role.value, "content": message.content}
-        case Role.TOOL:
-            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
-        case Role.ASSISTANT:
-            return _assistant(message, names)
-        case _:
-            assert_never(message.role)
+def _messages(messages: Iterable[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
+    """The messages. A result is text alone here: what else it holds comes after the results."""
+    wire: list[dict[str, Any]] = []
+    shown: list[Block] = []  # of the results that stand in a row
+    for message in messages:
+        if message.role is not Role.TOOL and shown:
+            wire.append({"role": "user", "content": shown})
+            shown = []
+        if message.role is Role.ASSISTANT:
+            wire.append(_assistant(message, names, omitted))
+        elif message.role is Role.TOOL:
+            text, more = _result(message, omitted)
+            wire.append({"role": "tool", "tool_call_id": message.tool_call_id, "content": text})
+            shown += more
+        else:
+            wire.append({"role": message.role.value, "content": _content(message.content, omitted)})
+    return [*wire, {"role": "user", "content": shown}] if shown else wire
 
 
-def _assistant(message: Message, names: ToolNames) -> dict[str, Any]:
+def _content(content: Content, omitted: list[str]) -> str | list[Block]:
+    return content if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
+
+
+def _result(message: Message, omitted: list[str]) -> tuple[str, list[Block]]:
+    """A tool's result: its text, and the blocks for what is not text."""
+    if isinstance(message.content, str):
+        return message.content, []
+    media = tuple(part for part in message.content if not isinstance(part, Text))
+    blocks = blocks_of(media, _media, _text, omitted)
+    if not blocks:
+        return message.text, []
+    below = f"[{len(blocks)} part(s) of this result follow in the next message]"
+    head = _text(f"From the result of call {message.tool_call_id}:")
+    return f"{message.text}\n{below}" if message.text else below, [head, *blocks]
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _media(part: Media) -> Block | str:
+    """The block for a part, or why there is none."""
+    if isinstance(part, Image):
+        return {"type": "image_url", "image_url": {"url": part.url or data_url(part)}}
+    if isinstance(part, Audio):
+        form = _SOUNDS.get(part.media_type)
+        if form is None:
+            return "this provider takes WAV and MP3 alone"
+        return {"type": "input_audio", "input_audio": {"data": part.base64, "format": form}}
+    return _document(part)
+
+
+def _document(part: Document) -> Block | str:
+    if (text := text_in(part)) is not None:
+        return _text(text)
+    if part.data is None:
+        return "this provider takes no addresses of documents; give the bytes"
+    if part.media_type != "application/pdf":
+        return "this provider takes PDF and text alone"
+    return {"type": "file", "file": {"filename": part.name or "document.pdf", "file_data": data_url(part)}}
+
+
+def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[str, Any]:
     opaque = message.opaque if is_object(message.opaque) else {}
+    said = _said(message.content, omitted)
     if not message.tool_calls:
         refusal = {"refusal": opaque[REFUSAL]} if REFUSAL in opaque else {}
-        return {"role": "assistant", "content": message.content, **refusal}
+        return {"role": "assistant", "content": said, **refusal}
     calls: list[dict[str, Any]] = [
         {
             "id": call.id,
@@ -75,4 +156,12 @@ def _assistant(message: Message, names: ToolNames) -> dict[str, Any]:
     # Reasoning is asked back only while its turn goes on; some providers refuse it afterwards.
     fields = kept.get("message")
     own = fields if is_object(fields) else {}
-    return {**own, "role": "assistant", "content": message.content or None, "tool_calls": calls}
+    return {**own, "role": "assistant", "content": said or None, "tool_calls": calls}
+
+
+def _said(content: Content, omitted: list[str]) -> str:
+    """What an assistant said: here it is text alone."""
+    if isinstance(content, str):
+        return content
+    blocks = blocks_of(content, lambda _: "this provider takes text alone from an assistant", _text, omitted)
+    return "\n".join(str(block["text"]) for block in blocks)

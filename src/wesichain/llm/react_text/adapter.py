@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -27,17 +26,16 @@ from wesichain.core import (
 from wesichain.errors import ConfigError
 from wesichain.llm.relay import relay
 
-from .dialects import Dialect, parse, without_thinking
+from .dialects import Dialect, parse
 from .parsed import Parsed
 from .prompt import Prompt
 from .react import until_invented
-from .signature import fit, takes_nothing
+from .signature import NoInputError, fit, takes_nothing
 from .speech import Speech
+from .thinking import hear
 from .transcript import ANSWER, UNREADABLE, Transcript, read_messages
 
 _STOP = ("\nObservation:",)
-_FEW_WORDS = 80  # characters
-_WORDS = re.compile(r"[^\w.-]+|[.](?=\s|$)")  # tool names may have dots and dashes; sentences end with a dot
 
 
 class TextReAct:
@@ -55,7 +53,7 @@ class TextReAct:
     makes up is cut off in any case).
     """
 
-    traits = LlmTraits(observes_errors=True, native_output=True)
+    traits = LlmTraits(observes_errors=True, native_output=True, output_with_tools=True)
 
     def __init__(
         self,
@@ -147,13 +145,17 @@ class TextReAct:
         if parsed.kind == "final":
             mark = ANSWER if request.output_schema is not None else reply.opaque
             return replace(reply, content=parsed.answer or "", opaque=mark)
-        call = _call(request, parsed)
+        try:
+            call = _call(request, parsed)
+        except NoInputError as error:
+            return self._unreadable(reply, str(error), truncated=truncated)
         if call is None or (truncated and parsed.kind == "malformed"):
             return self._unreadable(reply, parsed.reason, truncated=truncated)
         return replace(reply, content=parsed.thought, tool_calls=(call,), finish_reason="tool_calls")
 
     def _unreadable(self, reply: LlmResponse, reason: str, *, truncated: bool) -> LlmResponse:
-        said = until_invented(without_thinking(reply.content))
+        heard = hear(reply.content)
+        said = until_invented(heard.said or reply.content)
         cut = "Your reply was cut off at the token limit: be briefer. " if truncated else ""
         return replace(
             reply,
@@ -192,13 +194,10 @@ def _call(request: LlmRequest, parsed: Parsed) -> ToolCall | None:
 
 
 def _meant(tools: Sequence[ToolSpec], said: str) -> ToolSpec | None:
-    """The tool of that name, or the only one that is named in a few words: "The search tool."."""
-    exact = next((tool for tool in tools if tool.name == said), None)
-    if exact is not None or len(said) > _FEW_WORDS:
-        return exact
-    words = set(_WORDS.split(said.casefold()))
-    named = [tool for tool in tools if tool.name.casefold() in words]
-    return named[0] if len(named) == 1 else None
+    """The tool of exactly that name; its case may differ where that leaves one alone."""
+    exact = [tool for tool in tools if tool.name == said]
+    alike = exact or [tool for tool in tools if tool.name.casefold() == said.casefold()]
+    return alike[0] if len(alike) == 1 or exact else None
 
 
 def _free_id(messages: Sequence[Message]) -> str:

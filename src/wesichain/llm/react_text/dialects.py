@@ -14,9 +14,23 @@ from typing import Any, Protocol
 from wesichain.core import JsonValue, dump_json, is_array, is_object
 from wesichain.errors import CodecError, ConfigError
 
+from .doubt import denies, takes_back
 from .lenient import load
+from .native import LEAKS, NoCallError
 from .parsed import Parsed, final, malformed
-from .react import called, first_action, read_input, read_react, tool_name
+from .react import (
+    called,
+    first_action,
+    is_spoken_of,
+    no_tool,
+    read_input,
+    read_native,
+    read_react,
+    tool_name,
+)
+from .run_on import without_run_on
+from .sections import foreign_spans, is_within
+from .thinking import hear
 
 
 def write_json(value: JsonValue) -> str:
@@ -68,13 +82,15 @@ def parse(
     given: Any = text  # it may be anybody's model
     if not isinstance(given, str):
         return malformed(f"the reply is {type(given).__name__}, not text")
-    return find_dialect(dialect).read(without_thinking(text), strict=strict, truncated=truncated)
-
-
-def without_thinking(text: str) -> str:
-    """The reply behind the block in which reasoning models think aloud; nothing, if that never ends."""
-    reply = text.lstrip()
-    return reply.partition("</think>")[2].lstrip() if reply.startswith("<think>") else reply
+    heard = hear(text)
+    if heard.calls and not heard.said.strip():
+        name, given = heard.calls[0]
+        return called(name, given, thought=heard.reasoning, truncated=truncated)
+    if heard.calls:
+        return malformed("the reply has both a call and a final answer; give one of them")
+    if heard.is_open:
+        return malformed("the reasoning never ends; close it, and write the reply after it")
+    return find_dialect(dialect).read(heard.said, strict=strict, truncated=truncated)
 
 
 def find_dialect(dialect: str | Dialect) -> Dialect:
@@ -94,12 +110,28 @@ def _read_calls(opener: str, closer: str, arguments: Callable[[str], Any]) -> Re
     """A reader of actions with their input in brackets, where `finish` gives the answer."""
 
     def read(reply: str, *, strict: bool, truncated: bool) -> Parsed:
-        thought, action = first_action(reply)
+        try:
+            thought, action, after = first_action(reply)
+        except NoCallError as error:
+            return malformed(str(error))
         if action is None:
             return read_react(reply, strict=strict, truncated=truncated)
         line = action.strip().partition("\n")[0]
-        name, _, given = (line if closer in line else action).partition(opener)
-        given, closed, _ = given.rpartition(closer)
+        whole = line if closer in line else action
+        name, _, given = whole.partition(opener)
+        behind = _behind_call(given, opener, closer)
+        given, closed, rest = given.rpartition(closer)
+        if (
+            takes_back(rest)
+            or takes_back(behind)
+            or takes_back(action.strip()[len(whole.strip()) :])
+            or takes_back(after)
+        ):
+            return malformed(
+                "the Action is taken back by what follows; write only what is meant", thought=thought
+            )
+        if denies(name):
+            return malformed(no_tool(name), thought=thought)
         name, given = tool_name(name), given.strip()
         if not closed or not name:
             return malformed(f"the Action is not written as tool{opener}input{closer}", thought=thought)
@@ -112,6 +144,16 @@ def _read_calls(opener: str, closer: str, arguments: Callable[[str], Any]) -> Re
         return Parsed("action", thought=thought, tool=name, args=args, input=given)
 
     return read
+
+
+def _behind_call(given: str, opener: str, closer: str) -> str:
+    """What stands behind the bracket that closes a call, as far as brackets tell."""
+    depth = 1
+    for index, mark in enumerate(given):
+        depth += (mark == opener) - (mark == closer)
+        if not depth:
+            return given[index + 1 :].strip(f"{opener}{closer} ")
+    return ""
 
 
 def _answer(args: Any, given: str) -> str:
@@ -145,18 +187,33 @@ def _keyword_action(name: str, args: JsonValue) -> str:
 
 def _read_xml(reply: str, *, strict: bool, truncated: bool) -> Parsed:
     reply = reply.partition("<observation>")[0].partition("\nObservation:")[0]
-    thought, _ = first_action(reply.partition("<")[0])
     tool, answer = reply.find("<tool>"), reply.find("<final_answer>")
+    begin = min((at for at in (tool, answer) if at >= 0), default=-1)
+    before = reply[: max(begin, 0)]
+    thought = _thought_before(before)
     if 0 <= tool < answer:
         return malformed("the reply has both a tool and a final answer; give one of them", thought=thought)
+    if begin >= 0 and (is_spoken_of(before) or is_within(foreign_spans(reply), begin)):
+        return malformed(
+            "the call is only quoted; write it on a line of its own if it is meant", thought=thought
+        )
     if answer >= 0:
-        return final(_within(reply, "final_answer").strip(), thought=thought)
-    name = tool_name(_within(reply, "tool"))
-    if not name:
+        return final(without_run_on(_within(reply, "final_answer")).strip(), thought=thought)
+    name = _within(reply, "tool")
+    if tool < 0 or not name.strip():
         return read_react(reply, strict=strict, truncated=truncated)
     if "<tool_input>" not in reply:
-        return malformed("the tool has no <tool_input>", thought=thought, tool=name)
+        return malformed("the tool has no <tool_input>", thought=thought, tool=tool_name(name) or None)
+    if takes_back(reply.rpartition("</tool_input>")[2] if "</tool_input>" in reply else ""):
+        return malformed("the call is taken back by what follows; write only what is meant", thought=thought)
     return called(name, _within(reply, "tool_input"), thought=thought, truncated=truncated)
+
+
+def _thought_before(text: str) -> str:
+    try:
+        return first_action(text)[0]
+    except NoCallError:
+        return ""
 
 
 def _within(text: str, tag: str) -> str:
@@ -170,12 +227,13 @@ def _xml_action(name: str, args: JsonValue) -> str:
 
 
 def _read_self_ask(reply: str, *, strict: bool, truncated: bool) -> Parsed:
-    for line in reply.splitlines():
+    lines = reply.splitlines()
+    for number, line in enumerate(lines):
         label, _, text = line.strip().partition(":")
         text = text.strip()
         match label.lower():
             case "follow up" | "followup":
-                return Parsed("action", tool="Intermediate Answer", args=text, input=text)
+                return _command("Intermediate Answer", text, lines, number)
             case "so the final answer is":
                 return final(text)
             case _:
@@ -184,27 +242,30 @@ def _read_self_ask(reply: str, *, strict: bool, truncated: bool) -> Parsed:
 
 
 def _read_alfworld(reply: str, *, strict: bool, truncated: bool) -> Parsed:
-    for line in reply.splitlines():
+    lines = reply.splitlines()
+    for number, line in enumerate(lines):
         prompt, _, command = line.partition(">")
         verb, _, rest = command.strip().partition(" ")
-        verb, rest = verb.rstrip(":"), rest.strip()
         if not prompt.strip() and verb:
-            return Parsed("action", tool=verb, args=rest, input=rest)
+            return _command(verb.rstrip(":"), rest.strip(), lines, number)
     return read_react(reply, strict=strict, truncated=truncated)
+
+
+def _command(tool: str, given: str, lines: Sequence[str], number: int) -> Parsed:
+    """A call that is one line, unless it says what not to do, or the next line takes it back."""
+    is_thought = tool.lower() == "think"
+    if not is_thought and (denies(f"{tool} {given.partition(' ')[0]}") or not (given or tool)):
+        return malformed(no_tool(f"{tool} {given}"))
+    if takes_back("\n".join(lines[number + 1 : number + 3])) or is_spoken_of("\n".join(lines[:number])):
+        return malformed("the command is quoted or taken back; write only what is meant")
+    return Parsed("action", tool=tool, args=given, input=given)
 
 
 def _read_leaked(reply: str, *, strict: bool, truncated: bool) -> Parsed:
     """A native call that was left in the text, between special tokens or in <tool_call> tags."""
-    thought, begun, call = reply.partition("<|tool_call_begin|>")
-    if begun:
-        name, _, given = call.partition("<|tool_call_argument_begin|>")
-        name = name.strip().removeprefix("functions.").partition(":")[0]
-        given = given.partition("<|tool_call_end|>")[0]
-        thought = thought.partition("<|")[0].strip()
-        return called(name, given, thought=thought, truncated=truncated)
-    if "<tool_call>" in reply:
-        reply, strict = _within(reply, "tool_call").strip(), True
-    return read_react(reply, strict=strict, truncated=truncated)
+    return (
+        read_native(reply) if LEAKS.search(reply) else read_react(reply, strict=strict, truncated=truncated)
+    )
 
 
 # --- the table -----------------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 A marker stands at the start of a line, in any case, perhaps indented, numbered or set off in
 markdown. Inside a fenced block that belongs to an input or an answer there are no markers: that is
-somebody's code. A fence around the whole reply is only wrapping.
+somebody's code. A fence around the whole reply is only wrapping. Nor are there any inside a comment, an
+example or a quoted document (`<!-- -->`, `<example>`, `<quote>`): that is somebody else's word.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer"]
@@ -24,14 +26,15 @@ class Section(NamedTuple):
 
 
 # Possessive throughout (`++`, `*+`, `?+`): nothing is ever tried again, so the scan is linear.
-_BLANK = r"[ \t\xa0\u3000]"  # nothing that could be taken for the end of a line
+_BLANK = r"[ \t\xa0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]"  # nothing that could end a line
+_JOINT = rf"(?:{_BLANK}|_)*+"
 _MARKER = rf"""
     [*\#]*+{_BLANK}*+
     (?:(?P<thought>thought)
-     | (?P<input>action[ _]*+\d*+[ _]*+input)
+     | (?P<input>action{_JOINT}\d*+{_JOINT}input)
      | (?P<action>action)
      | (?P<observation>observation)
-     | (?P<final>final[ _]*+answer)
+     | (?P<final>final{_JOINT}answer)
      | (?P<answer>answer))
     {_BLANK}*+\d*+{_BLANK}*+\**+[:\uff1a]\**+
 """
@@ -46,7 +49,8 @@ _WRAPPING = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
 
 def split(reply: str) -> Iterator[Section]:
     """The sections of a reply in order; the first is what stands before any marker."""
-    tokens = list(_TOKEN.finditer(reply))
+    foreign = foreign_spans(reply)
+    tokens = [token for token in _TOKEN.finditer(reply) if not is_within(foreign, token.start())]
     last_closer = next((token.start() for token in reversed(tokens) if _closes(token["fence"])), -1)
     mark: Mark = "plain"
     at = start = 0
@@ -73,6 +77,44 @@ def split(reply: str) -> Iterator[Section]:
             else:
                 wrapped = not wrapped
     yield Section(mark, at, start, len(reply))
+
+
+_FOREIGN = re.compile(
+    r"<(?:!--|(example|examples|quote|blockquote|document|context|tool_response|tool_result|observation|user|system)"
+    r"(?=[\s>])[^<>]{0,200}>)|\u201c[^\u201c\u201d]*+\u201d|\u00ab[^\u00ab\u00bb]*+\u00bb",
+    re.IGNORECASE,
+)
+
+
+def foreign_spans(reply: str) -> list[tuple[int, int]]:
+    """Where a comment, an example or a quoted document stands.
+
+    One that never ends goes on to the end if it has a line of its own; else it is only a word (`List<User>`).
+    """
+    spans: list[tuple[int, int]] = []
+    endless: set[str] = set()  # looked for once: there is none further on either
+    lower = ""
+    for tag in _FOREIGN.finditer(reply):
+        if spans and tag.start() < spans[-1][1]:
+            continue
+        if tag.group()[0] != "<":
+            spans.append(tag.span())
+            continue
+        lower = lower or reply.lower()
+        closer = "-->" if tag[1] is None else f"</{tag[1].lower()}"
+        end = -1 if closer in endless else lower.find(closer, tag.end())
+        if end >= 0:
+            spans.append((tag.start(), end))
+            continue
+        endless.add(closer)
+        if reply[max(0, tag.start() - 1) : tag.start()] in ("", "\n"):
+            spans.append((tag.start(), len(reply)))
+    return spans
+
+
+def is_within(spans: Sequence[tuple[int, int]], at: int) -> bool:
+    place = bisect_right(spans, at, key=lambda span: span[0]) - 1
+    return place >= 0 and at < spans[place][1]
 
 
 def marker(line: str) -> tuple[Mark, int] | None:

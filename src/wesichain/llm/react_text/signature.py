@@ -9,7 +9,38 @@ from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object
 
 from .parsed import Parsed
 
-_NOTHING = ("", "none", "null", "n/a", '""')
+_NOTHING = frozenset(
+    {
+        *(
+            "",
+            "none",
+            "null",
+            "nil",
+            "n/a",
+            "na",
+            "nothing",
+            "empty",
+            "(none)",
+            "(empty)",
+            "no input",
+            "undefined",
+            "-",
+        ),
+        *(
+            '""',
+            "''",
+            "``",
+            "{}",
+            "[]",
+            "()",
+            "<none>",
+            "[none]",
+            "not applicable",
+            "no input needed",
+            "no input required",
+        ),
+    }
+)
 _MAX_DEPTH = 3
 
 
@@ -24,25 +55,51 @@ def describe_schema(schema: Mapping[str, Any]) -> str:
     return _type(schema, schema.get("$defs") or {}, 0)
 
 
+class NoInputError(Exception):
+    """An action without a value for what its tool requires; says what to write."""
+
+
 def fit(spec: ToolSpec, parsed: Parsed) -> JsonValue:
     """The arguments of an action. An input that is no object goes to the tool's only parameter.
 
     The only one there is, or else the only one that is required. A text parameter takes the input as
-    it was written: `1.10` stays `1.10`.
+    it was written: `1.10` stays `1.10`. An input that says that there is none ("None", "N/A", empty quotes)
+    is no value for what is required: `NoInputError`.
     """
     args = parsed.args
-    if is_object(args):
+    if is_object(args) and args:
         return args
     properties: dict[str, Any] = spec.parameters.get("properties") or {}
-    if not properties:
-        return {} if parsed.input.strip().lower() in _NOTHING else args
-    names = list(properties) if len(properties) == 1 else list(spec.parameters.get("required") or ())
+    required: list[str] = list(spec.parameters.get("required") or ())
+    if is_nothing(parsed.input):
+        if not required:
+            return {}
+        if not is_object(args):
+            raise NoInputError(
+                f"the input of {spec.name!r} is empty, and it needs {', '.join(map(repr, required))}; "
+                f"write Action Input: {describe_schema(spec.parameters)}"
+            )
+    if is_object(args) or not properties:
+        return args
+    names = list(properties) if len(properties) == 1 else required
     if len(names) != 1:
         return args
     name = names[0]
     if not _takes_text(properties.get(name), spec.parameters.get("$defs") or {}):
         return args if isinstance(args, str) else {name: args}
     return {name: args if isinstance(args, str) or is_array(args) else parsed.input}
+
+
+def is_nothing(given: str) -> bool:
+    """Whether an input says that there is none."""
+    text = given.strip().strip("*_ ").strip()
+    return len(text) <= 24 and text.rstrip(".").strip().lower() in _NOTHING
+
+
+def takes_text(spec: ToolSpec, name: str) -> bool:
+    """Whether a parameter of the tool is a text, or may be one."""
+    properties: dict[str, Any] = spec.parameters.get("properties") or {}
+    return _takes_text(properties.get(name), spec.parameters.get("$defs") or {})
 
 
 def takes_nothing(spec: ToolSpec) -> bool:

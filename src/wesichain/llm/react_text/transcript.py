@@ -15,6 +15,7 @@ from wesichain.core import (
     ReActStep,
     Role,
     Thought,
+    told_content,
 )
 
 # Marks on a reply that may be refused: the runtime hands them back with the message.
@@ -48,13 +49,13 @@ def read_messages(messages: Sequence[Message]) -> Transcript:
     The last question is the one to answer. A user's message behind a tool's result or a refused
     reply is no question: it is the runtime's word on that.
     """
-    instructions = "\n\n".join(message.content for message in messages if message.role is Role.SYSTEM)
+    instructions = "\n\n".join(message.text for message in messages if message.role is Role.SYSTEM)
     spoken = [message for message in messages if message.role is not Role.SYSTEM]
     asked = max((index for index in range(len(spoken)) if _is_question(spoken, index)), default=-1)
     return Transcript(
         instructions,
         history=tuple(spoken[: max(asked, 0)]),
-        question=spoken[asked].content if asked >= 0 else "",
+        question=told_content(spoken[asked].content) if asked >= 0 else "",
         steps=tuple(steps_of(spoken[asked + 1 :])),
     )
 
@@ -64,14 +65,14 @@ def steps_of(messages: Sequence[Message]) -> Iterator[TranscriptStep]:
     for index, message in enumerate(messages):
         match message.role:
             case Role.USER if _is_question(messages, index):
-                yield Question(message.content)
+                yield Question(told_content(message.content))
             case Role.USER | Role.TOOL:
-                yield Observation(message.content, message.tool_call_id)
+                yield Observation(told_content(message.content), message.tool_call_id)
             case Role.ASSISTANT if message.tool_calls or message.opaque == UNREADABLE:
-                yield Thought(message.content)
+                yield Thought(told_content(message.content))
                 yield from (Action(call) for call in message.tool_calls if call.name)
             case Role.ASSISTANT:
-                yield FinalAnswer(message.content)
+                yield FinalAnswer(told_content(message.content))
             case Role.SYSTEM:
                 pass
 

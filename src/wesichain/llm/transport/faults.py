@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -13,6 +14,13 @@ from wesichain.core import is_array, is_object, parse_json
 from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 
 _TEMPORARY = frozenset({408, 409, 425, 429})  # and every 5xx
+# Servers without eyes or ears say so with any status (llama.cpp: 500): to ask again does not help.
+_UNABLE = re.compile(
+    r"\b(image|audio|multimodal|file|vision)\w*\b[^.]{0,40}\bnot (?:be )?supported", re.IGNORECASE
+)
+_WITHOUT = (
+    "this model does not take such content: leave it out, or say so with traits=LlmTraits(images=False)"
+)
 
 # Errors inside a reply carry a name instead of a status.
 _STATUS_OF = {
@@ -94,12 +102,13 @@ class Endpoint:
         verdict: str | None = None,
         after: float | None = None,
     ) -> LlmError:
-        is_temporary = status in _TEMPORARY or status >= 500
+        is_temporary = (status in _TEMPORARY or status >= 500) and not _UNABLE.search(words[:1000])
         retryable = is_temporary and "insufficient_quota" not in names
         if verdict in ("true", "false"):  # the provider knows better than the status
             retryable = verdict == "true"
         detail = f": {self._line(words)}" if words.strip() else ""
-        message = f"{self.host} answered {status}{detail}; {self._advice(status, names)}"
+        advice = _WITHOUT if _UNABLE.search(words[:1000]) else self._advice(status, names)
+        message = f"{self.host} answered {status}{detail}; {advice}"
         kind = LlmTransportError if is_temporary else LlmRejectedError
         return kind(message, retryable=retryable, retry_after=after)
 

@@ -10,14 +10,14 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
 
 import httpx2
 
-from wesichain.core import LlmResponse, StreamItem, parse_json, to_json
-from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError
+from wesichain.core import LlmResponse, StreamItem, around, name_reply, parse_json, to_json
+from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.loops import PerLoop
 
 from .faults import Endpoint
@@ -31,11 +31,24 @@ _ERROR_BYTES = 65_536  # of an error's body: enough to say what was wrong
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A way to a provider: whom it reaches, how to post a body there, and what the SDK raises."""
+    """A way to a provider: whom it reaches, how to post a body there, and what the SDK raises.
+
+    `post` is given the body, whether the reply is to be streamed, and the key for this request: that of
+    `key`, a function that is asked each time, else the endpoint's own.
+    """
 
     endpoint: Endpoint
-    post: Callable[[bytes], Awaitable[httpx2.Response]]
+    post: Callable[[bytes, bool, str], Awaitable[httpx2.Response]]
     sdk_error: type[Exception]
+    key: Callable[[], Awaitable[str]] | None = None
+
+
+class Scanner(Protocol):
+    """Cuts the bytes of a stream into events."""
+
+    def feed(self, chunk: bytes) -> list[SseEvent]: ...
+
+    def close(self) -> list[SseEvent]: ...
 
 
 class Reply(Protocol):
@@ -54,14 +67,26 @@ class Reply(Protocol):
 
 
 class HttpTransport:
-    """Posts requests and reads replies. `connect` makes the line at first use, once an event loop."""
+    """Posts requests and reads replies. `connect` makes the line at first use, once an event loop.
+
+    It is given the connections that the SDK shall use; those of a client that somebody else made
+    (`is_borrowed`) are left to their owner.
+    """
 
     def __init__(
-        self, connect: Callable[[httpx2.AsyncClient], Line], *, patience: Patience, max_bytes: int
+        self,
+        connect: Callable[[httpx2.AsyncClient | None], Line],
+        *,
+        patience: Patience,
+        max_bytes: int,
+        scanner: Callable[[], Scanner] = SseScanner,
+        is_borrowed: bool = False,
     ) -> None:
         if max_bytes < 1:
             raise ConfigError(f"max_bytes is {max_bytes}; give the largest reply that may be read")
         self._connect = connect
+        self._scanner = scanner
+        self._is_borrowed = is_borrowed
         self._patience = patience
         self._max_bytes = max_bytes
         self._links = PerLoop(self._link)
@@ -90,7 +115,7 @@ class HttpTransport:
     async def _whole(
         self, content: bytes, read: Callable[[object, Endpoint], LlmResponse]
     ) -> AsyncGenerator[LlmResponse, None]:
-        async with self._open(content) as (endpoint, response):
+        async with self._open(content, stream=False) as (endpoint, response):
             body = b"".join([chunk async for chunk in self._read(endpoint, response)]).strip()
         if not body:
             raise endpoint.unreadable("an empty body")
@@ -99,15 +124,19 @@ class HttpTransport:
         except CodecError as error:
             what = "an HTML page" if body.startswith(b"<") else f"a body that is not JSON ({error})"
             raise endpoint.unreadable(what) from None
+        if around.hook is not None:
+            name_reply(value)
         yield read(value, endpoint)
 
     async def _pieces(
         self, content: bytes, start: Callable[[Endpoint], Reply]
     ) -> AsyncGenerator[StreamItem, None]:
-        async with self._open(content) as (endpoint, response):
+        async with self._open(content, stream=True) as (endpoint, response):
             reply = start(endpoint)
+            is_named = around.hook is None
             async with aclosing(self._events(endpoint, response)) as events:
                 async for event in events:
+                    is_named = is_named or name_reply(event.data)
                     for item in reply.take(event):
                         yield item
                     if reply.is_over:
@@ -116,7 +145,7 @@ class HttpTransport:
         yield reply.whole()
 
     async def _events(self, endpoint: Endpoint, response: httpx2.Response) -> AsyncGenerator[SseEvent, None]:
-        scanner = SseScanner()
+        scanner = self._scanner()
         async with aclosing(self._read(endpoint, response)) as chunks:
             async for chunk in chunks:
                 for event in scanner.feed(chunk):
@@ -141,17 +170,22 @@ class HttpTransport:
             raise endpoint.cut(error) from error
 
     @asynccontextmanager
-    async def _open(self, content: bytes) -> AsyncGenerator[tuple[Endpoint, httpx2.Response], None]:
+    async def _open(
+        self, content: bytes, *, stream: bool
+    ) -> AsyncGenerator[tuple[Endpoint, httpx2.Response], None]:
         link = self._links.get()
         await anext(link.keeper)
-        endpoint = link.line.endpoint
+        endpoint = await _with_key(link.line)
         try:
-            response = await link.line.post(content)
+            response = await link.line.post(content, stream, endpoint.key)
         except (_RefusedError, link.line.sdk_error, httpx2.HTTPError, OSError) as error:
             cause = error.__cause__ or error
-            if isinstance(cause, _RefusedError):
+            refused = cause if isinstance(cause, _RefusedError) else _refusal_in(error)
+            if refused is not None:
                 now = self._patience.clock.time()
-                raise endpoint.refused(cause.status, cause.body, headers=cause.headers, now=now) from None
+                raise endpoint.refused(
+                    refused.status, refused.body, headers=refused.headers, now=now
+                ) from None
             raise endpoint.unreachable(cause) from error
         try:
             yield endpoint, response
@@ -159,16 +193,18 @@ class HttpTransport:
             await response.aclose()
 
     def _link(self) -> _Link:
+        if self._is_borrowed:
+            return _Link(self._connect(None), keep_open(None))
         # The deadline bounds the whole; only a host that does not even connect is given up sooner.
         http = httpx2.AsyncClient(
-            verify=_certificates(),
+            verify=certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
             follow_redirects=False,
             event_hooks={"response": [_refuse]},
         )
         try:
-            return _Link(self._connect(http), _keep(http))
+            return _Link(self._connect(http), keep_open(http))
         except httpx2.InvalidURL as error:
             raise ConfigError(f"base_url is not an address ({error}); check how it is written") from None
 
@@ -177,7 +213,7 @@ class HttpTransport:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def certificates() -> ssl.SSLContext:
     """Reading the certificates takes tens of milliseconds: once a process is enough."""
     return httpx2.create_ssl_context()
 
@@ -190,13 +226,33 @@ class _Link:
     keeper: AsyncGenerator[None, None]
 
 
-async def _keep(http: httpx2.AsyncClient) -> AsyncGenerator[None, None]:
-    """Never awaits before its end, so that tasks may step it side by side."""
+async def keep_open(http: httpx2.AsyncClient | None) -> AsyncGenerator[None, None]:
+    """Closes the connections when it is closed, as an event loop does that ends.
+
+    It never awaits before its end, so that tasks may step it side by side.
+    """
     try:
         while True:
             yield
     finally:
-        await http.aclose()
+        if http is not None:
+            await http.aclose()
+
+
+async def _with_key(line: Line) -> Endpoint:
+    """The endpoint with the key for one request: a function for it is asked every time."""
+    if line.key is None:
+        return line.endpoint
+    try:
+        return replace(line.endpoint, key=await line.key())
+    except (LlmError, ConfigError):
+        raise
+    except Exception as error:
+        raise LlmTransportError(
+            f"the function for the key of {line.endpoint.host} failed ({type(error).__name__}); "
+            f"the cause says more",
+            retryable=True,
+        ) from error
 
 
 class _RefusedError(Exception):
@@ -207,6 +263,18 @@ class _RefusedError(Exception):
         self.status = status
         self.headers = headers
         self.body = body
+
+
+def _refusal_in(error: BaseException) -> _RefusedError | None:
+    """The status that an SDK with connections of its own has turned into an error; None if it has none."""
+    response = getattr(error, "response", None)
+    if not isinstance(response, httpx2.Response):
+        return None
+    try:
+        body = response.text[:_ERROR_BYTES]
+    except httpx2.HTTPError:
+        body = ""
+    return _RefusedError(response.status_code, body, headers=response.headers)
 
 
 async def _refuse(response: httpx2.Response) -> None:

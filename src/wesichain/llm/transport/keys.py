@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from wesichain.errors import ConfigError
 
 PLACEHOLDER = "no-key"  # the SDKs insist on a key; a server that asks for none ignores it
+
+Key: TypeAlias = str | Callable[[], str] | Callable[[], Awaitable[str]]
+
+
+def asked_key(key: Key | None) -> Callable[[], Awaitable[str]] | None:
+    """A function that is asked for the key of every request; None where the key is a text, or none.
+
+    A sync one is run in a thread: it may wait for a token.
+    """
+    if key is None or isinstance(key, str):
+        return None
+    if not callable(key):
+        raise ConfigError(f"api_key is {type(key).__name__}; give a text, or a function that gives one")
+    function: Any = key
+
+    async def ask() -> str:
+        if iscoroutinefunction(function):
+            given = await function()
+        else:
+            given = await asyncio.to_thread(function)
+            if isawaitable(given):
+                given = await given
+        if not isinstance(given, str) or not given.strip():
+            raise ConfigError(
+                f"the function for the key gave {type(given).__name__}, not a key; return a text"
+            )
+        return _clean(given)
+
+    return ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +55,14 @@ class Account:
     def address(self, base_url: str | None) -> str:
         return base_url or os.environ.get(self.url_variable) or self.url
 
-    def key_for(self, base_url: str | None, api_key: str | None) -> str | None:
+    def key_for(self, base_url: str | None, api_key: Key | None) -> str | None:
         """The key to send, if any. The environment's key belongs to the environment's own address.
 
-        Another address gets the key that it was given, never one that is meant for somebody else.
+        Another address gets the key that it was given, never one that is meant for somebody else. A function
+        is asked later.
         """
         if api_key:
-            return _clean(api_key)
+            return _clean(api_key) if isinstance(api_key, str) else None
         origin = _origin(self.address(base_url))
         key = os.environ.get(self.key_variable)
         if key and origin == _origin(self.address(None)):

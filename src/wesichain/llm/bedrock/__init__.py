@@ -1,0 +1,5 @@
+"""Amazon Bedrock."""
+
+from .client import BedrockClient
+
+__all__ = ["BedrockClient"]

@@ -1,0 +1,153 @@
+"""Gemini on the wire: a reply, put together from one response or from the pieces of a stream. Pure."""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wesichain.core import (
+    Audio,
+    FinishReason,
+    Image,
+    LlmResponse,
+    Part,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolCallChunk,
+    Usage,
+    dump_json,
+    is_array,
+    is_object,
+)
+from wesichain.errors import CodecError
+from wesichain.llm.calls import REFUSAL, ToolNames, sealed, whole_number
+from wesichain.llm.transport import Endpoint
+
+from .wire import OPAQUE
+
+_FINISH: dict[str, FinishReason] = {
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(
+        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"),
+        "content_filter",
+    ),
+}
+
+
+class GeminiReply:
+    """One reply. The first candidate counts; tool names are given back as the request knew them."""
+
+    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
+        self._names = names
+        self._endpoint = endpoint
+        self._omitted = omitted
+        self._parts: list[dict[str, Any]] = []
+        self._finish = ""
+        self._said = ""  # why it ended so
+        self._blocked = ""
+        self._usage: dict[str, Any] = {}
+        self._calls = 0
+
+    def take(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
+        """Follow one more piece, or the only one."""
+        if is_object(usage := body.get("usageMetadata")):
+            self._usage |= usage
+        feedback = body.get("promptFeedback")
+        if is_object(feedback) and feedback.get("blockReason"):
+            self._blocked = str(feedback["blockReason"])
+        candidates = body.get("candidates")
+        first = candidates[0] if is_array(candidates) and candidates else None
+        if not is_object(first):
+            return
+        self._finish = str(first.get("finishReason") or self._finish)
+        self._said = str(first.get("finishMessage") or self._said)
+        content = first.get("content")
+        parts = content.get("parts") if is_object(content) else None
+        for part in parts if is_array(parts) else ():
+            if is_object(part):
+                yield from self._take(part)
+
+    def whole(self) -> LlmResponse:
+        if not self._finish and not self._blocked:
+            raise self._endpoint.cut() if self._parts else self._endpoint.unreadable("no candidate in it")
+        calls = tuple(self._call(part) for part in self._parts if "functionCall" in part)
+        texts = [part for part in self._parts if "text" in part]
+        is_own = any("thought" in part or "thoughtSignature" in part for part in self._parts) or any(
+            part.keys().isdisjoint(("text", "functionCall", "inlineData")) for part in self._parts
+        )
+        return LlmResponse(
+            content="".join(part["text"] for part in texts if not part.get("thought")),
+            tool_calls=calls,
+            usage=_usage(self._usage),
+            finish_reason=self._finished(has_calls=bool(calls)),
+            reasoning="".join(part["text"] for part in texts if part.get("thought")),
+            opaque=sealed({OPAQUE: _layout(self._parts) if is_own else [], REFUSAL: self._said}),
+            parts=tuple(_media(self._parts)),
+            omitted=tuple(self._omitted),
+        )
+
+    def _take(self, part: dict[str, Any]) -> Iterator[StreamItem]:
+        last = self._parts[-1] if self._parts else {}
+        text = part.get("text")
+        if isinstance(text, str) and "text" in last and last.get("thought") == part.get("thought"):
+            if "thoughtSignature" not in last:  # the same text goes on; a signature ends it
+                last["text"] += text
+                last |= {key: value for key, value in part.items() if key != "text"}
+            else:
+                self._parts.append(dict(part))
+        else:
+            self._parts.append(dict(part))
+        if isinstance(text, str) and text and not part.get("thought"):
+            yield TextChunk(text)
+        if "functionCall" in part:
+            call = self._call(part)
+            yield ToolCallChunk(self._calls, id=call.id, name=call.name, args=dump_json(call.args))
+            self._calls += 1
+
+    def _call(self, part: dict[str, Any]) -> ToolCall:
+        call = part["functionCall"] if is_object(part["functionCall"]) else {}
+        name = self._names.from_wire(str(call.get("name") or ""))
+        args = call.get("args")
+        return ToolCall(str(call.get("id") or ""), name, {} if args is None else args)
+
+    def _finished(self, *, has_calls: bool) -> FinishReason:
+        if self._blocked:
+            return "content_filter"
+        found = _FINISH.get(self._finish)
+        return found or ("tool_calls" if has_calls else "stop")
+
+
+def _layout(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The parts as they go back; calls are marked with their id and signature, the message has the rest."""
+    layout: list[dict[str, Any]] = []
+    for part in parts:
+        if "functionCall" in part:
+            known = {"id": ""} if is_object(part["functionCall"]) and part["functionCall"].get("id") else {}
+            layout.append({**part, "functionCall": known})
+        elif "inlineData" not in part:  # what it drew is in the parts of the reply
+            layout.append(part)
+    return layout
+
+
+def _media(parts: Sequence[dict[str, Any]]) -> Iterator[Part]:
+    for part in parts:
+        data = part.get("inlineData")
+        if not is_object(data):
+            continue
+        kind = str(data.get("mimeType") or "")
+        make = Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
+        try:
+            if make is not None:
+                yield make(a2b_base64(str(data.get("data"))), media_type=kind)
+        except (ValueError, CodecError):
+            continue
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    prompt = whole_number(usage.get("promptTokenCount"))
+    read = prompt + whole_number(usage.get("toolUsePromptTokenCount"))
+    thought = whole_number(usage.get("thoughtsTokenCount"))
+    written = whole_number(usage.get("candidatesTokenCount")) + thought
+    return Usage(read, written, min(whole_number(usage.get("cachedContentTokenCount")), read), 0, thought)

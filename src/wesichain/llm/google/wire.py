@@ -1,0 +1,132 @@
+"""Gemini on the wire: contents and configuration for a request. Pure: the client sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wesichain.core import (
+    Content,
+    JsonValue,
+    LlmRequest,
+    Media,
+    Message,
+    Role,
+    Text,
+    ToolCall,
+    is_array,
+    is_object,
+)
+from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
+from wesichain.llm.media import Block, blocks_of
+
+OPAQUE = "google"  # whose data `Message.opaque` is: another provider's is not ours to send
+
+
+def to_contents(messages: Sequence[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
+    """The turns of a conversation. Results of parallel calls stand in one turn, what they show after it."""
+    require_ids(messages)
+    called: dict[str, tuple[str, bool]] = {}  # by our id: the name, and whether Gemini knows the id
+    contents: list[dict[str, Any]] = []
+    shown: list[Block] = []
+    for message in messages:
+        if message.role is not Role.TOOL and shown:
+            contents.append({"role": "user", "parts": shown})
+            shown = []
+        match message.role:
+            case Role.SYSTEM:
+                continue
+            case Role.USER:
+                parts = blocks_of(message.content, _media, _text, omitted)
+                contents.append({"role": "user", "parts": parts or [_text("")]})
+            case Role.ASSISTANT:
+                if parts := _assistant(message, names, called):
+                    contents.append({"role": "model", "parts": parts})
+            case Role.TOOL:
+                response, more = _result(message, called, omitted)
+                shown += more
+                if contents and "functionResponse" in contents[-1]["parts"][-1]:
+                    contents[-1]["parts"].append(response)
+                else:
+                    contents.append({"role": "user", "parts": [response]})
+    return [*contents, {"role": "user", "parts": shown}] if shown else contents
+
+
+def to_config(request: LlmRequest, names: ToolNames, options: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """The rest of a request: instructions, tools, the form of the answer, and the user's own fields."""
+    config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
+    instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
+    if any(instructions):
+        config["system_instruction"] = {"parts": [_text("\n\n".join(filter(None, instructions)))]}
+    if request.tools:
+        declared = [
+            {
+                "name": names.to_wire(tool.name),
+                "description": tool.description,
+                "parameters_json_schema": dict(tool.parameters),
+            }
+            for tool in request.tools
+        ]
+        config["tools"] = [{"function_declarations": declared}]
+    if request.output_schema is not None:
+        config["response_mime_type"] = "application/json"
+        config["response_json_schema"] = dict(request.output_schema)
+    if request.stop:
+        config["stop_sequences"] = [*request.stop]
+    return with_options(config, options)
+
+
+def _assistant(message: Message, names: ToolNames, called: dict[str, tuple[str, bool]]) -> list[Block]:
+    """The parts of a reply: thoughts and signatures as they came, and where they stood among the others."""
+    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
+    waiting = iter(message.tool_calls)
+    parts: list[Block] = []
+    if is_array(layout):
+        for part in filter(is_object, layout):
+            if "functionCall" not in part:
+                parts.append(part)
+            elif (call := next(waiting, None)) is not None:
+                is_known = is_object(part["functionCall"]) and "id" in part["functionCall"]
+                written = {"functionCall": _call(call, names, called, is_known=is_known)}
+                parts.append({**part, **written})
+    else:
+        parts += blocks_of(message.content, _media, _text, [])
+    return [*parts, *({"functionCall": _call(call, names, called, is_known=False)} for call in waiting)]
+
+
+def _call(
+    call: ToolCall, names: ToolNames, called: dict[str, tuple[str, bool]], *, is_known: bool
+) -> dict[str, Any]:
+    name = names.to_wire(call.name)
+    called[call.id] = name, is_known
+    return {"name": name, "args": write_args(call.args), **({"id": call.id} if is_known else {})}
+
+
+def _result(
+    message: Message, called: dict[str, tuple[str, bool]], omitted: list[str]
+) -> tuple[Block, list[Block]]:
+    """A tool's result: its text, and the blocks for what is not text."""
+    call_id = message.tool_call_id or ""
+    name, is_known = called.get(call_id, ("unknown", False))
+    field = "error" if message.is_error else "result"
+    response = {"name": name, "response": {field: message.text}, **({"id": call_id} if is_known else {})}
+    media: Content = () if isinstance(message.content, str) else _media_in(message.content)
+    blocks = blocks_of(media, _media, _text, omitted)
+    head = [_text(f"From the result of {name}:")] if blocks else []
+    return {"functionResponse": response}, [*head, *blocks]
+
+
+def _media_in(content: Sequence[Text | Media]) -> tuple[Media, ...]:
+    return tuple(part for part in content if not isinstance(part, Text))
+
+
+def _text(text: str) -> Block:
+    return {"text": text}
+
+
+def _media(part: Media) -> Block | str:
+    if not part.media_type:
+        return "its media type is not known; say it with media_type="
+    if part.data is None:
+        return {"fileData": {"fileUri": part.url, "mimeType": part.media_type}}
+    return {"inlineData": {"mimeType": part.media_type, "data": part.base64}}

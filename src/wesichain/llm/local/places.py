@@ -1,0 +1,201 @@
+"""Where a model is: held here by llama.cpp in a process of its own, or on a server elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar, cast
+from urllib.parse import urlsplit
+
+from wesichain.errors import ConfigError, LlmTransportError
+
+from .engine import Address, Engine, lease, release, require_llama
+from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model
+
+T = TypeVar("T")
+
+CONTEXT = 4096  # tokens, unless told otherwise
+_REPLY_SECONDS = 600.0  # a server elsewhere may have a queue
+
+
+class Held:
+    """A model in a process of ours, fetched and loaded at the first question, shared by all who use it."""
+
+    def __init__(
+        self,
+        name_or_path: str | Path,
+        *,
+        context: int | None,
+        threads: int | None,
+        deadline: float | None,
+        progress: Progress | None,
+    ) -> None:
+        require_llama()
+        self._file = ModelFile(name_or_path, progress)
+        self.name = self._file.name
+        self.deadline = deadline
+        self._context = CONTEXT if context is None else context
+        self._threads = threads
+        self._opening = threading.Lock()
+        self.engine: Engine | None = None
+        self._free: Callable[[], object] | None = None
+        self._closed = False
+
+    @asynccontextmanager
+    async def reach(self) -> AsyncGenerator[Address, None]:
+        """Where the model is to be asked. After a fault it is loaded anew for the next question."""
+        ready = self._ready()
+        engine, address = ready if ready is not None else await off_loop(self._open)
+        try:
+            yield address
+        except LlmTransportError as error:
+            if not isinstance(error.__cause__, TimeoutError):  # it was only slow, and others may wait for it
+                await off_loop(lambda _stop: engine.stop(address))
+            raise
+
+    def close(self) -> None:
+        """Free the model, unless others use it too."""
+        with self._opening:
+            self._closed = True
+            if self._free is not None:
+                self._free()
+
+    def _ready(self) -> tuple[Engine, Address] | None:
+        """The engine, if nothing needs to be waited for."""
+        if self.engine is None or self._closed or (address := self.engine.address) is None:
+            return None
+        return self.engine, address
+
+    def _open(self, stop: threading.Event) -> tuple[Engine, Address]:
+        """Fetch and load the model; blocks for as long as that takes."""
+        path = self._file.locate(stop)
+        with self._opening:
+            if self._closed:
+                raise ConfigError(f"the local model {self.name!r} was closed; make a new LocalLlm")
+            if self.engine is None:
+                threads = choose_threads(self._threads)
+                self.engine = lease(path, name=self.name, context=self._context, threads=threads)
+                self._free = weakref.finalize(self, release, self.engine)
+            engine = self.engine
+        return engine, engine.start()
+
+
+class Elsewhere:
+    """A llama.cpp server that somebody else runs: nothing is fetched, loaded or ended."""
+
+    def __init__(self, name: str, base_url: str, *, api_key: str | None, deadline: float | None) -> None:
+        self.name = name
+        self.deadline = _REPLY_SECONDS if deadline is None else deadline
+        self._address = Address(_root(base_url), _header(api_key or ""), elsewhere=True)
+        self._closed = False
+
+    @asynccontextmanager
+    async def reach(self) -> AsyncGenerator[Address, None]:
+        if self._closed:
+            raise ConfigError(f"the local model {self.name!r} was closed; make a new LocalLlm")
+        yield self._address
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def _root(base_url: str) -> str:
+    """The server's own root: the `/v1` of its OpenAI-compatible address is taken off."""
+    url = base_url.strip()
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, is_address = urlsplit(""), False
+    if not is_address or parts.query or parts.fragment or not url.isprintable():
+        raise ConfigError(
+            f"base_url is {base_url!r}; give the address of a llama.cpp server, such as http://127.0.0.1:8080"
+        )
+    if "@" in parts.netloc:
+        raise ConfigError("base_url holds a name or password, which is not sent; pass api_key= instead")
+    path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _header(key: str) -> str:
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError("the key holds characters that no header can carry; copy it again")
+    return key
+
+
+class ModelFile:
+    """The file behind a name or a path."""
+
+    def __init__(self, name_or_path: str | Path, progress: Progress | None) -> None:
+        place = str(name_or_path)
+        is_path = isinstance(name_or_path, Path) or place.endswith(".gguf") or os.sep in place
+        self._path = Path(place).expanduser().resolve() if is_path else None
+        self._card = None if is_path else find_model(place)
+        self._progress = progress
+        self.name = Path(place).stem if self._card is None else self._card.name
+
+    def locate(self, stop: threading.Event | None = None) -> Path:
+        """Where the file is, after it was fetched if need be."""
+        if self._card is not None:
+            return fetch_model(self._card, progress=self._progress or StderrProgress(), stop=stop)
+        assert self._path is not None
+        try:
+            with self._path.open("rb") as file:
+                magic = file.read(4)
+        except OSError as error:
+            raise ConfigError(
+                f"the model file {self._path} cannot be read: {error.strerror}; check the path, or use a "
+                f"name such as {DEFAULT_MODEL!r}"
+            ) from error
+        if magic != b"GGUF":
+            raise ConfigError(
+                f"{self._path} is not a GGUF model: it begins with {magic!r}; use a .gguf file, or a name "
+                f"such as {DEFAULT_MODEL!r}"
+            )
+        return self._path
+
+
+def choose_threads(given: int | None) -> int:
+    """The number given, else `$WESICHAIN_THREADS`, else 0: measure."""
+    text = os.environ.get("WESICHAIN_THREADS") or "0"
+    if given is None and not text.isdecimal():
+        raise ConfigError(f"WESICHAIN_THREADS is {text!r}; make it a number, such as 1")
+    return int(text) if given is None else given
+
+
+async def off_loop(work: Callable[[threading.Event], T]) -> T:
+    """The result of blocking work in a thread of its own, which is told to stop when nobody waits for it.
+
+    Not the loop's pool: a long download there would starve others, and hold up the end of the program.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    stop = threading.Event()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if not done.done():
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(cast("T", result))
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work(stop)
+        except BaseException as caught:  # noqa: BLE001  # handed to the task that waits
+            error = caught
+        with suppress(RuntimeError):  # the loop has closed meanwhile: nobody waits
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="wesichain-local", daemon=True).start()
+    try:
+        return await done
+    finally:
+        stop.set()

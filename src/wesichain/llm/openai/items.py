@@ -1,0 +1,135 @@
+"""The Responses API on the wire: what is sent for a request, as items. Pure: the client sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from wesichain.core import (
+    Audio,
+    Content,
+    Image,
+    JsonValue,
+    LlmRequest,
+    Media,
+    Message,
+    Role,
+    ToolCall,
+    is_array,
+    is_object,
+    to_json,
+)
+from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
+from wesichain.llm.media import Block, blocks_of, data_url, text_in
+from wesichain.llm.strict import is_strict
+
+OPAQUE = "responses"  # whose data `Message.opaque` is: another provider's is not ours to send
+
+
+def to_items(
+    request: LlmRequest,
+    names: ToolNames,
+    *,
+    model: str,
+    options: Mapping[str, JsonValue],
+    stream: bool,
+    reasons: bool,
+    omitted: list[str],
+) -> dict[str, Any]:
+    """The body for a request. Nothing is stored by the provider: what it wants to see again is sent again.
+
+    `reasons` says of the model that it reasons: its thoughts then come encrypted, and go back so.
+    """
+    require_ids(request.messages)
+    body: dict[str, Any] = {
+        "model": model,
+        "input": [item for message in request.messages for item in _items(message, names, omitted)],
+        "store": False,
+    }
+    instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
+    if any(instructions):
+        body["instructions"] = "\n\n".join(filter(None, instructions))
+    if reasons:
+        body["include"] = ["reasoning.encrypted_content"]
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": names.to_wire(tool.name),
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": is_strict(tool.parameters),  # left out, it would mean true
+            }
+            for tool in request.tools
+        ]
+    if request.output_schema is not None:
+        schema = request.output_schema
+        answer = {"type": "json_schema", "name": "answer", "schema": schema, "strict": is_strict(schema)}
+        body["text"] = {"format": answer}
+    if stream:
+        body["stream"] = True
+    return with_options(body, options)
+
+
+def _items(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[dict[str, Any]]:
+    match message.role:
+        case Role.SYSTEM:
+            return
+        case Role.USER:
+            yield {"role": "user", "content": _content(message.content, omitted)}
+        case Role.TOOL:
+            output = _content(message.content, omitted)
+            yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": output}
+        case Role.ASSISTANT:
+            yield from _assistant(message, names, omitted)
+
+
+def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[dict[str, Any]]:
+    """The items of a reply: the provider's own as they came, and where they stood among the others."""
+    calls = iter([_call(call, names) for call in message.tool_calls])
+    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
+    if is_array(layout):
+        for item in filter(is_object, layout):
+            if item.get("type") == "function_call":
+                yield from filter(None, [next(calls, None)])
+            else:
+                yield item
+    else:
+        why = "an assistant says text alone here"
+        texts = [block["text"] for block in blocks_of(message.content, lambda _: why, _text, omitted)]
+        if any(texts):
+            yield {"role": "assistant", "content": "\n".join(texts)}
+    yield from calls
+
+
+def _call(call: ToolCall, names: ToolNames) -> dict[str, Any]:
+    arguments = to_json(write_args(call.args))
+    return {
+        "type": "function_call",
+        "call_id": call.id,
+        "name": names.to_wire(call.name),
+        "arguments": arguments,
+    }
+
+
+def _content(content: Content, omitted: list[str]) -> str | list[Block]:
+    return content if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
+
+
+def _text(text: str) -> Block:
+    return {"type": "input_text", "text": text}
+
+
+def _media(part: Media) -> Block | str:
+    """The block for a part, or why there is none."""
+    if isinstance(part, Audio):
+        return "this provider takes no audio here"
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": part.url or data_url(part)}
+    if (text := text_in(part)) is not None:
+        return _text(text)
+    if part.data is None:
+        return {"type": "input_file", "file_url": part.url}
+    if part.media_type != "application/pdf":
+        return "this provider takes PDF and text alone"
+    return {"type": "input_file", "filename": part.name or "document.pdf", "file_data": data_url(part)}

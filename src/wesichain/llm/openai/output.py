@@ -1,0 +1,179 @@
+"""The Responses API on the wire: a reply, read whole or put together from its events. Pure."""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wesichain.core import (
+    FinishReason,
+    Image,
+    LlmResponse,
+    Part,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolCallChunk,
+    Usage,
+    is_array,
+    is_object,
+    media_type_of,
+    parse_json,
+)
+from wesichain.errors import CodecError
+from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.transport import Endpoint, SseEvent
+
+from .items import OPAQUE
+
+_INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+
+
+class ResponseReply:
+    """One reply. Tool names are given back as the request knew them."""
+
+    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
+        self.is_over = False
+        self._names = names
+        self._endpoint = endpoint
+        self._omitted = omitted
+        self._items: dict[int, dict[str, Any]] = {}  # that are done
+        self._places: dict[int, int] = {}  # of calls: the number of each among the calls
+        self._end: dict[str, Any] = {}
+
+    @staticmethod
+    def read(
+        body: object, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
+    ) -> LlmResponse:
+        """The response in a body that came in one piece."""
+        if not is_object(body) or not (is_array(body.get("output")) or body.get("error")):
+            raise endpoint.unreadable("JSON that is not a response")
+        return _response(body, names=names, endpoint=endpoint, omitted=omitted)
+
+    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+        data = event.data.strip()
+        if data.startswith("[DONE]"):
+            return
+        try:
+            body = parse_json(data)
+        except CodecError as error:
+            raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
+        if not is_object(body):
+            raise self._endpoint.unreadable("an event that is not an object")
+        kind = body.get("type")
+        index = body.get("output_index")
+        place = index if isinstance(index, int) else -1
+        if kind == "error":
+            raise self._endpoint.reported(body.get("error") or body)
+        if kind == "response.output_text.delta":
+            yield TextChunk(_string(body.get("delta")))
+        elif kind == "response.output_item.added":
+            yield from self._start(body.get("item"), place)
+        elif kind == "response.function_call_arguments.delta" and place in self._places:
+            yield ToolCallChunk(self._places[place], args=_string(body.get("delta")))
+        elif kind == "response.output_item.done" and is_object(item := body.get("item")):
+            self._items[place] = item
+        elif kind in _ENDS:
+            self.is_over = True
+            whole = body.get("response")
+            self._end = whole if is_object(whole) else {}
+
+    def whole(self) -> LlmResponse:
+        if not self.is_over:
+            raise self._endpoint.cut()
+        body = dict(self._end)
+        if not is_array(body.get("output")) or not body["output"]:
+            body["output"] = [item for _, item in sorted(self._items.items())]
+        return _response(body, names=self._names, endpoint=self._endpoint, omitted=self._omitted)
+
+    def _start(self, item: object, place: int) -> Iterator[StreamItem]:
+        if is_object(item) and item.get("type") == "function_call":
+            number = self._places[place] = len(self._places)
+            name = self._names.from_wire(_string(item.get("name")))
+            yield ToolCallChunk(number, id=_string(item.get("call_id")), name=name)
+
+
+def _response(
+    body: Mapping[str, Any], *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str]
+) -> LlmResponse:
+    if body.get("status") in ("failed", "cancelled") or (body.get("error") and not body.get("output")):
+        raise endpoint.reported(body.get("error") or {"message": f"the response is {body.get('status')}"})
+    items = [item for item in body.get("output") or () if is_object(item)]
+    said = [part for item in items if item.get("type") == "message" for part in _objects(item.get("content"))]
+    refusal = "".join(_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
+    calls = tuple(_call(item, names) for item in items if item.get("type") == "function_call")
+    return LlmResponse(
+        content="".join(_string(part.get("text")) for part in said if part.get("type") == "output_text"),
+        tool_calls=calls,
+        usage=_usage(body.get("usage")),
+        finish_reason=_finish(body, has_calls=bool(calls), is_refused=bool(refusal)),
+        reasoning="\n".join(_thoughts(items)),
+        opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
+        parts=tuple(_pictures(items)),
+        omitted=tuple(omitted),
+    )
+
+
+def _finish(body: Mapping[str, Any], *, has_calls: bool, is_refused: bool) -> FinishReason:
+    if body.get("status") == "incomplete":
+        details = body.get("incomplete_details")
+        reason = details.get("reason") if is_object(details) else None
+        return _INCOMPLETE.get(str(reason), "length")
+    if is_refused:
+        return "refusal"
+    return "tool_calls" if has_calls else "stop"
+
+
+def _call(item: dict[str, Any], names: ToolNames) -> ToolCall:
+    name = names.from_wire(_string(item.get("name")))
+    return ToolCall(_string(item.get("call_id")), name, read_args(_string(item.get("arguments"))))
+
+
+def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items as they go back, where some are the provider's own; the message itself has the calls."""
+    if all(item.get("type") in ("message", "function_call") for item in items):
+        return []
+    return [
+        {"type": "function_call"} if item.get("type") == "function_call" else item
+        for item in items
+        if item.get("type") != "image_generation_call"  # the picture is in the parts
+    ]
+
+
+def _thoughts(items: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for item in items:
+        if item.get("type") == "reasoning":
+            for part in (*_objects(item.get("summary")), *_objects(item.get("content"))):
+                if text := _string(part.get("text")):
+                    yield text
+
+
+def _pictures(items: Sequence[dict[str, Any]]) -> Iterator[Part]:
+    for item in items:
+        if item.get("type") == "image_generation_call" and (held := _string(item.get("result"))):
+            try:
+                data = a2b_base64(held)
+            except ValueError:
+                continue
+            if media_type_of(data).startswith("image/"):
+                yield Image(data)
+
+
+def _usage(usage: object) -> Usage:
+    if not is_object(usage):
+        return Usage()
+    read, written = whole_number(usage.get("input_tokens")), whole_number(usage.get("output_tokens"))
+    of_read, of_written = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+    cached = whole_number(of_read.get("cached_tokens")) if is_object(of_read) else 0
+    thought = whole_number(of_written.get("reasoning_tokens")) if is_object(of_written) else 0
+    return Usage(read, written, min(cached, read), 0, min(thought, written))
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if is_object(item)] if is_array(value) else []
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,135 @@
+"""A model behind HTTP: what the clients of all providers have in common."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, Self, TypedDict
+
+import httpx2
+
+from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, StreamItem, SystemClock
+from wesichain.errors import ConfigError
+from wesichain.llm.calls import ToolNames, checked_options
+from wesichain.llm.leaks import read_leaks, sift_leaks
+
+from .faults import Endpoint
+from .http import HttpTransport, Line, Reply, Scanner
+from .keys import Key
+from .patience import Patience
+from .sse import SseScanner
+
+
+class HttpSettings(TypedDict, total=False):
+    """What every client takes.
+
+    `api_key` is a text, or a function (sync or async) that is asked for every request. `headers` go with each
+    request. `options` are further fields of its body (`{"temperature": 0}`): an object is merged into ours,
+    None takes one of ours out, and `tools` are added to the agent's. `retries`, `deadline` (seconds, over all
+    attempts) and `max_bytes` bound a request; `traits` says otherwise what the model can do.
+    """
+
+    base_url: str | None
+    api_key: Key | None
+    headers: Mapping[str, str] | None
+    options: Mapping[str, JsonValue] | None
+    retries: int
+    deadline: float
+    max_bytes: int
+    traits: LlmTraits | None
+    clock: Clock | None
+    chance: Callable[[], float]
+
+
+class HttpLlm(ABC):
+    """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network."""
+
+    traits: LlmTraits = LlmTraits()
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: Key | None = None,
+        headers: Mapping[str, str] | None = None,
+        options: Mapping[str, JsonValue] | None = None,
+        retries: int = 2,
+        deadline: float = 120.0,
+        max_bytes: int = 16_777_216,
+        traits: LlmTraits | None = None,
+        clock: Clock | None = None,
+        chance: Callable[[], float] = random.random,
+        client: object = None,
+        scanner: Callable[[], Scanner] = SseScanner,
+    ) -> None:
+        if client is not None and (base_url or api_key or headers):
+            raise ConfigError(
+                "client= brings its own address, key and headers; leave out base_url, api_key, headers"
+            )
+        self.model = model
+        if traits is not None:
+            self.traits = traits
+        self._base_url = base_url
+        self._api_key = api_key
+        self._headers = _checked_headers(headers)
+        self._options = checked_options(options)
+        patience = Patience(retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance)
+        self._transport = HttpTransport(
+            self._connect,
+            patience=patience,
+            max_bytes=max_bytes,
+            scanner=scanner,
+            is_borrowed=client is not None,
+        )
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        names, omitted = ToolNames.of(request), list[str]()
+        wire = self._wire(request, names, stream=False, omitted=omitted)
+        reply = await self._transport.ask(
+            wire, lambda body, at: self._read(body, names=names, endpoint=at, omitted=omitted)
+        )
+        return read_leaks(reply, request.tools, names.from_wire)
+
+    def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        names, omitted = ToolNames.of(request), list[str]()
+        wire = self._wire(request, names, stream=True, omitted=omitted)
+        items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
+        return sift_leaks(items, request.tools, names.from_wire)
+
+    async def aclose(self) -> None:
+        """Close the connections. An event loop that ends does it too."""
+        await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @abstractmethod
+    def _wire(
+        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
+    ) -> dict[str, Any]:
+        """The body of a request; `omitted` is told what could not be put into it."""
+
+    @abstractmethod
+    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
+        """The response in a body that came in one piece."""
+
+    @abstractmethod
+    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> Reply:
+        """An object that puts a streamed response together."""
+
+    @abstractmethod
+    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+        """The line to the provider over these connections, or over the client that was handed in."""
+
+
+def _checked_headers(headers: Any) -> dict[str, str]:
+    given: dict[Any, Any] = dict(headers or {})
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not (name + value).isprintable():
+            raise ConfigError(f"headers={{{name!r}: ...}}: names and values are texts of one line")
+    return given

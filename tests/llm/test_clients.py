@@ -1,0 +1,331 @@
+"""Clients that are open: the SDK's own object, headers, keys that are asked for, tokens of Entra ID, regions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from google import genai
+from google.oauth2.credentials import Credentials
+
+from tests.llm.provider_kit import KEY, REQUEST
+from tests.llm.toxic_server import Received, ToxicServer, reply
+from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire, frame
+from wesichain.agent.models import FORMS, resolve_model
+from wesichain.core import LlmTraits
+from wesichain.errors import ConfigError, LlmError, LlmResponseError, LlmTransportError
+from wesichain.llm.anthropic import AnthropicClient
+from wesichain.llm.bedrock import BedrockClient
+from wesichain.llm.bedrock.frames import FrameScanner
+from wesichain.llm.fallback import Fallback
+from wesichain.llm.google import GoogleClient
+from wesichain.llm.openai import ACCOUNTS, OpenAiClient, ResponsesClient
+from wesichain.testing import Spoken
+
+HELLO = Spoken("hello")
+
+
+async def sent(wire: Any, make: Any, *, stream: bool = False) -> Received:
+    """What a client sends to a server that answers hello."""
+    async with ToxicServer(reply(200, wire.write(HELLO, stream=stream))) as server:
+        client = make(server.url)
+        if stream:
+            items = [item async for item in client.stream(REQUEST)]
+            assert items[-1].content == "hello"
+        else:
+            assert (await client.complete(REQUEST)).content == "hello"
+        await client.aclose()
+    return server.received[0]
+
+
+class TestAClientOfTheSdk:
+    async def test_openai(self) -> None:
+        async with httpx2.AsyncClient() as http:
+
+            def make(url: str) -> OpenAiClient:
+                sdk = openai.AsyncOpenAI(
+                    base_url=f"{url}/v9", api_key=KEY, default_headers={"x-mine": "1"}, http_client=http
+                )
+                return OpenAiClient("gpt-x", client=sdk)
+
+            received = await sent(ChatWire(), make)
+            assert not http.is_closed, "it is its owner's"
+        assert received.path == "/v9/chat/completions"
+        assert received.headers["authorization"] == f"Bearer {KEY}"
+        assert received.headers["x-mine"] == "1"
+
+    async def test_its_errors_are_ours(self) -> None:
+        async with (
+            ToxicServer(reply(429, '{"error":{"message":"slow down"}}', {"retry-after": "3"})) as server,
+            anthropic.AsyncAnthropic(base_url=server.url, api_key=KEY) as sdk,
+        ):
+            client = AnthropicClient("claude-x", client=sdk, retries=0)
+            with pytest.raises(LlmTransportError, match="slow down") as caught:
+                await client.complete(REQUEST)
+        assert caught.value.retry_after == 3.0
+        assert len(server.received) == 1, "the SDK's own retries are off"
+
+    async def test_google(self) -> None:
+        made: list[genai.Client] = []
+
+        def make(url: str) -> GoogleClient:
+            made.append(genai.Client(api_key=KEY, http_options={"base_url": url}))
+            return GoogleClient("gemini-x", client=made[0])
+
+        received = await sent(GeminiWire(), make)
+        await made[0].aio.aclose()
+        assert received.headers["x-goog-api-key"] == KEY
+
+    @pytest.mark.parametrize(
+        ("make", "complaint"),
+        [
+            pytest.param(
+                lambda: OpenAiClient("m", client=openai.AsyncOpenAI(api_key=KEY), api_key=KEY), "its own", id="key"
+            ),
+            pytest.param(lambda: OpenAiClient("m", client=object()), "AsyncOpenAI", id="openai"),  # type: ignore[arg-type]  # wrong on purpose
+            pytest.param(lambda: AnthropicClient("m", client=object()), "AsyncAnthropic", id="anthropic"),  # type: ignore[arg-type]  # likewise
+            pytest.param(lambda: BedrockClient("m", client=object()), "Bedrock", id="bedrock"),  # type: ignore[arg-type]  # likewise
+            pytest.param(lambda: GoogleClient("m", client=object()), "genai", id="google"),  # type: ignore[arg-type]  # likewise
+            pytest.param(lambda: OpenAiClient("m", options={"tools": None}), "never replaced", id="tools"),
+            pytest.param(lambda: OpenAiClient("m", headers={"x": "a\nb"}), "one line", id="headers"),
+        ],
+    )  # fmt: skip
+    def test_what_contradicts_itself_is_refused(self, make: Any, complaint: str) -> None:
+        with pytest.raises(ConfigError, match=complaint):
+            make()
+
+
+class TestAKeyThatIsAskedFor:
+    async def test_a_coroutine_will_do(self) -> None:
+        async def key() -> str:
+            return "fresh"
+
+        received = await sent(
+            MessagesWire(), lambda url: AnthropicClient("claude-x", base_url=url, api_key=key)
+        )
+        assert received.headers["x-api-key"] == "fresh"
+
+    @pytest.mark.parametrize(
+        ("given", "error"),
+        [
+            pytest.param(lambda: None, ConfigError, id="nothing"),
+            pytest.param(lambda: "two\nlines", ConfigError, id="no-header"),
+            pytest.param(lambda: 1 / 0, LlmTransportError, id="it-fails"),
+        ],
+    )
+    async def test_a_function_that_gives_no_key_is_said(self, given: Any, error: type[Exception]) -> None:
+        async with (
+            ToxicServer(reply(200, "{}")) as server,
+            OpenAiClient("m", base_url=server.url, api_key=given, retries=0) as client,
+        ):
+            with pytest.raises(error):
+                await client.complete(REQUEST)
+        assert not server.received
+
+    async def test_the_key_is_in_no_error(self) -> None:
+        async with (
+            ToxicServer(reply(401, '{"error":{"message":"bad key sk-very-secret-key"}}')) as server,
+            OpenAiClient("m", base_url=server.url, api_key=lambda: "sk-very-secret-key") as client,
+        ):
+            with pytest.raises(LlmError) as caught:
+                await client.complete(REQUEST)
+        assert "very-secret" not in str(caught.value)
+
+
+class TestAzure:
+    async def test_a_function_gives_tokens_of_entra_id(self) -> None:
+        received = await sent(
+            ChatWire(),
+            lambda url: OpenAiClient("dep", base_url=url, api_version="2024-10-21", api_key=lambda: "entra"),
+        )
+        assert received.path == "/openai/deployments/dep/chat/completions?api-version=2024-10-21"
+        assert received.headers["authorization"] == "Bearer entra"
+        assert "api-key" not in received.headers
+
+    async def test_a_key_goes_into_its_own_header(self) -> None:
+        received = await sent(
+            ChatWire(), lambda url: OpenAiClient("dep", base_url=url, api_version="2024-10-21", api_key=KEY)
+        )
+        assert received.headers["api-key"] == KEY
+
+    async def test_responses_name_no_deployment(self) -> None:
+        received = await sent(
+            ResponsesWire(),
+            lambda url: ResponsesClient("dep", base_url=url, api_version="2025-04-01", api_key=KEY),
+        )
+        assert received.path == "/openai/responses?api-version=2025-04-01"
+
+
+class TestResponses:
+    async def test_nothing_is_stored_and_reasoning_comes_encrypted(self) -> None:
+        received = await sent(ResponsesWire(), lambda url: ResponsesClient("gpt-5", base_url=f"{url}/v1"))
+        body = json.loads(received.body)
+        assert received.path == "/v1/responses"
+        assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
+
+    @pytest.mark.parametrize(
+        ("model", "reasons"),
+        [("gpt-4o", False), ("o4-mini", True), ("gpt-5-chat-latest", False), ("gpt-5", True)],
+    )
+    async def test_reasoning_is_asked_for_of_models_that_reason(self, model: str, *, reasons: bool) -> None:
+        received = await sent(ResponsesWire(), lambda url: ResponsesClient(model, base_url=f"{url}/v1"))
+        assert ("include" in json.loads(received.body)) is reasons
+
+
+class TestGoogle:
+    async def test_vertex_is_reached_by_project_and_location(self) -> None:
+        def make(url: str) -> GoogleClient:
+            token = Credentials(token="token-of-vertex")  # type: ignore[no-untyped-call]  # of google-auth
+            return GoogleClient(
+                "gemini-x", base_url=url, project="p", location="europe-west1", credentials=token
+            )
+
+        received = await sent(GeminiWire(), make, stream=True)
+        assert (
+            "/projects/p/locations/europe-west1/publishers/google/models/gemini-x:streamGenerate"
+            in received.path
+        )
+        assert received.headers["authorization"] == "Bearer token-of-vertex"
+
+    async def test_the_environment_names_the_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+        monkeypatch.setenv("GEMINI_API_KEY", KEY)
+        received = await sent(GeminiWire(), lambda url: GoogleClient("gemini-x", base_url=url))
+        assert KEY not in str(received.headers), "another host gets no key of the environment"
+
+    async def test_a_reply_that_is_too_long_is_ended(self) -> None:
+        async with (
+            ToxicServer(reply(200, GeminiWire().write(Spoken("x" * 100_000), stream=False))) as server,
+            GoogleClient("gemini-x", base_url=server.url, max_bytes=1000, retries=0) as client,
+        ):
+            with pytest.raises(LlmResponseError, match="longer than 1000 bytes"):
+                await client.complete(REQUEST)
+
+    async def test_a_blocked_prompt_is_filtered(self) -> None:
+        body = json.dumps({"promptFeedback": {"blockReason": "SAFETY"}})
+        async with (
+            ToxicServer(reply(200, body)) as server,
+            GoogleClient("gemini-x", base_url=server.url) as client,
+        ):
+            assert (await client.complete(REQUEST)).finish_reason == "content_filter"
+
+    async def test_the_delay_that_google_asks_for_is_read(self) -> None:
+        note = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+        fault = {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED", "details": [note]}
+        async with (
+            ToxicServer(reply(429, json.dumps({"error": fault}))) as server,
+            GoogleClient("gemini-x", base_url=server.url, retries=0) as client,
+        ):
+            with pytest.raises(LlmTransportError) as caught:
+                await client.complete(REQUEST)
+        assert caught.value.retry_after == 34.0
+
+
+class TestBedrock:
+    async def test_the_model_is_in_the_address(self) -> None:
+        received = await sent(
+            BedrockWire(), lambda url: BedrockClient("anthropic.claude-x-v1:0", base_url=url, api_key=KEY)
+        )
+        body = json.loads(received.body)
+        assert received.path == "/model/anthropic.claude-x-v1%3A0/invoke"
+        assert received.headers["authorization"] == f"Bearer {KEY}"
+        assert body["anthropic_version"] == "bedrock-2023-05-31"
+        assert "model" not in body
+        assert "stream" not in body
+
+    async def test_an_address_of_ones_own_gets_no_credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
+        received = await sent(BedrockWire(), lambda url: BedrockClient("m", base_url=url))
+        assert KEY not in str(received.headers)
+
+    async def test_it_needs_a_region(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
+        with pytest.raises(ConfigError, match="AWS_REGION"):
+            await BedrockClient("m").complete(REQUEST)
+
+    def test_frames_are_read_wherever_they_are_cut(self) -> None:
+        data = BedrockWire().write(HELLO, stream=True)
+        whole = FrameScanner().feed(data)
+        for size in (1, 7, 100):
+            scanner = FrameScanner()
+            pieces = [data[at : at + size] for at in range(0, len(data), size)]
+            assert [event for piece in pieces for event in scanner.feed(piece)] == whole
+
+    def test_a_damaged_frame_is_refused(self) -> None:
+        data = bytearray(BedrockWire().write(HELLO, stream=True))
+        for at in range(0, min(len(data), 400), 13):
+            broken = bytes(data[:at]) + bytes([data[at] ^ 0xFF]) + bytes(data[at + 1 :])
+            with pytest.raises(LlmResponseError):
+                FrameScanner().feed(broken)
+
+    def test_an_exception_in_the_stream_is_an_error(self) -> None:
+        told = frame(b'{"message":"too many"}', {":exception-type": "throttlingException"})
+        [event] = FrameScanner().feed(told)
+        assert json.loads(event.data)["error"]["type"] == "rate_limit_error"
+        assert "too many" in event.data
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            ("openai:gpt-5", OpenAiClient),
+            ("responses:gpt-5", ResponsesClient),
+            ("azure:deployment", OpenAiClient),
+            ("anthropic:claude", AnthropicClient),
+            ("google:gemini-3-pro", GoogleClient),
+            ("bedrock:anthropic.claude-x-v1:0", BedrockClient),
+            ("mistral:mistral-large", OpenAiClient),
+            ("groq:llama", OpenAiClient),
+            ("openrouter:meta/llama:free", OpenAiClient),
+            ("ollama:qwen3:8b", OpenAiClient),
+        ],
+    )
+    def test_a_name_is_a_client(self, name: str, kind: Any) -> None:
+        client: Any = resolve_model(name)
+        assert type(client) is kind
+        assert client.model == name.partition(":")[2]
+        assert f"{name.partition(':')[0]}:NAME" in FORMS
+
+    @pytest.mark.parametrize("provider", sorted(ACCOUNTS))
+    async def test_a_key_of_openai_goes_nowhere_else(
+        self, provider: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        account = ACCOUNTS[provider]
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.delenv(account.key_variable, raising=False)
+        with pytest.raises(ConfigError, match=account.key_variable):
+            await OpenAiClient("m", account=account).complete(REQUEST)
+
+
+def test_a_fallback_can_do_what_all_can() -> None:
+    traits = Fallback([OpenAiClient("a"), AnthropicClient("b")]).traits
+    assert traits == LlmTraits(
+        native_output=True, output_with_tools=True, parallel_calls=True, images=True, documents=True, reasoning=True, caching=True
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "client"),
+    [
+        ("`OpenAiClient`, OpenAI and Azure", OpenAiClient("m")),
+        ("`OpenAiClient`, another server", OpenAiClient("m", base_url="http://127.0.0.1:9/v1")),
+        ("`ResponsesClient`", ResponsesClient("m")),
+        ("`AnthropicClient`", AnthropicClient("m")),
+        ("`BedrockClient`", BedrockClient("m")),
+        ("`GoogleClient`", GoogleClient("m")),
+    ],
+)
+def test_the_table_in_the_docs_is_true(row: str, client: Any) -> None:
+    page = Path(__file__).parents[2].joinpath("docs/howto/providers.md").read_text(encoding="utf-8")
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()]
+    [names] = [cells[1:] for cells in lines if "native_output" in cells]
+    [said] = [cells[1:] for cells in lines if cells[0] == row and len(cells) == len(names) + 1]
+    assert said == ["yes" if getattr(client.traits, name) else "no" for name in names]

@@ -1,0 +1,380 @@
+"""Leaks: what a server left in the text of a reply, as recorded or as the templates of models have it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wesichain import Agent, ObserveErrors
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    Role,
+    StreamItem,
+    TextChunk,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from wesichain.llm.leaks import read_leaks, sift_leaks
+
+
+def spec(name: str, **properties: str) -> ToolSpec:
+    kinds = {key: {"type": kind} for key, kind in properties.items()}
+    return ToolSpec(name, "", {"type": "object", "properties": kinds, "required": [*properties]})
+
+
+SEARCH = spec("search", query="string")
+ADD = spec("add", a="integer", b="integer")
+NOW = spec("now")
+TOOLS = (SEARCH, ADD, NOW)
+
+
+def read(text: str, tools: Sequence[ToolSpec] = TOOLS, **more: Any) -> LlmResponse:
+    return read_leaks(LlmResponse(text, **more), tools)
+
+
+def made(reply: LlmResponse) -> list[tuple[str, Any]]:
+    return [(call.name, call.args) for call in reply.tool_calls]
+
+
+SEARCHED = [("search", {"query": "ReAct"})]
+ADDED = [("add", {"a": 1, "b": 2})]
+CALLS = [
+    pytest.param(
+        '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>', ADDED, id="hermes"
+    ),
+    pytest.param('{{"name": "add", "arguments": {"a": 1, "b": 2}}}', ADDED, id="qwen-coder-double-braces"),
+    pytest.param(
+        '<tool_call>\n{{"name": "add", "arguments": {{"a": 1, "b": 2}}}}\n</tool_call>',
+        ADDED,
+        id="all-double",
+    ),
+    pytest.param('{"name": "add", "arguments": {"a": 1, "b": 2}}', ADDED, id="bare"),
+    pytest.param('```json\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n```', ADDED, id="in-a-fence"),
+    pytest.param('{"name": "add", "parameters": {"a": 1, "b": 2}}', ADDED, id="llama"),
+    pytest.param(
+        '<|python_tag|>{"name": "add", "parameters": {"a": 1, "b": 2}}', ADDED, id="llama-python-tag"
+    ),
+    pytest.param(
+        "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\n2\n</parameter>\n</function>\n"
+        "</tool_call>",
+        ADDED,
+        id="qwen3-coder-with-numbers",
+    ),
+    pytest.param(
+        "<tool_call><function=search><parameter=query>\n1\n</parameter></function></tool_call>",
+        [("search", {"query": "1"})],
+        id="a-text-that-looks-like-a-number",
+    ),
+    pytest.param(
+        "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n<arg_key>b</arg_key>\n"
+        "<arg_value>2</arg_value>\n</tool_call>",
+        ADDED,
+        id="glm",
+    ),
+    pytest.param('[TOOL_CALLS][{"name": "add", "arguments": {"a": 1, "b": 2}}]', ADDED, id="mistral"),
+    pytest.param('[TOOL_CALLS]add[ARGS]{"a": 1, "b": 2}', ADDED, id="mistral-new"),
+    pytest.param('<function=add>{"a": 1, "b": 2}</function>', ADDED, id="llama-function"),
+    pytest.param(
+        '<function_calls>\n<invoke name="add">\n<parameter name="a">1</parameter>\n'
+        '<parameter name="b">2</parameter>\n</invoke>\n</function_calls>',
+        ADDED,
+        id="invoke",
+    ),
+    pytest.param(
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>"
+        '{"a": 1, "b": 2}<|tool_call_end|><|tool_calls_section_end|>',
+        ADDED,
+        id="kimi",
+    ),
+    pytest.param(
+        "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
+        '<\uff5ctool\u2581sep\uff5c>add\n```json\n{"a": 1, "b": 2}\n```<\uff5ctool\u2581call\u2581end\uff5c>',
+        ADDED,
+        id="deepseek",
+    ),
+    pytest.param(
+        "<|channel|>analysis<|message|>I add.<|end|><|start|>assistant<|channel|>commentary to=functions.add "
+        '<|constrain|>json<|message|>{"a": 1, "b": 2}<|call|>',
+        ADDED,
+        id="harmony",
+    ),
+    pytest.param('Action: add\nAction Input: {"a": 1, "b": 2}', ADDED, id="text-react"),
+    pytest.param(
+        '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>\n'
+        '<tool_call>{"name": "search", "arguments": {"query": "ReAct"}}</tool_call>',
+        [*ADDED, *SEARCHED],
+        id="two-calls",
+    ),
+    pytest.param(
+        '<think>add?</think><tool_call>{"name": "search", "arguments": {"query": "ReAct"}}</tool_call>',
+        SEARCHED,
+        id="after-thinking",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "calls"), CALLS)
+def test_a_call_left_in_the_text_is_a_call(text: str, calls: list[Any]) -> None:
+    reply = read(text, usage=Usage(3, 4))
+    assert made(reply) == calls
+    assert reply.finish_reason == "tool_calls"
+    assert reply.usage == Usage(3, 4)
+    assert reply.content == ""
+
+
+WEATHER = spec("weather", city="string")
+CONVERT = spec("convert", value="number", unit="string", to="string")
+# What qwen2.5-coder-0.5b said to llama.cpp's own server, offered add, weather and convert; it recognised no call.
+RECORDED = [
+    ("What is 17 plus 25?", '{"name": "add", "arguments": {"a": 17, "b": 25}}', "add"),
+    ("How is the weather in Paris?", '{"name": "weather", "arguments": {"city": "Paris"}}', "weather"),
+    ("Add 3 and 9.", '{"name": "add", "arguments": {"a": 3, "b": 9}}', "add"),
+    (
+        "Is it raining in Oslo today?",
+        '{"name": "weather", "arguments": {"city": "Oslo", "to": "temperature"}}',
+        "weather",
+    ),
+    (
+        "Convert 10 feet to meters.",
+        '{"name": "convert", "arguments": {"value": 10, "unit": "feet", "to": "meters"}}',
+        "convert",
+    ),
+    ("What is 1.5 + 2.25?", '{"name": "add", "arguments": {"a": 1.5, "b": 2.25}}', "add"),
+    (
+        "Weather in Rome, please.",
+        '```json\n{\n  "name": "weather",\n  "arguments": {\n    "city": "Rome"\n  }\n}\n```',
+        "weather",
+    ),
+    ("Say hello.", '{"name": "hello", "arguments": {"message": "Hello, world!"}}', None),
+]
+
+
+@pytest.mark.parametrize(("question", "text", "tool"), RECORDED)
+def test_what_a_real_server_left_in_the_text(question: str, text: str, tool: str | None) -> None:
+    """A call of an offered tool is one; what names no tool of ours may be an answer in JSON."""
+    reply = read(text, (ADD, WEATHER, CONVERT))
+    assert [call.name for call in reply.tool_calls] == ([tool] if tool else []), question
+
+
+def test_what_is_said_before_a_call_stays() -> None:
+    reply = read('I look.\n<tool_call>{"name": "search", "arguments": {"query": "ReAct"}}</tool_call>')
+    assert (reply.content, made(reply)) == ("I look.", SEARCHED)
+
+
+def test_names_are_given_back_as_the_tools_have_them() -> None:
+    tool = spec("math.add", a="integer")
+    reply = LlmResponse('<tool_call>{"name": "math_add", "arguments": {"a": 1}}</tool_call>')
+    assert made(read_leaks(reply, [tool], {"math_add": "math.add"}.__getitem__)) == [("math.add", {"a": 1})]
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "thought"),
+    [
+        pytest.param("<think>\nhm\n</think>\n\nIt is 4.", "It is 4.", "hm", id="a-block"),
+        pytest.param("hm, 4?\n</think>\n\nIt is 4.", "It is 4.", "hm, 4?", id="only-its-end"),
+        pytest.param("[THINK]hm[/THINK]It is 4.", "It is 4.", "hm", id="in-brackets"),
+        pytest.param("Well.<think>hm</think> It is 4.", "Well. It is 4.", "hm", id="in-the-middle"),
+        pytest.param("<think>hm", "", "hm", id="never-ended"),
+        pytest.param(
+            "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>It is 4.<|return|>",
+            "It is 4.",
+            "hm",
+            id="harmony",
+        ),
+        pytest.param("analysishmassistantfinalIt is 4.", "It is 4.", "hm", id="harmony-glued"),
+        pytest.param("<think>a</think>b<think>c</think>d", "bd", "ac", id="two-blocks"),
+    ],
+)
+@pytest.mark.parametrize("tools", [TOOLS, ()])
+def test_reasoning_left_in_the_text_is_reasoning(
+    text: str, said: str, thought: str, tools: tuple[ToolSpec, ...]
+) -> None:
+    reply = read(text, tools)
+    assert (reply.content, reply.reasoning, reply.tool_calls) == (said, thought, ())
+
+
+def test_a_call_rehearsed_in_reasoning_is_not_made() -> None:
+    text = '<think><tool_call>{"name": "now", "arguments": {}}</tool_call></think>It is late.'
+    reply = read(text)
+    assert (reply.content, reply.tool_calls) == ("It is late.", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name": "add", "arguments": {"a": 1',
+        "<tool_call>add one and two</tool_call>",
+        '<tool_call>{"name": "add", "description": "Adds.", "parameters": {}}</tool_call>',
+        "<function=add><parameter=a>1",
+        "<|python_tag|>print(1)",
+        '<tool_call>{"name": "now", "arguments": {}}</tool_call>\nWait, no.',
+        "<|channel|>commentary to=functions.add<|message|>{1}<|call|>",
+    ],
+)
+def test_what_cannot_be_read_is_refused_and_never_the_answer(text: str) -> None:
+    reply = read(text)
+    assert [call.name for call in reply.tool_calls] == [""]
+    assert "could not be read" in reply.reasoning
+    assert "Call the tool again" in reply.reasoning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is 4.",
+        '{"name": "Ann", "age": 3}',
+        '{"name": "dance", "arguments": {}}',
+        '{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}',
+        "Use `<tool_call>` to call a tool.",
+        'For example:\n{"name": "now", "arguments": {}}',
+        "Write `<think>` and `</think>` around it.",
+        "a < b and [x] {y}",
+        "analysis of the data",
+        "Action: rest",
+        "```python\nprint({'name': 1})\n```",
+        "",
+    ],
+)
+def test_an_answer_is_left_as_it_is(text: str) -> None:
+    reply = LlmResponse(text)
+    assert read_leaks(reply, TOOLS) is reply or read_leaks(reply, TOOLS) == reply
+
+
+def test_without_tools_there_are_no_calls() -> None:
+    text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+    assert read(text, ()).content == text
+
+
+def test_beside_real_calls_the_text_is_not_searched_for_more() -> None:
+    call = ToolCall("1", "now", {})
+    text = '<think>hm</think>I look. <tool_call>{"name": "now", "arguments": {}}</tool_call>'
+    reply = read(text, tool_calls=(call,))
+    assert reply.tool_calls == (call,)
+    assert reply.reasoning == "hm"
+
+
+def test_of_a_reply_that_was_cut_no_call_is_made() -> None:
+    text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+    reply = read(text, finish_reason="length")
+    assert (reply.tool_calls, reply.finish_reason) == ((), "length")
+
+
+# --- in a run -------------------------------------------------------------------------------------
+
+
+class Leaky:
+    """A model behind a server that leaves its calls in the text."""
+
+    model = "leaky"
+
+    def __init__(self, *replies: str) -> None:
+        self.replies = list(replies)
+        self.requests: list[LlmRequest] = []
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.requests.append(request)
+        return read_leaks(LlmResponse(self.replies.pop(0)), request.tools)
+
+
+async def test_an_agent_acts_on_it_and_is_told_of_what_could_not_be_read() -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    llm = Leaky(
+        "<tool_call>add please</tool_call>",
+        '<think>so</think><tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>',
+        "<think>3, I see</think>It is 3.",
+    )
+    result = await Agent(llm, tools=[add], policy=ObserveErrors()).run("What is 1 plus 2?")
+    assert result.output == "It is 3."
+    told = [message for message in llm.requests[1].messages if message.role is Role.USER]
+    assert "could not be read" in told[-1].content
+    assert (llm.requests[2].messages[-1].role, llm.requests[2].messages[-1].content) == (Role.TOOL, "3")
+
+
+# --- in pieces ------------------------------------------------------------------------------------
+
+
+async def pieces(text: str, size: int) -> AsyncGenerator[StreamItem, None]:
+    for at in range(0, len(text), size):
+        yield TextChunk(text[at : at + size])
+    yield LlmResponse(text)
+
+
+async def streamed(text: str, size: int, tools: Sequence[ToolSpec] = TOOLS) -> tuple[str, LlmResponse]:
+    items = [item async for item in sift_leaks(pieces(text, size), tools)]
+    assert isinstance(items[-1], LlmResponse)
+    return "".join(item.text for item in items if isinstance(item, TextChunk)), items[-1]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("It is 4, a < b, [1] and {x}.", "It is 4, a < b, [1] and {x}."),
+        ("<think>hm <b></think>\nIt is 4.", "It is 4."),
+        ("Well, <think>hm</think>it is 4.", "Well, it is 4."),
+        ('I look.\n<tool_call>{"name": "now", "arguments": {}}</tool_call>', "I look.\n"),
+        ('{"name": "now", "arguments": {}}', ""),
+        ('{"answer": 4}', '{"answer": 4}'),
+        ('```json\n{"name": "now", "arguments": {}}\n```', ""),
+        ("```python\nx = 1\n```", "```python\nx = 1\n```"),
+        ("  \nHello", "  \nHello"),
+        ("<think>never ends", ""),
+    ],
+)
+async def test_a_reader_is_not_shown_what_leaks(text: str, shown: str, size: int) -> None:
+    seen, whole = await streamed(text, size)
+    assert seen.strip() == shown.strip()
+    assert whole == read(text)
+
+
+PIECES = [
+    "<",
+    "think>",
+    "</",
+    "<think>",
+    "</think>",
+    "[",
+    "THINK]",
+    "{",
+    '"a":',
+    "`",
+    "```",
+    "\n",
+    "x",
+    " ",
+    "<tool",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join), st.integers(1, 5))
+def test_law_text_without_marks_streams_as_it_is(text: str, size: int) -> None:
+    seen, whole = asyncio.run(streamed(text, size))
+    if whole.content == text and not whole.tool_calls:
+        assert seen == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n"]
+)
+async def test_time_is_linear_in_the_reply(piece: str) -> None:
+    async def seconds(size: int) -> float:
+        text = (piece * size)[:size]
+        started = time.process_time()
+        await streamed(text, 4)
+        return time.process_time() - started
+
+    for _ in range(4):
+        if await seconds(40_000) < 9 * max(await seconds(10_000), 0.01):
+            return
+    pytest.fail("time grew faster than the text")
