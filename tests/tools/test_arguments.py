@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import pytest
 from pydantic import BaseModel, Field
 
 from wesichain.core import ToolCall, parse_json
 from wesichain.errors import InvalidArgsError
-from wesichain.tools import JsonTool, Tool, ToolRegistry, ToolResult, ToolSet, tool
+from wesichain.tools import JsonTool, Tool, ToolRegistry, ToolResult, ToolSet, tool, validate_json
 
 
 class Item(BaseModel):
@@ -341,3 +341,75 @@ def test_null_is_absent_once_the_strict_form_was_offered(make: Callable[[], Tool
     assert isinstance(missing, InvalidArgsError)
     assert missing.issues[0].startswith("a: expected")
     assert NULLS["b"] is None
+
+
+# --- defaults ------------------------------------------------------------------------------------
+
+
+class Basket(BaseModel):
+    items: list[str] = []
+
+
+async def _taken(made: Any, **args: Any) -> Any:
+    registry = ToolSet.of([made]).build()
+    return (await registry.dispatch(ToolCall("c", registry.names[0], args))).value
+
+
+async def test_a_mutable_default_is_fresh_for_every_call() -> None:
+    shared = {"seen": ["mine"]}
+
+    def keep(
+        item: str,
+        first: list[str] = [],  # noqa: B006  # the point
+        /,
+        other: dict[str, list[str]] = shared,
+        *,
+        basket: Basket = Basket(),  # noqa: B008  # the point
+        by_field: list[str] = Field(default=[]),  # noqa: B008  # the point
+    ) -> list[int]:
+        for holder in (first, other["seen"], basket.items, by_field):
+            holder.append(item)
+        return [len(first), len(other["seen"]), len(basket.items), len(by_field)]
+
+    made = tool(keep, description="d")
+    for _ in range(3):
+        assert await _taken(made, item="x") == [1, 2, 1, 1]
+        assert await _taken(made, item="x", first=["a"], other={"seen": []}) == [2, 1, 1, 1]
+    assert shared == {"seen": ["mine"]}
+
+
+async def test_a_default_that_cannot_be_copied_is_shared_as_in_any_function() -> None:
+    class Held(list[int]):
+        def __deepcopy__(self, memo: object) -> Held:
+            raise TypeError("no copies")
+
+    held = Held()
+
+    def count(at: list[int] = held) -> int:
+        at.append(1)
+        return len(at)
+
+    made = tool(count, description="d")
+    assert [await _taken(made), await _taken(made)] == [1, 2]
+
+
+class Point(NamedTuple):
+    x: int
+    y: float = 0.5
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["taken", "refused"])
+async def test_the_schema_of_a_named_tuple_says_what_is_taken(taken: bool) -> None:
+    def move(point: Point) -> float:
+        return point.x + point.y
+
+    made = tool(move, description="d")
+    good = [[1, 2.0], [1], {"x": 1}, {"x": 1, "y": 2.0}]
+    bad = [[], [1, 2.0, 3], {}, {"x": "a"}, {"x": 1, "z": 2}, "1", None]
+    assert made.signature == "move(point: {x: int, y?: float} | [int, float])"
+    for value in good if taken else bad:
+        assert (validate_json(made.spec.parameters, {"point": value}) == []) is taken, value
+        result = (
+            await ToolSet.of([made]).build().dispatch(ToolCall("c", "move", {"point": cast("Any", value)}))
+        )
+        assert result.ok is taken, value

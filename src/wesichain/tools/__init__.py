@@ -2,19 +2,28 @@
 
 from wesichain.errors import ToolError, ToolErrorKind
 
-from .context import CancellationToken, ToolContext
-from .definition import Tool, ToolOptions, ToolWarning
+from .context import CancellationToken, RunContext, ToolContext
+from .definition import Effect, Tool, ToolOptions, ToolWarning
+from .finish import Finish
 from .function import FunctionTool, tool
+from .identifiers import Id
+from .isolation import Isolation
 from .json_tool import JsonTool, validate_json
 from .registry import ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
+from .running.threads import in_thread
 from .typed import TypedTool
 
 __all__ = [
     "CancellationToken",
+    "Effect",
+    "Finish",
     "FunctionTool",
+    "Id",
+    "Isolation",
     "JsonTool",
     "PreparedCall",
+    "RunContext",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -26,6 +35,7 @@ __all__ = [
     "ToolStats",
     "ToolWarning",
     "TypedTool",
+    "in_thread",
     "tool",
     "validate_json",
 ]

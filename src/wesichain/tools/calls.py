@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from time import perf_counter
 from types import coroutine
 from typing import Any, TypeAlias, cast
 
-from wesichain.core import JsonValue, ToolCall, dump_json, parse_json
+from wesichain.core import JsonValue, ToolCall
 from wesichain.errors import (
     ToolDispatchError,
     ToolError,
-    ToolErrorKind,
     ToolExecutionError,
     ToolSerializationError,
     ToolTimeoutError,
@@ -23,14 +23,17 @@ from wesichain.errors import (
 
 from .context import CancellationToken, ToolContext
 from .definition import Parts, Tool
-from .json_schema import shorten
+from .failures import clean, describe
+from .finish import Finish
+from .media import in_words, parts_in
 from .results import Counter, DraftResult, PreparedCall, ToolResult
-from .running import ChildDiedError, Drive, OutOfTimeError, in_process, in_thread
+from .running import Drive, OutOfTimeError, Steps, in_thread
 
 Perform: TypeAlias = Callable[..., Coroutine[Any, Any, ToolResult]]
-Attempt: TypeAlias = Callable[[Any, ToolContext | None, DraftResult], Generator[Any, Any, None]]
+Attempt: TypeAlias = Callable[[Any, ToolContext | None, DraftResult], Iterable[Any]]
+Elsewhere: TypeAlias = Callable[[JsonValue, Any, ToolContext | None, DraftResult], Coroutine[Any, Any, None]]
 
-_MAX_MESSAGE = 2_000
+_PLAIN = frozenset({str, int, float, bool, type(None), dict})  # surely no part, nothing to wait for
 
 
 def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any]) -> Perform:
@@ -38,8 +41,12 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
 
     `check` judges the arguments of a call: it returns them as the tool takes them, or the error.
     """
-    parts = _route(tool)
-    attempt, check_plainly = _attempt(parts), parts.check
+    if tool.external:
+        return _refusing(tool, check)
+    parts = tool.parts()
+    attempt = _attempt(parts) if tool.is_async else _attempt_at_once(parts)
+    elsewhere = _elsewhere(tool)
+    check_plainly = parts.check
     name, timeout = tool.name, tool.timeout
     durations, note = counter.successes, counter.successes.append
 
@@ -56,13 +63,18 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
         else:
             args = prepared.args
         result: Any = DraftResult()
+        result.finish, result.parts = False, ()
         waits = False
         started = perf_counter()
         try:
-            steps = attempt(args, ctx, result)
-            for waits_for in steps:  # the first time that the tool waits, if it does at all
+            if elsewhere is not None:
                 waits = True
-                await Drive(steps, waits_for, seconds=timeout)
+                await elsewhere(call.args, args, ctx, result)
+            else:
+                steps = attempt(args, ctx, result)
+                for waits_for in steps:  # the first time that the tool waits, if it does at all
+                    waits = True
+                    await Drive(cast("Steps[None]", steps), waits_for, seconds=timeout)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # whatever a tool does, the caller gets a value
@@ -85,18 +97,53 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
     return perform
 
 
-def _route(tool: Tool) -> Parts:
-    """The parts of a call, with the way to where the tool runs."""
-    parts = tool.parts()
-    if tool.isolate:  # its result is rendered in its own process
-        return Parts(parts.check, partial(_isolated, tool), _as_it_is)
-    if not tool.is_async:
-        return Parts(parts.check, partial(_threaded, tool), parts.render)
-    return parts
+def _refusing(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:
+    """Calls of an external tool: checked, and then for somebody else to answer."""
+
+    async def refuse(
+        call: ToolCall, _: ToolContext | None, prepared: PreparedCall | None = None
+    ) -> ToolResult:
+        args = check(call) if prepared is None else prepared.args
+        if isinstance(args, ToolDispatchError):
+            return ToolResult(call.id, tool.name, error=args)
+        said = "is external: its result is provided from outside, by Provide(value), and not run here"
+        return ToolResult(
+            call.id, tool.name, error=failure(tool, call.id, ToolError(f"tool {tool.name!r} {said}"))
+        )
+
+    return refuse
 
 
-def _as_it_is(value: JsonValue) -> JsonValue:
-    return value
+def provided(prepared: PreparedCall, value: Any, *, error: str | None) -> ToolResult:
+    """The result of a call that somebody outside has answered."""
+    call, tool = prepared.call, prepared.tool
+    if error is not None:
+        return ToolResult(call.id, tool.name, error=failure(tool, call.id, ToolError(error)))
+    draft = DraftResult()
+    draft.finish = False
+    try:
+        _settle(draft, value, tool.render)
+    except Exception as fault:  # noqa: BLE001  # a value that does not fit; serializers may raise anything
+        return ToolResult(call.id, tool.name, error=failure(tool, call.id, fault))
+    return ToolResult(call.id, tool.name, draft.value, finish=draft.finish, parts=draft.parts)
+
+
+def _elsewhere(tool: Tool) -> Elsewhere | None:
+    """The way to where a tool runs, if that is not the loop."""
+    if tool.isolate:
+        return _isolated(tool)
+    return None if tool.is_async or not tool.blocking else _threaded(tool)
+
+
+def _isolated(tool: Tool) -> Elsewhere:
+    from .isolated import IsolatedCalls  # loaded with the first such tool
+
+    calls = IsolatedCalls(tool)
+
+    async def perform(raw: JsonValue, args: Any, ctx: ToolContext | None, result: DraftResult) -> None:
+        _settle(result, await calls.run(raw, args, ctx), _as_it_is)
+
+    return perform
 
 
 def _attempt(parts: Parts) -> Attempt:
@@ -109,71 +156,108 @@ def _attempt(parts: Parts) -> Attempt:
 
     @coroutine
     def attempt(args: Any, ctx: ToolContext | None, result: DraftResult) -> Generator[Any, Any, None]:
-        result.value = render((yield from call(args, ctx)))
+        value: Any = yield from call(args, ctx)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+        if type(value) in _PLAIN:  # pyright: ignore[reportUnknownArgumentType]  # any value at all
+            result.value = render(value)
+        else:
+            _settle(result, value, render)
 
     @coroutine
     def attempt_by_name(args: Any, _: ToolContext | None, result: DraftResult) -> Generator[Any, Any, None]:
-        result.value = render((yield from call(**args)))
+        value: Any = yield from call(**args)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+        if type(value) in _PLAIN:  # pyright: ignore[reportUnknownArgumentType]  # any value at all
+            result.value = render(value)
+        else:
+            _settle(result, value, render)
 
     return cast("Attempt", attempt_by_name if by_name else attempt)
 
 
-async def _threaded(tool: Tool, args: Any, ctx: ToolContext | None) -> Any:
-    """Run a blocking tool. A thread cannot be stopped, but its context says that nobody waits any more."""
-    ctx = ctx or ToolContext()
-    token = CancellationToken()
-    forget = ctx.cancellation.on_cancel(lambda: token.cancel(ctx.cancellation.reason or "cancelled"))
+def _settle(result: DraftResult, value: Any, render: Callable[[Any], JsonValue]) -> None:
+    """Write what a tool gave into its result: the run's own, parts, or a value."""
+    if isinstance(value, Finish):
+        finish: Finish[Any] = value  # pyright: ignore[reportUnknownVariableType]  # any value at all
+        result.finish, value = True, finish.value
+    result.parts = parts_in(value)
+    result.value = in_words(result.parts) if result.parts else render(value)
+
+
+def _attempt_at_once(parts: Parts) -> Attempt:
+    """Run one call of a function that does not block, here and now; only what it returns may wait."""
+    _, call, render, by_name = parts
+
+    def attempt(args: Any, ctx: ToolContext | None, result: DraftResult) -> Iterable[Any]:
+        value = call(**args) if by_name else call(args, ctx)
+        if type(value) in _PLAIN:
+            result.value = render(value)
+            return ()
+        if inspect.isawaitable(value):
+            rest: Awaitable[Any] = value
+            return _attempt(Parts(parts.check, lambda _args, _ctx: _finish(rest), render))(args, ctx, result)  # pyright: ignore[reportUnknownLambdaType]  # any value at all
+        _settle(result, list(value) if inspect.isgenerator(value) else value, render)
+        return ()
+
+    return attempt
+
+
+def _as_it_is(value: Any) -> JsonValue:
+    return value  # type: ignore[no-any-return]  # it was rendered over there
+
+
+def _threaded(tool: Tool) -> Elsewhere:
+    """Run one call of a blocking tool. A thread cannot be stopped, but its context says that nobody waits."""
+    _, call, render, by_name = tool.parts()
+    seconds, takes_context = tool.timeout, tool.takes_context
+
+    async def perform(_: JsonValue, args: Any, ctx: ToolContext | None, result: DraftResult) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        given_up: CancellationToken | None = None
+        if by_name:
+            work = partial(_called, call, **args)
+        elif takes_context:
+            ctx = ctx or ToolContext()
+            given_up = ctx.cancellation.child()
+            work = partial(_called, call, args, replace(ctx, cancellation=given_up))
+        else:
+            work = partial(_called, call, args, ctx)
+        answer = in_thread(work)
+        timer = loop.call_later(seconds, _give_up, answer) if seconds < inf else None
+        try:
+            value = await answer
+        except (asyncio.CancelledError, OutOfTimeError):
+            if given_up is not None:
+                given_up.cancel("the call was given up")
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if type(value) not in _PLAIN and inspect.isawaitable(value):
+            value = await _within(value, seconds - (loop.time() - started))
+        _settle(result, value, render)
+
+    return perform
+
+
+async def _within(value: Awaitable[Any], seconds: float) -> Any:
+    """Await what a function has returned, in the time that is left."""
+    rest = _finish(value)
     try:
-        value = await in_thread(partial(_call, tool, args, replace(ctx, cancellation=token)))
-    except asyncio.CancelledError:
-        token.cancel("the call was given up")
-        raise
-    finally:
-        forget()
-    return await value if inspect.isawaitable(value) else value
+        waits_for = rest.send(None)
+    except StopIteration as end:
+        return end.value
+    return await Drive(rest, waits_for, seconds=max(seconds, 0.0))
 
 
-def _call(tool: Tool, args: Any, ctx: ToolContext | None) -> Any:
-    value = tool.call(args, ctx)
+def _called(call: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    """In the thread: call, and take what a generator gives."""
+    value = call(*args, **named)
     return list(value) if inspect.isgenerator(value) else value
 
 
-# --- isolation -----------------------------------------------------------------------------------
-
-
-class RemoteError(Exception):
-    """What an isolated tool raised, as far as it can be told across processes."""
-
-
-async def _isolated(tool: Tool, args: Any, ctx: ToolContext | None) -> Any:
-    limit = tool.max_output + 16_384  # a little more than the tool's own limit, for notes and messages
-    answer = parse_json(
-        await in_process(partial(_answer, tool, args, ctx), limit=limit, seconds=tool.timeout)
-    )
-    if "value" in answer:
-        return answer["value"]
-    kind, message = answer["error"], answer["message"]
-    if kind == "result":
-        raise ToolSerializationError(message)
-    if kind == "raised":
-        raise RemoteError(message)
-    raise ToolError(message, ToolErrorKind(kind))
-
-
-def _answer(tool: Tool, args: Any, ctx: ToolContext | None) -> bytes:
-    """In the child: run the tool, and say in JSON what came of it."""
-    try:
-        value = _call(tool, args, ctx)
-        if inspect.isawaitable(value):
-            value = asyncio.run(_finish(value))
-        answer = {"value": tool.render(value)}
-    except ToolSerializationError as error:
-        answer = {"error": "result", "message": clean(str(error))}
-    except ToolError as error:
-        answer = {"error": error.kind.value, "message": clean(str(error))}
-    except BaseException as error:  # noqa: BLE001  # the parent decides what it means
-        answer = {"error": "raised", "message": describe(error)}
-    return dump_json(answer).encode()
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(OutOfTimeError(abandoned=True))
 
 
 async def _finish(value: Any) -> Any:
@@ -203,20 +287,3 @@ def failure(tool: Tool, call_id: str, error: BaseException) -> ToolDispatchError
     is_ours = isinstance(error, OutOfTimeError | ToolSerializationError)
     failed.__cause__ = error.__cause__ if is_ours else error
     return failed
-
-
-def describe(error: BaseException) -> str:
-    if isinstance(error, asyncio.CancelledError):
-        return "it raised CancelledError, though nobody had cancelled it"
-    if isinstance(error, RemoteError | ChildDiedError):
-        return str(error)
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  # a broken __str__ must not hide the error
-        text = "(its message cannot be read)"
-    return clean(f"{type(error).__name__}: {text}" if text else type(error).__name__)
-
-
-def clean(text: str) -> str:
-    """A message of bounded length that JSON can hold."""
-    return shorten(text, _MAX_MESSAGE).encode("utf-8", "replace").decode("utf-8")

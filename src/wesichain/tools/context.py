@@ -1,118 +1,67 @@
-"""Context: what a tool is told of the run that calls it, and how it learns that it should stop."""
+"""What a tool may know of the run that it is called in."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
+from typing import Any, Generic
 
-from wesichain.core import Event, dataclass
+from typing_extensions import TypeVar
 
-# One lock for all tokens keeps a token as cheap as its slots. Reentrant, because a signal handler may
-# cancel while the thread that it interrupts holds the lock.
-_LOCK = threading.RLock()
+from wesichain.core import CancellationToken, Event, Message, Spent, dataclass
 
+__all__ = ["CancellationToken", "RunContext", "ToolContext"]
 
-class CancellationToken:
-    """A one-way switch, safe to flip from any thread; what it stops is up to those who watch it."""
-
-    __slots__ = ("_reason", "_watchers")
-
-    def __init__(self) -> None:
-        self._reason: str | None = None
-        self._watchers: list[_Watcher] | None = None
-
-    @property
-    def cancelled(self) -> bool:
-        return self._reason is not None
-
-    @property
-    def reason(self) -> str | None:
-        """Why, in the words of whoever cancelled first; None before."""
-        return self._reason
-
-    def cancel(self, reason: str = "cancelled") -> None:
-        """Cancel. Only the first call counts. Callbacks that raise do not keep others from running."""
-        with _LOCK:
-            if self._reason is not None:
-                return
-            self._reason = reason or "cancelled"  # None would mean that it is not
-            watchers, self._watchers = self._watchers or [], None
-        failure: Exception | None = None
-        for watcher in watchers:
-            try:
-                watcher.notify()
-            except Exception as error:  # noqa: BLE001  # re-raised below, when everybody knows
-                failure = failure or error
-        if failure is not None:
-            raise failure
-
-    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` once on cancel, at once if that has been; returns a function that takes it back.
-
-        A callback registered inside an event loop runs in that loop, wherever the cancel comes from.
-        """
-        watcher = _Watcher(callback, _running_loop())
-        with _LOCK:
-            if self._reason is None:
-                if self._watchers is None:
-                    self._watchers = []
-                watchers = self._watchers
-                watchers.append(watcher)
-                return lambda: self._forget(watcher)
-        callback()
-        return lambda: None
-
-    def _forget(self, watcher: _Watcher) -> None:
-        with _LOCK:
-            if self._watchers is not None and watcher in self._watchers:
-                self._watchers.remove(watcher)
-
-    async def wait(self) -> None:
-        """Return when the token is cancelled."""
-        if self._reason is not None:
-            return
-        done = asyncio.get_running_loop().create_future()
-        forget = self.on_cancel(lambda: None if done.done() else done.set_result(None))
-        try:
-            await done
-        finally:
-            forget()
-
-
-class _Watcher:
-    __slots__ = ("callback", "loop")
-
-    def __init__(self, callback: Callable[[], object], loop: asyncio.AbstractEventLoop | None) -> None:
-        self.callback = callback
-        self.loop = loop
-
-    def notify(self) -> None:
-        if self.loop is None or self.loop is _running_loop():
-            self.callback()
-        elif not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.callback)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+DepsT = TypeVar("DepsT", default=Any)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolContext:
-    """What a tool may know of its call. A parameter annotated with this class is filled in.
+class RunContext(Generic[DepsT]):
+    """A run, as instructions, tools, checks and middleware see it.
 
-    `idempotency_key` is the same whenever the same call is run again: pass it on to services that
-    take one. `budget` and `emit` belong to the runtime that made the context.
+    `deps` is what the caller of the run gave it, and is written nowhere. `scope` names the agents above
+    this run, outermost first. `link` belongs to the runtime that made the context.
     """
 
     correlation_id: str = ""
     step_id: int = 0
     cancellation: CancellationToken = field(default_factory=CancellationToken)
+    deps: DepsT = field(default=None, kw_only=True, repr=False, compare=False)  # type: ignore[assignment]  # without deps it is None
+    agent: str = field(default="", kw_only=True)
+    scope: tuple[str, ...] = field(default=(), kw_only=True)
+    link: Any = field(default=None, kw_only=True, repr=False, compare=False)
+
+    @property
+    def run_id(self) -> str:
+        return self.correlation_id
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """What the run has said and heard so far."""
+        return () if self.link is None else self.link.messages
+
+    @property
+    def spent(self) -> Spent | None:
+        """What the run has spent so far; None outside a run."""
+        return None if self.link is None else self.link.spent
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext(RunContext[DepsT], Generic[DepsT]):
+    """A run, as one of its calls sees it. A parameter annotated with this class is filled in.
+
+    `idempotency_key` is the same whenever the same call is run again, and of no other call: pass it on to
+    services that take one. `attempt` counts how often this call was begun. `budget` and `emit` belong to
+    the runtime that made the context.
+    """
+
     idempotency_key: str = ""
-    budget: object | None = field(default=None, repr=False)
-    emit: Callable[[Event], None] | None = field(default=None, repr=False)
+    call_id: str = field(default="", kw_only=True)
+    attempt: int = field(default=1, kw_only=True)
+    budget: object | None = field(default=None, repr=False, kw_only=True)
+    emit: Callable[[Event], None] | None = field(default=None, repr=False, kw_only=True)
+
+    async def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Say how far the call has come; those who watch the run hear of it."""
+        if self.link is not None:
+            self.link.progress(done, total, message)

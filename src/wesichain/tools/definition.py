@@ -14,6 +14,7 @@ from wesichain.core import JsonValue, ToolSpec
 from wesichain.errors import InvalidArgsError, ToolDefinitionError
 
 from .context import ToolContext
+from .isolation import Isolation
 from .json_schema import Issue, RejectedError, one_of, shorten
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "effect": (lambda value: value in ("pure", "idempotent", "once"), "'pure', 'idempotent' or 'once'"),
     "approval": (lambda value: _is_flag(value) or callable(value), "a bool, or a rule over the arguments"),
-    "isolate": (_is_flag, "a bool"),
+    "isolate": (lambda value: _is_flag(value) or isinstance(value, Isolation), "a bool, or Isolation(...)"),
     "sequential": (_is_flag, "a bool"),
+    "blocking": (_is_flag, "a bool"),
+    "external": (_is_flag, "a bool"),
     "max_output": (
         lambda value: isinstance(value, int) and not _is_flag(value) and value > 0,
         "a number of bytes above 0",
@@ -56,9 +59,11 @@ class ToolOptions(TypedDict, total=False):
     timeout: float
     effect: Effect
     approval: Approval
-    isolate: bool
+    isolate: bool | Isolation
     sequential: bool
     max_output: int
+    blocking: bool
+    external: bool
 
 
 class Parts(NamedTuple):
@@ -80,15 +85,20 @@ class Tool(ABC):
     `timeout` bounds a call in seconds. `effect` says what running it twice does: nothing ("pure"), no
     harm ("idempotent"), harm ("once"). `approval` asks a person first, always or where a rule over the
     checked arguments says so. `isolate` runs it in a process of its own. `sequential` keeps other calls
-    of the same step from running beside it. `max_output` limits the result, in bytes of JSON.
+    of the same step from running beside it. `max_output` limits the result, in bytes of JSON. `blocking`
+    is False for a sync function that returns at once, and may run on the loop. `external`: nothing is run
+    here; the run waits until somebody provides the result.
     """
 
     timeout: float = 30.0
     effect: Effect = "idempotent"
     approval: Approval = False
-    isolate: bool = False
+    isolate: bool | Isolation = False
     sequential: bool = False
     max_output: int = 262_144
+    blocking: bool = True
+    external: bool = False
+    is_agent: bool = False  # it runs another agent, which goes on where it was after an interruption
 
     name: str = ""
     description: str = ""
@@ -148,6 +158,12 @@ class Tool(ABC):
                 raise ToolDefinitionError(f"tool {name!r}: {option} is {value!r:.80}; it is {expected}")
         if self.isolate and not hasattr(os, "fork"):
             raise ToolDefinitionError(f"tool {name!r}: isolate=True needs a system that can fork")
+        if self.isolate and self.external:
+            raise ToolDefinitionError(f"tool {name!r}: an external tool is not run here; leave isolate= out")
+        if self.isolate and not self.blocking:
+            raise ToolDefinitionError(
+                f"tool {name!r}: isolate= runs it in a process, blocking=False on the loop; choose one"
+            )
 
     def rejected(self, issues: list[Issue]) -> InvalidArgsError:
         """The error for arguments that do not fit, in words that a model can act on."""
@@ -187,7 +203,7 @@ class PythonTool(Tool):
         try:
             return self.plan().arguments.check(args, null_is_absent=null_is_absent)
         except RejectedError as error:
-            raise self.rejected(error.issues) from None
+            raise self.rejected(error.issues) from error.__cause__ or error
 
     @override
     def render(self, value: Any) -> JsonValue:

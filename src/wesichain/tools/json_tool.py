@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class JsonTool(Tool):
     """A JSON schema and a function of the arguments: `invoke(args)` or `invoke(args, ctx)`, sync or async.
 
-    `returns` is the schema of the result, if there is one; both are checked.
+    `returns` is the schema of the result, if there is one; both are checked. An external tool needs no
+    function.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class JsonTool(Tool):
         name: str,
         description: str,
         schema: Mapping[str, Any],
-        invoke: Callable[..., Any],
+        invoke: Callable[..., Any] | None = None,
         *,
         returns: Mapping[str, Any] | None = None,
         **options: Unpack[ToolOptions],
@@ -41,6 +42,8 @@ class JsonTool(Tool):
         from .schema.signature import is_or_calls
 
         self.configure(name, description, **options)
+        if invoke is None and self.external:
+            invoke = never_run
         if not callable(invoke):
             raise ToolDefinitionError(
                 f"tool {name!r}: invoke is {preview(invoke)}; pass a function of the arguments"
@@ -53,7 +56,7 @@ class JsonTool(Tool):
         self._usage = signature_line(name, self._parameters)
         self._output = Output(limit=self.max_output)
         self._whole = Output(limit=sys.maxsize)
-        self._invoke = invoke
+        self.invoke = invoke
         self.takes_context = _takes_context(invoke)
         self.is_async = is_or_calls(inspect.iscoroutinefunction, invoke)
 
@@ -79,17 +82,17 @@ class JsonTool(Tool):
         try:
             plain = parse_json(as_text(args))  # the tool's own copy: it may change it
         except RejectedError as error:
-            raise self.rejected(error.issues) from None
+            raise self.rejected(error.issues) from error.__cause__ or error
         issues = self._validator.issues(plain)
         if issues and null_is_absent and drop_nulls(plain, [issue.path for issue in issues]):
             issues = self._validator.issues(plain) and issues  # if it still fails, what was sent is told
         if issues:
-            raise self.rejected(issues)
+            raise self.rejected(issues) from RejectedError(*issues)
         return plain
 
     @override
     def call(self, args: Any, ctx: ToolContext | None) -> Any:
-        return self._invoke(args, ctx or ToolContext()) if self.takes_context else self._invoke(args)
+        return self.invoke(args, ctx or ToolContext()) if self.takes_context else self.invoke(args)
 
     @override
     def render(self, value: Any) -> JsonValue:
@@ -99,6 +102,11 @@ class JsonTool(Tool):
             if issues:
                 raise ToolSerializationError(f"its result is not what it declares: {issues[0]}")
         return self._output.render(value)
+
+
+async def never_run(_: JsonValue) -> JsonValue:
+    """Stands where an external tool would have a function."""
+    raise AssertionError
 
 
 def _copied(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -178,6 +178,12 @@ class ToolRegistry:
         """Run a prepared call. A failure is a value; only the caller's own cancellation is raised."""
         return self._performs[prepared.tool.name](prepared.call, ctx, prepared)
 
+    def provide(self, prepared: PreparedCall, value: Any = None, *, error: str | None = None) -> ToolResult:
+        """The result of an external call, as somebody provided it: checked and rendered like any other."""
+        from .calls import provided
+
+        return provided(prepared, value, error=error)
+
     def dispatch(self, call: ToolCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
         """Prepare and run."""
         try:

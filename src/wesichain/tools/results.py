@@ -6,7 +6,7 @@ from collections import deque
 from math import inf
 from typing import Any
 
-from wesichain.core import JsonValue, ToolCall, dataclass
+from wesichain.core import JsonValue, Part, ToolCall, dataclass
 from wesichain.errors import ConfigError, ToolDispatchError
 
 from .definition import Tool
@@ -37,13 +37,18 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What one call gave: a value, or an error."""
+    """What one call gave: a value, or an error. `finish`: the tool gave it as the run's own (`Finish`).
+
+    Of a result with pictures, documents or sounds `parts` has all of it, and `value` tells it in words.
+    """
 
     call_id: str
     name: str
     value: JsonValue = None
     error: ToolDispatchError | None = None
     duration_ms: float = 0.0
+    finish: bool = False
+    parts: tuple[Part, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -57,13 +62,15 @@ class DraftResult:
     to fill these and then say `draft.__class__ = ToolResult` is a fifth of that.
     """
 
-    __slots__ = ("call_id", "name", "value", "error", "duration_ms")  # noqa: RUF023  # the order of ToolResult
+    __slots__ = ("call_id", "name", "value", "error", "duration_ms", "finish", "parts")  # noqa: RUF023  # the order of ToolResult
 
     call_id: str
     name: str
     value: JsonValue
     error: ToolDispatchError | None
     duration_ms: float
+    finish: bool
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)

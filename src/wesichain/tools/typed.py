@@ -13,7 +13,7 @@ from typing_extensions import override
 from wesichain.errors import ToolDefinitionError
 
 from .context import ToolContext
-from .definition import PythonTool
+from .definition import PythonTool, Tool
 
 if TYPE_CHECKING:
     from .schema.plan import Plan
@@ -47,12 +47,19 @@ class TypedTool(PythonTool, Generic[Args, Result]):
         from .schema.plan import plan_types  # it loads pydantic
 
         cls = type(self)
-        self.configure(self.name or cls.__name__, self.description or read_docstring(cls.__doc__).description)
+        description = self.description or read_docstring(cls.__doc__).description
+        self.configure(self.name if _says_its_name(self) else cls.__name__, description)
         self.is_async = inspect.iscoroutinefunction(cls.run)
         takes, gives = _types(cls)
         return plan_types(
             takes, gives, name=self.name, description=self.description, max_output=self.max_output
         )
+
+
+def _says_its_name(tool: Tool) -> bool:
+    """Whether a name was set, be it "", by the tool, its class or one that it inherits from."""
+    holders = [tool, *(cls for cls in type(tool).__mro__ if cls is not Tool)]
+    return any("name" in vars(holder) for holder in holders)
 
 
 def _types(cls: type) -> tuple[Any, Any]:

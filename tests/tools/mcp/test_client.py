@@ -48,7 +48,7 @@ async def test_the_tools_of_a_server_of_the_official_sdk() -> None:
     async with official() as server:
         assert [tool.name for tool in server.tools] == ["add", "greet", "wait", "agent_of"]
         assert [tool.signature for tool in server.tools][:2] == ["add(a: int, b: int)", "greet(name: str)"]
-        assert [tool.approval for tool in server.tools] == [False, False, True, False]
+        assert [tool.approval for tool in server.tools] == [True] * 4  # none is said to be harmless
         assert (await call(server, "add", {"a": 1, "b": 2})).value == {"result": 3}
         assert (await call(server, "greet", {"name": "you"})).value == "hello you"
         results = await asyncio.gather(*(call(server, "add", {"a": n, "b": n}) for n in range(20)))
@@ -60,7 +60,7 @@ async def test_an_agent_uses_them_beside_its_own() -> None:
         """Say it louder."""
         return text.upper()
 
-    async with official(prefix="far_", only=["add", "greet"]) as server:
+    async with official(prefix="far_", only=["add", "greet"], approval=False) as server:
         model = ScriptedLlm([calls(("far_greet", {"name": "you"}), ("shout", {"text": "hi"})), "done"])
         result = await Agent(model, tools=[*server.tools, shout]).run("greet me")
     assert result.output == "done"
@@ -110,8 +110,8 @@ async def test_one_task_may_enter_and_another_leave() -> None:
         pytest.param("complains", "hello", id="nine-megabytes-of-complaints"),
         pytest.param(
             "blocks",
-            "one\n[image: image/png, 300 bytes]\n[resource: notes, file:///notes.txt]\ninside\n"
-            "[resource: file:///b, 3 bytes]\ntwo",
+            "one\n[image (image/png, 300 bytes)]\n[resource: notes, file:///notes.txt]\ninside\n"
+            "[document 'b' (application/octet-stream, 3 bytes)]\ntwo",
             id="blocks-in-order-and-what-cannot-be-read-is-named",
         ),
     ],
@@ -261,7 +261,7 @@ async def test_a_refresh_lists_the_tools_anew(tmp_path: Path) -> None:
         pytest.param("prints-and-waits", 'what is no message: "Welcome to the server!', id="it-is-no-server"),
         pytest.param("prints-for-ever", "no message: ", id="it-prints-for-ever"),
         pytest.param("never-ends-its-line", "more than 16,777,216 bytes", id="its-line-never-ends"),
-        pytest.param("lists-nothing", "did not list its tools within 3 s", id="it-lists-nothing"),
+        pytest.param("lists-nothing", "did not give its list of tools within 3 s", id="it-lists-nothing"),
         pytest.param("endless-pages", "on more than 100 pages", id="its-list-never-ends"),
         pytest.param(
             "wrong-root",
@@ -306,7 +306,9 @@ async def test_a_mistake_of_ours_is_a_config_error(make: Any, words: str) -> Non
     [
         pytest.param(None, "it cannot be reached (ConnectError)", id="nobody-listens"),
         pytest.param(b"", "it cannot be reached (", id="it-hangs-up"),
-        pytest.param(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "error response", id="it-wants-a-key"),
+        pytest.param(
+            b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "who asks (HTTP 401)", id="it-wants-a-key"
+        ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "content type", id="it-is-no-server"
         ),
@@ -429,7 +431,7 @@ async def appears(file: Path, text: str) -> None:
 async def test_a_cancelled_call_is_cancelled_at_the_server(by: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     timeout = 2.0 if by == "the timeout" else 60.0
-    async with raw("hangs", env={"NOTES": str(notes)}, timeout=timeout) as server:
+    async with raw("hangs", env={"NOTES": str(notes)}, timeout=timeout, approval=False) as server:
         token = CancellationToken()
         agent = Agent(ScriptedLlm([calls(("fine", {}))]), tools=server.tools)
         running = asyncio.create_task(agent.outcome("go", cancellation=token))

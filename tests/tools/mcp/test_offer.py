@@ -50,7 +50,7 @@ def test_whatever_a_server_calls_its_tools_the_names_are_legal_and_distinct(
     assert len({*called.values()}) == len(names)
 
 
-async def nothing(name: str, args: Any) -> None:
+async def nothing(tool: str, args: Any, ctx: Any) -> None:
     """A call that is not made."""
 
 

@@ -156,7 +156,7 @@ async def test_other_clients_are_served(mode: str) -> None:
         )
         added = await client.call_tool("add", {"a": 1})
         assert [block.text for block in added.content if isinstance(block, types.TextContent)] == ["3"]
-        assert added.structured_content == (3 if mode == "auto" else None)
+        assert added.structured_content == (3 if mode == "auto" else {"result": 3})
         moved = await client.call_tool("move", {"point": {"x": 1}, "how": "down"})
         assert moved.structured_content == {"x": 0, "y": 0.5}
         failed = await client.call_tool("nope", {})

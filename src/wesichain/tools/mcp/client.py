@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 from typing_extensions import Unpack
 
-from wesichain.core import JsonValue
+from wesichain.core import Message
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
+from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool, ToolWarning
 from wesichain.tools.json_schema import shorten
 
+from .answering import answer
 from .connection import Connection
 from .offer import McpOptions, Offer
-from .sdk import ClientSession, MCPError, types
-from .translate import read_result
-from .transports import Address, Program, Transport
+from .reading import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
+from .sdk import ClientSession, MCPError, httpx2, types
+from .transports import ACCESS_DENIED, SESSION_LOST, Address, Program, Transport
 
+T = TypeVar("T")
 _MOST_PAGES = 100
 _KINDS = {
     types.INVALID_PARAMS: ToolErrorKind.INVALID_INPUT,
@@ -30,11 +35,24 @@ _KINDS = {
 }
 
 
+async def _asked(
+    ask: Callable[[ClientSession, types.PaginatedRequestParams], Awaitable[T]],
+    page: types.PaginatedRequestParams,
+    session: ClientSession,
+) -> T:
+    return await ask(session, page)
+
+
+async def _tell(ctx: ToolContext, done: float, total: float | None, message: str | None) -> None:
+    await ctx.progress(done, total, message or "")
+
+
 class McpServer:
     """The tools of an MCP server: `async with McpServer.stdio("python", "server.py") as server: ...`.
 
-    `tools` are what the server offered when it was entered, or at the last `refresh`; they never change
-    behind a run's back. `left_out` says which are not among them and why: their schemas cannot be used.
+    `tools` are what the server offers: as it said on being entered, when it said that they had changed, or at
+    the last `refresh`. An agent keeps those it was made with. `left_out` says which are not among them
+    and why: their schemas cannot be used, say.
     Hints of the server can make us more careful (see `McpOptions`), never less.
 
     A server that cannot be reached, or does not answer, is a `ToolError` of kind unavailable: on entering,
@@ -48,6 +66,8 @@ class McpServer:
         self.name = self._offer.name or transport.label
         self.tools: tuple[Tool, ...] = ()
         self.left_out: Mapping[str, str] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._renewing = asyncio.Lock()
 
     @classmethod
     def stdio(
@@ -66,16 +86,25 @@ class McpServer:
 
     @classmethod
     def http(
-        cls, url: str, *, headers: Mapping[str, str] | None = None, **options: Unpack[McpOptions]
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        auth: httpx2.Auth | None = None,
+        **options: Unpack[McpOptions],
     ) -> Self:
-        """A server behind a URL, by streamable HTTP. Headers go to that host alone."""
-        return cls(Address(url, headers=headers or {}), **options)
+        """A server behind a URL, by streamable HTTP. Headers go to that host alone.
+
+        `auth` may be the SDK's `OAuthClientProvider`, which registers, asks for consent and renews tokens.
+        A session that the server has lost is opened anew.
+        """
+        return cls(Address(url, headers=headers or {}, auth=auth), **options)
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
             raise ConfigError(f"MCP server {self.name!r} is in use already; make another McpServer")
-        seconds = self._offer.connect_timeout
-        self._connection = Connection(self._transport, self._unavailable, seconds=seconds)
+        self._renewing = asyncio.Lock()
+        self._connection = self._connect()
         try:
             await self._connection.open()
             await self.refresh()
@@ -84,6 +113,15 @@ class McpServer:
             raise
         return self
 
+    def _connect(self) -> Connection:
+        return Connection(
+            self._transport,
+            self._unavailable,
+            seconds=self._offer.connect_timeout,
+            on_message=self._hear,
+            on_elicit=None if self._offer.on_elicit is None else partial(answer, self._offer.on_elicit),
+        )
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -91,47 +129,142 @@ class McpServer:
 
     async def _leave(self) -> None:
         connection, self._connection = self._connection, None
+        for task in [*self._background]:
+            task.cancel()
         if connection is not None:
             await connection.close()
 
+    # --- tools -----------------------------------------------------------------------------------
+
     async def refresh(self) -> tuple[Tool, ...]:
         """Ask the server for its tools again. An agent keeps those that it was made with."""
-        self.tools, self.left_out = self._offer.choose(await self._list(), self.name, self.call)
+        listed = await self._pages("its list of tools", lambda session, page: session.list_tools(params=page))
+        tools = [tool for page in listed for tool in page.tools]
+        self.tools, self.left_out = self._offer.choose(tools, self.name, self._invoke)
         for name, why in self.left_out.items():
             said = f"MCP server {self.name!r}: tool {name!r} is left out: {why}"
             warnings.warn(said, ToolWarning, stacklevel=2)
         return self.tools
 
-    async def _list(self) -> list[types.Tool]:
-        session, seconds = self._session(), self._offer.connect_timeout
-        listed: list[types.Tool] = []
+    async def _hear(self, message: object) -> None:
+        """Follow the server where it says that its tools have changed."""
+        if isinstance(message, types.ToolListChangedNotification):
+            self._in_background(self._follow())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _follow(self) -> None:
+        with suppress(ToolError, ConfigError), warnings.catch_warnings(action="ignore", category=ToolWarning):
+            await (
+                self.refresh()
+            )  # where that fails, those that were known stay: a call will say what is wrong
+
+    async def _invoke(self, tool: str, args: Mapping[str, Any], ctx: ToolContext) -> Any:
+        return await self.call(tool, args, ctx)
+
+    async def call(self, tool: str, args: Mapping[str, Any], ctx: ToolContext | None = None) -> Any:
+        """Call a tool by the server's name for it; whatever goes wrong is a `ToolError`."""
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(args)))
+        progress = None if ctx is None else partial(_tell, ctx)
+        # Not `Client.call_tool`: its check of results follows patterns that can hang. Ours comes later.
+        result = await self._ask(
+            "its answer",
+            lambda session: session.send_request(request, types.CallToolResult, progress_callback=progress),  # pyright: ignore[reportArgumentType]  # a partial has no parameter names
+        )
+        try:
+            return read_result(result)
+        except ToolError as error:
+            raise ToolError(self._masked(str(error)), error.kind) from None
+
+    # --- resources and prompts -------------------------------------------------------------------
+
+    async def resources(self) -> tuple[McpResource, ...]:
+        """What can be read from the server, by `read`."""
+        pages = await self._pages("its resources", lambda session, page: session.list_resources(params=page))
+        return tuple(to_resource(resource) for page in pages for resource in page.resources)
+
+    async def read(self, uri: str) -> tuple[str | bytes, ...]:
+        """The contents of a resource: texts, and bytes."""
+        params = types.ReadResourceRequestParams(uri=uri)
+        result = await self._ask(
+            f"the resource {uri!r}",
+            lambda session: session.send_request(
+                types.ReadResourceRequest(params=params), types.ReadResourceResult
+            ),
+        )
+        return read_resource(result)
+
+    async def prompts(self) -> tuple[McpPrompt, ...]:
+        """The prompts that the server has; `prompt` gives one as messages."""
+        pages = await self._pages("its prompts", lambda session, page: session.list_prompts(params=page))
+        return tuple(to_prompt(prompt) for page in pages for prompt in page.prompts)
+
+    async def prompt(self, name: str, args: Mapping[str, str] | None = None) -> tuple[Message, ...]:
+        """A prompt as messages: the history of a run, say."""
+        params = types.GetPromptRequestParams(name=name, arguments=dict(args or {}))
+        result = await self._ask(
+            f"the prompt {name!r}",
+            lambda session: session.send_request(
+                types.GetPromptRequest(params=params), types.GetPromptResult
+            ),
+        )
+        return read_prompt(result)
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    async def _pages(
+        self,
+        what: str,
+        ask: Callable[[ClientSession, types.PaginatedRequestParams], Awaitable[T]],
+    ) -> list[T]:
+        seconds = self._offer.connect_timeout
+        pages: list[T] = []
         page = types.PaginatedRequestParams()
         try:
             async with asyncio.timeout(seconds):
                 for _ in range(_MOST_PAGES):
-                    found = await session.list_tools(params=page)
-                    listed += found.tools
-                    if found.next_cursor is None:
-                        return listed
-                    page = types.PaginatedRequestParams(cursor=found.next_cursor)
+                    found = await self._ask(what, partial(_asked, ask, page))
+                    pages.append(found)
+                    cursor: str | None = getattr(found, "next_cursor", None)
+                    if cursor is None:
+                        return pages
+                    page = types.PaginatedRequestParams(cursor=cursor)
         except TimeoutError:
-            raise self._unavailable(f"did not list its tools within {seconds:g} s") from None
-        except (MCPError, ValidationError) as error:
-            raise self._failed(error, "its list of tools") from None
-        raise self._unavailable(f"lists its tools on more than {_MOST_PAGES} pages")
+            raise self._unavailable(f"did not give {what} within {seconds:g} s") from None
+        raise self._unavailable(f"gives {what} on more than {_MOST_PAGES} pages")
 
-    async def call(self, tool: str, args: Mapping[str, Any]) -> JsonValue:
-        """Call a tool by the server's name for it; whatever goes wrong is a `ToolError`."""
-        params = types.CallToolRequestParams(name=tool, arguments=dict(args))
-        session = self._session()
-        try:
-            # Not `Client.call_tool`: its check of results follows patterns that can hang. Ours comes later.
-            result = await session.send_request(types.CallToolRequest(params=params), types.CallToolResult)
-            return read_result(result)
-        except (MCPError, ValidationError) as error:
-            raise self._failed(error, "its answer") from None
-        except ToolError as error:
-            raise ToolError(self._masked(str(error)), error.kind) from None
+    async def _ask(self, what: str, send: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """Send a request. One that was refused because the session is lost has not run: it is sent again."""
+        for _ in range(2):
+            session, connection = self._session(), self._connection
+            assert connection is not None
+            connection.waiting += 1
+            try:
+                return await send(session)
+            except (MCPError, ValidationError) as error:
+                if not isinstance(error, MCPError) or error.code != SESSION_LOST:
+                    raise self._failed(error, what) from None
+            finally:
+                connection.waiting -= 1
+            await self._renew(connection)
+        raise self._unavailable("loses its session as soon as it is opened")
+
+    async def _renew(self, lost: Connection) -> None:
+        """Open a new session, once for all who have met the lost one."""
+        async with self._renewing:
+            if self._connection is not lost:
+                return  # somebody else has, or the server has been left
+            renewed = self._connect()
+            try:
+                await renewed.open()
+            except BaseException:
+                await renewed.close()
+                raise
+            self._connection = renewed
+        self._in_background(lost.close_when_idle())
 
     def _session(self) -> ClientSession:
         if self._connection is None:
@@ -149,6 +282,8 @@ class McpServer:
         if error.code == types.CONNECTION_CLOSED:
             is_gone = error.message == "Connection closed"
             return self._unavailable("is gone" if is_gone else f"failed: {error.message}")
+        if error.code in (SESSION_LOST, ACCESS_DENIED):
+            return self._unavailable(f"cannot be used: {error.message}")
         kind = _KINDS.get(error.code, ToolErrorKind.EXECUTION_FAILED)
         return ToolError(self._masked(f"MCP server {self.name!r}: {error.message}"), kind)
 

@@ -7,15 +7,17 @@ task, the owner, enters, waits and leaves, and those who call only send and awai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from math import inf
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 from wesichain._version import __version__
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
 
-from .sdk import Client, ClientSession, anyio, types
+from .sdk import Client, ClientSession, MessageHandlerFnT, anyio, types
 from .transports import Transport
+
+Elicit: TypeAlias = Callable[..., Coroutine[Any, Any, types.ElicitResult | types.ErrorData]]
 
 _GOODBYE = 5.0  # seconds to take leave of a server
 
@@ -23,11 +25,22 @@ _GOODBYE = 5.0  # seconds to take leave of a server
 class Connection:
     """Made in the loop that it is used in; `open` it once, then `close` it."""
 
-    def __init__(self, transport: Transport, explain: Callable[[str], ToolError], *, seconds: float) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        explain: Callable[[str], ToolError],
+        *,
+        seconds: float,
+        on_message: Callable[[Any], Coroutine[Any, Any, None]],
+        on_elicit: Elicit | None = None,
+    ) -> None:
         self._client = Client(
             transport.connect(),
             client_info=types.Implementation(name="wesichain", version=__version__),
             cache=None,
+            mode="legacy",  # the handshake: every server knows it, and can then ask, and say what changed
+            message_handler=cast("MessageHandlerFnT", on_message),
+            elicitation_callback=on_elicit,  # pyright: ignore[reportArgumentType]  # a partial has no parameter names
         )
         self._explain = explain
         self._seconds = seconds
@@ -36,6 +49,7 @@ class Connection:
         self._settled = asyncio.Event()
         self._leaving = asyncio.Event()
         self._fault: Exception | None = None
+        self.waiting = 0  # requests that wait for an answer
         self._owner = asyncio.create_task(self._own())
 
     async def open(self) -> None:
@@ -57,6 +71,14 @@ class Connection:
                 cancelled = error
         if cancelled is not None:
             raise cancelled
+
+    async def close_when_idle(self) -> None:
+        """Close, after those who still wait for an answer have got it; cancelled, at once."""
+        try:
+            while self.waiting:  # noqa: ASYNC110  # nobody is in a hurry
+                await asyncio.sleep(0.05)
+        finally:
+            await self.close()
 
     @property
     def session(self) -> ClientSession:

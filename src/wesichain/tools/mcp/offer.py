@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 from typing_extensions import TypedDict
 
 from wesichain.core import dataclass
 from wesichain.errors import ConfigError, ToolDefinitionError
+from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Effect, Tool
 from wesichain.tools.json_schema import one_of
 from wesichain.tools.json_tool import JsonTool
@@ -22,14 +23,25 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST = 64  # characters of a name
 
 
+class OnElicit(Protocol):
+    """Asks a person what a server wants to know: gives the answers by name, or None to decline.
+
+    What has a default in the schema may be left out; what does not fit the schema is not sent.
+    """
+
+    def __call__(self, message: str, schema: Mapping[str, Any], /) -> Awaitable[Mapping[str, Any] | None]: ...
+
+
 class McpOptions(TypedDict, total=False):
     """How a server's tools are offered; names are those that the server uses.
 
     `only` leaves out all others: names, or a question about a name. `prefix` goes before every name, so
     that two servers can be used together. `approval`: ask a person first, for all (True), none (False),
-    or the named ones and those that the server calls destructive (by default just those). `timeout`
+    or the named ones and those that may be destructive (by default just those): all that the server does not
+    call harmless. `timeout`
     (30.0), `max_output` and `effect` are those of a tool, but `effect` is "once" unless you know better.
-    `connect_timeout` (30.0) bounds the way to the server; `name` is what errors call it.
+    `connect_timeout` (30.0) bounds the way to the server; `name` is what errors call it. `on_elicit` answers
+    questions of the server: see `OnElicit`; without it, the server is told that nobody can be asked.
     """
 
     name: str
@@ -40,6 +52,7 @@ class McpOptions(TypedDict, total=False):
     connect_timeout: float
     effect: Effect
     max_output: int
+    on_elicit: OnElicit
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +67,16 @@ class Offer:
     connect_timeout: float = 30.0
     effect: Effect = "once"
     max_output: int = Tool.max_output
+    on_elicit: OnElicit | None = None
 
     def __post_init__(self) -> None:
         self._tool(types.Tool(name="options", input_schema={"type": "object"}), "options", print)
 
     def choose(
-        self, listed: list[types.Tool], server: str, call: Callable[[str, Any], Coroutine[Any, Any, Any]]
+        self,
+        listed: list[types.Tool],
+        server: str,
+        call: Callable[[str, Any, ToolContext], Coroutine[Any, Any, Any]],
     ) -> tuple[tuple[Tool, ...], dict[str, str]]:
         """The tools, and why others are left out; an option that names none of them is a `ConfigError`."""
         names = [*dict.fromkeys(tool.name for tool in listed)]
@@ -88,11 +105,12 @@ class Offer:
             return self.only(name)
         return self.only is None or name in _named(self.only)
 
-    def _tool(self, listed: types.Tool, name: str, invoke: Callable[[Any], Any]) -> Tool:
+    def _tool(self, listed: types.Tool, name: str, invoke: Callable[..., Any]) -> Tool:
+        if listed.execution is not None and listed.execution.task_support == "required":
+            raise ToolDefinitionError(f"tool {name!r} can be run as a task only, and tasks are not supported")
         approval = self.approval
         if not isinstance(approval, bool):  # a hint may add to those that are named, never take away
-            is_destructive = listed.annotations is not None and bool(listed.annotations.destructive_hint)
-            approval = is_destructive or listed.name in _named(approval)
+            approval = _is_destructive(listed.annotations) or listed.name in _named(approval)
         return JsonTool(
             name,
             listed.description or listed.title or "",
@@ -104,6 +122,13 @@ class Offer:
             approval=approval,
             max_output=self.max_output,
         )
+
+
+def _is_destructive(hints: types.ToolAnnotations | None) -> bool:
+    """Whether a tool may destroy something, as the protocol reads hints: yes, unless its server says no."""
+    if hints is None:
+        return True
+    return hints.destructive_hint if hints.destructive_hint is not None else not hints.read_only_hint
 
 
 def _named(given: bool | Collection[str] | Callable[[str], bool] | None) -> Iterable[str]:

@@ -11,10 +11,12 @@ try:
     import httpx2
     import uvicorn
     from mcp import Client, ClientSession, MCPError, types
+    from mcp.client.session import MessageHandlerFnT
     from mcp.client.stdio import get_default_environment
     from mcp.client.streamable_http import streamable_http_client
     from mcp.server import Server, ServerRequestContext
     from mcp.server.stdio import stdio_server
+    from mcp.server.streamable_http import EventMessage, EventStore
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter as wire
@@ -29,7 +31,10 @@ __all__ = [
     "MODERN_PROTOCOL_VERSIONS",
     "Client",
     "ClientSession",
+    "EventMessage",
+    "EventStore",
     "MCPError",
+    "MessageHandlerFnT",
     "Server",
     "ServerRequestContext",
     "SessionMessage",

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import hmac
+import logging
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Any, get_args
+from weakref import WeakKeyDictionary
 
 from wesichain._version import __version__
-from wesichain.core import ToolCall
-from wesichain.errors import ConfigError
+from wesichain.core import ToolCall, dump_json
+from wesichain.errors import ConfigError, ToolError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
 from wesichain.tools.results import PreparedCall
 
+from .asking import LOGGER, ServedCall, ToClients
+from .contents import Contents, ServedPrompt, ServedResource
+from .resuming import RecentEvents
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
     Server,
@@ -24,18 +31,28 @@ from .sdk import (
     types,
     uvicorn,
 )
-from .translate import refused, to_listed, to_result
+from .writing import refused, to_listed, to_result
 
-Tools = ToolRegistry | Iterable[ToolLike]
+Tools = ToolRegistry | Iterable[Any]  # tools, functions, agents
+_RETRY_MS = 500  # after which a client that lost its stream comes back
+_CONSENT = {"type": "object", "properties": {"approve": {"type": "boolean"}}, "required": ["approve"]}
 
 
-async def serve_stdio(tools: Tools, *, name: str = "wesichain", approved: bool = False) -> None:
+async def serve_stdio(
+    tools: Tools,
+    *,
+    name: str = "wesichain",
+    approved: bool = False,
+    resources: Iterable[ServedResource] = (),
+    prompts: Iterable[ServedPrompt] = (),
+) -> None:
     """Serve tools over this process's standard input and output until the client leaves.
 
-    What tools print goes to standard error. Calls that need approval are refused, unless the client
-    is known to ask a person: `approved=True`.
+    What tools print goes to standard error. A call that needs approval is asked about, if the client can
+    ask its user, and refused if not; `approved=True` says that the client asks by itself. An agent among
+    the tools is served as one tool.
     """
-    server = _server(tools, name, approved=approved)
+    server = _Served(tools, name, Contents(resources, prompts), approved=approved).server()
     async with stdio_server() as (incoming, outgoing):
         with redirect_stdout(sys.stderr):
             await server.run(incoming, outgoing, server.create_initialization_options())
@@ -47,13 +64,21 @@ async def serve_http(
     *,
     name: str = "wesichain",
     approved: bool = False,
+    token: str | None = None,
+    resources: Iterable[ServedResource] = (),
+    prompts: Iterable[ServedPrompt] = (),
     announce: Callable[[str], object] = print,
 ) -> None:
     """Serve tools at http://127.0.0.1:PORT/mcp until stopped.
 
-    Port 0 takes a free one; `announce` gets the address. Every program on this machine can call the
-    tools, and no web page: Host and Origin are checked.
+    Port 0 takes a free one; `announce` gets the address. No web page can call the tools: Host and Origin
+    are checked. Every program on this machine can, unless there is a `token`, which requests then carry as
+    `Authorization: Bearer TOKEN`.
     """
+    if token is not None and (
+        len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
+    ):
+        raise ConfigError("the token has to be 8 ASCII characters or more, without blanks")
     try:
         listener = socket.create_server(("127.0.0.1", port))
     except OSError as error:
@@ -63,33 +88,128 @@ async def serve_http(
         security = TransportSecuritySettings(
             allowed_hosts=here, allowed_origins=[f"http://{host}" for host in here]
         )
-        app = _server(tools, name, approved=approved).streamable_http_app(transport_security=security)
+        server = _Served(tools, name, Contents(resources, prompts), approved=approved).server()
+        app: Any = server.streamable_http_app(
+            transport_security=security, event_store=RecentEvents(), retry_interval=_RETRY_MS
+        )
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=2
+            app if token is None else _guarded(app, token),
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            timeout_graceful_shutdown=2,
         )
         announce(f"http://{here[0]}/mcp")
         await uvicorn.Server(config).serve(sockets=[listener])
 
 
-def _server(tools: Tools, name: str, *, approved: bool) -> Server[Any]:
-    registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
+def _guarded(app: Any, token: str) -> Any:
+    """The app for those who know the token; all others get 401."""
+    wanted = f"Bearer {token}".encode()
 
-    async def list_tools(_: ServerRequestContext[Any], __: object) -> types.ListToolsResult:
+    async def guard(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, wanted):
+                body = dump_json({"error": "unauthorized: send Authorization: Bearer TOKEN"}).encode()
+                headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": body})
+                return
+        await app(scope, receive, send)
+
+    return guard
+
+
+class _Served:
+    """What one server offers, and how it answers."""
+
+    def __init__(self, tools: Tools, name: str, contents: Contents, *, approved: bool) -> None:
+        given = (
+            tools
+            if isinstance(tools, ToolRegistry)
+            else ToolSet.of([_as_tool(item) for item in tools]).build()
+        )
+        self._registry = given
+        self._name = name
+        self._contents = contents
+        self._approved = approved
+        self._levels: WeakKeyDictionary[Any, types.LoggingLevel] = WeakKeyDictionary()
+
+    def server(self) -> Server[Any]:
+        logger = logging.getLogger(LOGGER)
+        if not any(isinstance(handler, ToClients) for handler in logger.handlers):
+            logger.addHandler(ToClients())
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.DEBUG)  # each client says how much it wants
+        with warnings.catch_warnings(action="ignore"):  # of log levels: newer clients ask in another way
+            return Server(  # pyright: ignore[reportDeprecated]  # clients of today still set levels
+                self._name,
+                version=__version__,
+                on_list_tools=self._list,
+                on_call_tool=self._call,
+                on_set_logging_level=self._set_level,
+                **self._contents.handlers,
+            )
+
+    async def _list(self, *_: object) -> types.ListToolsResult:
+        registry = self._registry
         offered = {spec.name: spec for spec in registry.specs()}
         return types.ListToolsResult(
             tools=[to_listed(tool, offered[tool.name]) for tool in registry if tool.name in offered]
         )
 
-    async def call_tool(
-        ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
+    async def _set_level(
+        self, ctx: ServerRequestContext[Any], params: types.SetLevelRequestParams
+    ) -> types.EmptyResult:
+        self._levels[_connection(ctx)] = params.level
+        return types.EmptyResult()
+
+    def _level(self, ctx: ServerRequestContext[Any]) -> types.LoggingLevel | None:
+        """From which level on the client wants to hear of logs; newer ones say it with each request."""
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return self._levels.get(_connection(ctx), "info")
+        wanted: Any = dict(ctx.meta or {}).get("io.modelcontextprotocol/logLevel")
+        return wanted if wanted in get_args(types.LoggingLevel) else None
+
+    async def _call(
+        self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
-        prepared = registry.prepare(call)
+        prepared = self._registry.prepare(call)
         if not isinstance(prepared, PreparedCall):
-            return refused(str(prepared))
-        if prepared.needs_approval and not approved:
-            return refused(f"{call.name!r} needs a person's approval, and this server has nobody to ask")
-        result = await registry.run(prepared, ToolContext(correlation_id=call.id))
-        return to_result(result, any_data=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS)
+            return refused(prepared)
+        served = ServedCall(ctx, level=self._level(ctx))
+        try:
+            if prepared.needs_approval and not self._approved:
+                refusal = await _refusal(served, prepared)
+                if refusal is not None:
+                    return refused(refusal)
+            told = ToolContext[Any](correlation_id=call.id, call_id=call.id, link=served)
+            result = await self._registry.run(prepared, told)
+        finally:
+            await served.close()
+        any_data = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return to_result(result, prepared.tool, any_data=any_data)
 
-    return Server(name, version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+
+async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
+    """Why a call that needs approval is not made; None where the person behind the client allows it."""
+    call = prepared.call
+    if not served.can_ask:
+        return f"{call.name!r} needs a person's approval, and this server has nobody to ask"
+    try:
+        answer = await served.ask(f"Allow {call.name}({dump_json(call.args)})?", _CONSENT)
+    except ToolError as error:
+        return f"{call.name!r} needs a person's approval: {error}"
+    return None if answer and answer["approve"] else f"{call.name!r} was not approved by the user"
+
+
+def _connection(ctx: ServerRequestContext[Any]) -> Any:
+    """What is the same for all requests of one client."""
+    return getattr(ctx.session, "_connection", ctx.session)
+
+
+def _as_tool(item: Any) -> ToolLike:
+    made: ToolLike = item if isinstance(item, type) or not hasattr(item, "as_tool") else item.as_tool()
+    return made

@@ -31,6 +31,17 @@ MAX_MESSAGE = 16_777_216  # bytes
 _PATIENCE = 2.0  # seconds between asking a program to end, and insisting
 _LAST_WORDS = 1_000  # bytes
 
+SESSION_LOST = -32_090  # codes of our own, between the HTTP client and those who call
+ACCESS_DENIED = -32_091
+_SAID = {
+    401: (
+        "it wants to know who asks (HTTP 401); pass headers={'Authorization': 'Bearer ...'}, "
+        "or auth=OAuthClientProvider(...) of mcp.client.auth"
+    ),
+    403: "it denies access (HTTP 403) to who asks; see that the token has the scopes that it needs",
+    404: "it no longer knows the session",
+}
+
 Streams: TypeAlias = tuple[Any, Any]  # what the SDK reads from, and writes to
 
 
@@ -196,7 +207,7 @@ def _signal(process: asyncio.subprocess.Process, *, kill: bool) -> None:
 class Address:
     """A server behind a URL: streamable HTTP. Proxies of the environment are not used."""
 
-    def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: str, *, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> None:
         try:
             parts = urlsplit(url)
             where = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
@@ -206,21 +217,41 @@ class Address:
             raise ConfigError("the URL of an MCP server looks like http://127.0.0.1:8000/mcp")
         self.label = f"{parts.scheme}://{where}"  # a path or a query may hold a key
         self._url = url
+        self._auth = auth
         self._headers = {**headers, "accept-encoding": "identity"}
-        self.secrets = [word for value in headers.values() for word in value.split()]
+        words = [word for value in headers.values() for word in value.split()]
+        self.secrets = [word for word in words if word.lower() not in ("bearer", "basic", "digest")]
         self.secrets += [parts.path, parts.query, parts.password or ""]
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Streams]:
         timeout = httpx2.Timeout(30.0, read=300.0)  # a call has a limit of its own
         async with (
-            httpx2.AsyncClient(headers=self._headers, timeout=timeout, transport=_Bounded()) as client,
+            _Client(headers=self._headers, timeout=timeout, auth=self._auth, transport=_Bounded()) as client,
             streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
         ):
             yield streams
 
     def remarks(self) -> str:
         return ""
+
+
+class _Client(httpx2.AsyncClient):
+    """Says in words what a status of HTTP means for a request; an `auth` has had its turn by then."""
+
+    @override
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        response = await super().send(request, **options)
+        if request.method != "POST" or response.status_code not in (401, 403, 404):
+            return response
+        had_session = "mcp-session-id" in request.headers
+        if response.status_code == 404 and not had_session:
+            return response  # the SDK knows how to ask an older server
+        await response.aclose()
+        refusal = _SAID[response.status_code]
+        answer = _refusal(refusal, code=SESSION_LOST if response.status_code == 404 else ACCESS_DENIED)
+        answer.request = request
+        return answer
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
@@ -254,7 +285,7 @@ async def _whole(response: httpx2.Response) -> httpx2.Response:
     return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body))
 
 
-def _refusal(why: str) -> httpx2.Response:
-    error = {"code": -32000, "message": why}
+def _refusal(why: str, *, code: int = -32000) -> httpx2.Response:
+    error = {"code": code, "message": why}
     body = dump_json({"jsonrpc": "2.0", "id": None, "error": error})
     return httpx2.Response(502, headers={"content-type": "application/json"}, content=body.encode())

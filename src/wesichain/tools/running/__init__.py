@@ -1,7 +1,6 @@
-"""Running: what keeps a tool within its time: a drive for coroutines, threads, processes."""
+"""Running: what keeps a tool within its time: a drive for coroutines, threads."""
 
-from .drive import GRACE, Drive, OutOfTimeError
-from .processes import IS_SUPPORTED, ChildDiedError, in_process
+from .drive import GRACE, Drive, OutOfTimeError, Steps
 from .threads import in_thread
 
-__all__ = ["GRACE", "IS_SUPPORTED", "ChildDiedError", "Drive", "OutOfTimeError", "in_process", "in_thread"]
+__all__ = ["GRACE", "Drive", "OutOfTimeError", "Steps", "in_thread"]

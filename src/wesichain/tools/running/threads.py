@@ -30,36 +30,49 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def job() -> None:
-        if future.cancelled():  # given up before there was a thread for it
-            return
-        value: Any = None
-        error: BaseException | None = None
-        try:
-            value = context.run(function)
-        except StopIteration as stop:  # a future cannot hold it
-            error = RuntimeError("StopIteration")
-            error.__cause__ = stop
-        except BaseException as raised:  # noqa: BLE001  # the caller decides what it means
-            error = raised
-        try:
-            loop.call_soon_threadsafe(_deliver, future, value, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
-
-    _pool.submit(job)
+    _pool.submit(_Job(function, future, loop))
     return future
 
 
-def _deliver(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
+class _Job:
+    """One call: run in a thread, delivered in the loop."""
+
+    __slots__ = ("_context", "_error", "_function", "_future", "_loop", "_value")
+
+    def __init__(
+        self, function: Callable[[], Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._function = function
+        self._future = future
+        self._loop = loop
+        self._context = contextvars.copy_context()
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        if self._future.cancelled():  # given up before there was a thread for it
+            return
+        try:
+            self._value = self._context.run(self._function)
+        except (StopIteration, asyncio.CancelledError) as error:  # in the caller it would mean something else
+            self._error = RuntimeError(f"it raised {type(error).__name__}, which is not its to raise")
+            self._error.__cause__ = error
+        except BaseException as error:  # noqa: BLE001  # the caller decides what it means
+            self._error = error
+
+    def deliver(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._settle, context=self._context)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    def _settle(self) -> None:
+        if self._future.done():
+            return
+        if self._error is None:
+            self._future.set_result(self._value)
+        else:
+            self._future.set_exception(self._error)
 
 
 class _Pool:
@@ -68,10 +81,10 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._unserved: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._unserved: SimpleQueue[_Job] = SimpleQueue()
         self._starter: threading.Thread | None = None
 
-    def submit(self, job: Callable[[], None]) -> None:
+    def submit(self, job: _Job) -> None:
         worker = self._take_idle()
         if worker is not None:
             worker.jobs.put(job)
@@ -118,7 +131,7 @@ class _Pool:
 class _Worker(threading.Thread):
     def __init__(self, pool: _Pool) -> None:
         super().__init__(name="wesichain-tool", daemon=True)
-        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.jobs: SimpleQueue[_Job] = SimpleQueue()
         self._pool = pool
 
     @override
@@ -130,9 +143,12 @@ class _Worker(threading.Thread):
                 if self._pool.leave(self):
                     return
                 continue
-            job()
-            del job  # its result must not live as long as an idle thread
+            job.run()
+            # Idle first, then deliver: once the loop is woken it wants the interpreter's lock, which a thread
+            # that goes straight back to sleep hands over at once.
             self._pool.rest(self)
+            job.deliver()
+            del job  # its result must not live as long as an idle thread
 
 
 _pool = _Pool()

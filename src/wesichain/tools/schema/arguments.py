@@ -30,6 +30,7 @@ from wesichain.tools.json_schema import (
 )
 from wesichain.tools.json_schema.compile import Validator, compile_schema
 
+from .as_taken import AsTaken
 from .describe import tidy
 from .first_look import NOTHING, Path, as_text, drop_nulls, find
 from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_members
@@ -86,7 +87,7 @@ class Arguments:
                     return self._parse(repaired)
                 except ValidationError:
                     pass  # what was sent is told below, not what became of it
-            raise RejectedError(*self._issues(faults, args)) from None
+            raise RejectedError(*self._issues(faults, args)) from error
 
     def _parse(self, text: str) -> Any:
         gathered = text if self._extras is None else dump_json(self._gathered(parse_json(text)))
@@ -192,7 +193,7 @@ def arguments_from(type_: Any, *, tool_name: str) -> Arguments:
     """The arguments of a tool that takes one object: a model, dataclass or TypedDict."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(type_)
-        schema = tidy(adapter.json_schema())
+        schema = tidy(adapter.json_schema(schema_generator=AsTaken))
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise ToolDefinitionError(
             f"tool {tool_name!r}: its arguments have no schema: {_first_line(error)}"
@@ -221,7 +222,7 @@ def _adapter(hints: dict[str, Any], config: ConfigDict) -> TypeAdapter[Any]:
 def _build(hints: dict[str, Any], tool_name: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     try:
         adapter = _adapter(hints, _CONFIG)
-        return adapter, tidy(adapter.json_schema())
+        return adapter, tidy(adapter.json_schema(schema_generator=AsTaken))
     except PydanticUndefinedAnnotation as error:
         raise NameError(str(error)) from None
     except (PydanticUserError, TypeError) as error:

@@ -26,7 +26,7 @@ def as_text(args: JsonValue) -> str:
         if text.count("[") + text.count("{") > 200:
             check_depth(args)
     except CodecError as error:
-        raise RejectedError(Issue((), str(error))) from None
+        raise RejectedError(Issue((), str(error))) from error
     return text
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from wesichain.core import JsonValue, check_depth, dump_json
 from wesichain.errors import ToolSerializationError
+from wesichain.tools.finish import unfinished
 from wesichain.tools.json_schema import shorten
+from wesichain.tools.media import may_be_media
 
 from .signature import collected
 
@@ -24,7 +26,9 @@ class Output:
     """The results of one tool: `render` gives them as JSON data, or raises `ToolSerializationError`."""
 
     def __init__(self, annotation: Any = Any, *, limit: int) -> None:
-        self._annotation = collected(annotation)
+        self._annotation = collected(unfinished(annotation))
+        if may_be_media(self._annotation):
+            self._annotation = Any  # parts are checked when they are made
         self._is_declared = self._annotation is not Any and self._annotation is not object
         self._limit = limit
         self.render = self._renderer()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from pydantic.fields import FieldInfo
 
 from wesichain.core import ToolSpec
 
 from .arguments import Arguments, arguments_from, arguments_of
 from .describe import signature_line
 from .output import Output
-from .signature import Signature, read_signature
+from .signature import Signature, could_change, read_signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,12 @@ def plan_function(
     """Read a function. Raises `NameError` where an annotation names what is not defined yet."""
     signature = read_signature(function, tool_name=name, context=context, skip_first=skip_first)
     arguments = arguments_of(signature, tool_name=name, described=described)
-    return _plan(name, description, arguments, signature, max_output=max_output)
+    fresh = tuple(
+        (parameter.name, parameter.default)
+        for parameter in signature.parameters
+        if not isinstance(parameter.default, FieldInfo) and could_change(parameter.default)
+    )
+    return _plan(name, description, arguments, replace(signature, fresh=fresh), max_output=max_output)
 
 
 def plan_types(takes: Any, gives: Any, *, name: str, description: str, max_output: int) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import types
@@ -17,7 +18,13 @@ from wesichain.core import dataclass
 from wesichain.errors import ToolDefinitionError
 
 REQUIRED = Kind.empty
-ABSENT: Any = object()  # the default of a parameter that may be left out and has no default
+
+
+class _Absent:
+    """The default of a parameter that may be left out and has no default: a class, as `REQUIRED` is."""
+
+
+ABSENT: Any = _Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +46,19 @@ class Signature:
     extras: Parameter | None = None  # **kwargs, as one mapping
     context: str | None = None
     returns: Any = Any
+    fresh: tuple[tuple[str, Any], ...] = ()  # defaults that a call could change: it gets a copy
 
     @property
     def is_simple(self) -> bool:
         """Whether the arguments can be passed by name, as they are."""
-        return not (self.positional or self.star or self.extras or self.context)
+        return not (self.positional or self.star or self.extras or self.context or self.fresh)
 
     def bind(self, args: dict[str, Any], context: Any) -> tuple[list[Any], dict[str, Any]]:
         """Checked arguments, as the callable takes them."""
         named = dict(args)
+        for name, default in self.fresh:
+            if name not in named:
+                named[name] = copy.deepcopy(default)
         if self.extras is not None:
             named |= named.pop(self.extras.name, {})
         if self.context is not None:
@@ -119,6 +130,17 @@ def read_signature(
     )
 
 
+def could_change(default: Any) -> bool:
+    """Whether a default is an object that two calls would share, and that can be copied.
+
+    What `copy.deepcopy` gives back as it is (numbers, texts, classes, functions) cannot change.
+    """
+    try:
+        return copy.deepcopy(default) is not default
+    except Exception:  # noqa: BLE001  # what cannot be copied is shared, as in any function
+        return False
+
+
 def _bound_names(function: Any) -> frozenset[str]:
     """What partials have already filled in by name."""
     bound: set[str] = set()
@@ -129,8 +151,12 @@ def _bound_names(function: Any) -> frozenset[str]:
 
 
 def _is_context(annotation: Any, context: type) -> bool:
-    """`ToolContext`, `ToolContext | None` or `Annotated[ToolContext, ...]`."""
-    return context in union_members(annotation)
+    """`ToolContext`, `ToolContext[Deps]`, `RunContext`, and these or None, or annotated."""
+    for member in union_members(annotation):
+        cls = get_origin(member) or member
+        if isinstance(cls, type) and cls in context.__mro__[:-2]:  # without Generic and object
+            return True
+    return False
 
 
 def _unpacked(fields: Any) -> Iterator[Parameter]:

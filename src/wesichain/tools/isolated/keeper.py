@@ -1,0 +1,190 @@
+"""Keeper: has one tool ready, forks a worker for each call, and sees that nothing is left of it.
+
+A worker sees the environment that the keeper was given, no descriptor but its answer's, and the limits of
+its call. The keeper adopts whatever its worker leaves behind, and kills it before it answers.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NoReturn
+
+from wesichain.core import dump_json, parse_json
+from wesichain.tools.failures import describe
+
+from .limits import confine, confine_all
+from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
+from .wire import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
+from .work import Work
+
+_LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
+
+
+def keep(descriptor: int, server: int) -> NoReturn:
+    """Serve calls of one tool, one at a time, until the program closes its end of the socket."""
+    os.setsid()
+    leave_on(signal.SIGTERM)
+    adopt_orphans()
+    die_with_parent(server, signal.SIGTERM)
+    confine_all()
+    workers: set[int] = set()
+    try:
+        try:
+            with socket.socket(fileno=descriptor) as program:
+                hello = read_frame(program.recv)
+                work = _prepare(parse_json(hello.decode()), program) if hello else None
+                while (request := read_frame(program.recv)) is not None:
+                    program.sendall(frame(_call(program, work, parse_json(request.decode()), workers)))
+        finally:
+            end_all(workers)
+    finally:  # the signal raises once, wherever we are: the second time nothing keeps us from it
+        end_all(workers)
+        os._exit(0)
+
+
+def _prepare(hello: Any, program: socket.socket) -> Work | None:
+    """Make the tool before its calls, unless it starts threads, which no fork copies."""
+    sys.path[:] = hello["path"]
+    os.environ.clear()
+    os.environ.update(hello["env"])
+    with suppress(OSError):
+        os.chdir(hello["cwd"])
+    if not hello["ready"]:
+        program.sendall(frame(READY))
+        return None
+    try:
+        work = Work(hello["recipe"])
+    except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
+        program.sendall(frame(UNMADE + describe(error).encode()))
+        os._exit(0)
+    if thread_count() > 1:
+        program.sendall(frame(THREADED))
+        os._exit(0)
+    work.warm_up()
+    gc.collect()
+    gc.freeze()  # a collection in a worker would touch, and so copy, all there is
+    program.sendall(frame(READY))
+    return work
+
+
+def _call(program: socket.socket, work: Work | None, request: Any, workers: set[int]) -> bytes:
+    keeper = os.getpid()
+    readable, writable = os.pipe()
+    answer_it = partial(work.run, work.prepare(request)) if work else partial(_made_late, request)
+    worker = os.fork()
+    if worker == 0:
+        _be_the_worker(keeper, writable, request, answer_it)
+    workers.add(worker)
+    os.close(writable)
+    try:
+        answer, verdict = _listen(program, worker, readable, request["limit"])
+    finally:
+        os.close(readable)
+    status = _end(worker, hurry=bool(answer) or verdict != DIED)
+    end_all(workers)
+    workers.clear()
+    if answer is not None:
+        return ANSWERED + answer
+    if verdict == DIED:
+        return DIED + _how_it_ended(status, request["limits"]).encode()
+    return verdict
+
+
+def _listen(program: socket.socket, worker: int, readable: int, limit: int) -> tuple[bytes | None, bytes]:
+    """The worker's answer; or why there is none: it died, it said too much, the program wants it ended."""
+    ended = os.pidfd_open(worker) if hasattr(os, "pidfd_open") else -1
+    poll = select.poll()
+    for each in (program.fileno(), readable, *([ended] if ended >= 0 else ())):
+        poll.register(each, select.POLLIN)
+    said = bytearray()
+    try:
+        while True:
+            ready = {each for each, _ in poll.poll()}
+            if program.fileno() in ready:
+                if not program.recv(1):
+                    sys.exit(0)  # the program is gone; what is here goes with it
+                return None, KILLED
+            if readable in ready:
+                part = os.read(readable, 1 << 16)
+                said += part
+                size = int.from_bytes(said[:HEADER], "big") if len(said) >= HEADER else 0
+                if size > limit:
+                    return None, DIED + f"it answered with {size} bytes; at most {limit} are taken".encode()
+                if len(said) >= HEADER and len(said) >= HEADER + size:
+                    return bytes(said[HEADER : HEADER + size]), ANSWERED
+                if not part:
+                    return None, DIED
+            elif ended in ready:
+                return None, DIED
+    finally:
+        if ended >= 0:
+            os.close(ended)
+
+
+def _end(worker: int, *, hurry: bool) -> int:
+    """End the worker, unless it is ending by itself; how it ended."""
+    if not hurry:
+        waited, status = _wait(worker, seconds=_LAST_BREATH)
+        if waited:
+            return status
+    for kill in (os.killpg, os.kill):  # the group exists only once the worker has made it
+        with suppress(ProcessLookupError, PermissionError):
+            kill(worker, signal.SIGKILL)
+    return os.waitpid(worker, 0)[1]
+
+
+def _wait(worker: int, *, seconds: float) -> tuple[bool, int]:
+    for _ in range(int(seconds / 0.005)):
+        pid, status = os.waitpid(worker, os.WNOHANG)
+        if pid:
+            return True, status
+        select.select([], [], [], 0.005)
+    return False, 0
+
+
+def _how_it_ended(status: int, limits: dict[str, int | None]) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"its process ended with status {code} before it gave a result"
+    if -code == signal.SIGXCPU:
+        return f"it used more than its {limits['cpu_seconds']} s of CPU and was killed"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    return f"its process was killed by {name}"
+
+
+def _be_the_worker(keeper: int, writable: int, request: Any, answer_it: Callable[[], bytes]) -> NoReturn:
+    status = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        die_with_parent(keeper, signal.SIGKILL)
+        confine(writable, request["limits"])
+        with suppress(OSError):
+            os.chdir(request["cwd"])
+        answer = answer_it()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        view = memoryview(frame(answer))
+        while view:
+            view = view[os.write(writable, view) :]
+        status = 0
+    finally:
+        os._exit(status)  # no unwinding into the keeper's frames, no atexit
+
+
+def _made_late(request: Any) -> bytes:
+    try:
+        work = Work(request["recipe"])
+    except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
+        return dump_json({"error": "made", "message": describe(error)}).encode()
+    return work.run(work.prepare(request))

@@ -1,0 +1,278 @@
+"""Pool: the program's side of isolation: one server, and keepers that wait for calls of their tools."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from wesichain.core import dump_json
+from wesichain.tools.failures import RemoteError
+
+from .wire import READY, THREADED, frame, read_frame
+
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from wesichain.tools.isolated.server import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+# What programs need to find others and to read text and time; none of it is a secret.
+_ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+_MOST_IDLE = 8  # keepers
+
+
+class ChildDiedError(RemoteError):
+    """The process ended without an answer, or with one that is not allowed; the message says how."""
+
+
+def environment(names: tuple[str, ...]) -> dict[str, str]:
+    """What an isolated tool gets of our environment."""
+    return {name: os.environ[name] for name in (*_ALWAYS, *names) if name in os.environ}
+
+
+class Keeper:
+    """The program's end of one keeper: one call at a time, from any thread; `kill` from any other."""
+
+    def __init__(self, end: socket.socket, key: str, *, is_ready: bool) -> None:
+        self._socket = end
+        self.key = key
+        self.is_ready = is_ready  # it has the tool; otherwise each request brings the recipe
+        self.is_spent = False
+        weakref.finalize(self, end.close)  # one that was made for a loop that has ended meanwhile
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether an idle keeper has ended: it says nothing by itself, so what can be read is its end."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def ask(self, request: bytes) -> bytes | None:
+        """Send a request and wait for the reply; None where the keeper is gone."""
+        try:
+            self._socket.sendall(frame(request))
+            reply = read_frame(self._socket.recv)
+        except OSError:
+            reply = None
+        if reply is None:
+            self.close()
+        return reply
+
+    def kill(self) -> None:
+        """End the call under way; its reply still comes."""
+        self.is_spent = True  # the byte may come after the reply: nothing more is asked of this one
+        with suppress(OSError):
+            self._socket.send(b"k")
+
+    def close(self) -> None:
+        self.is_spent = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
+        self._socket.close()
+
+
+class Pool:
+    """Starts the server at the first need, and keeps a few keepers warm."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._idle: list[Keeper] = []
+        self._threaded: set[str] = set()  # recipes that start threads when they are made
+        self._spawner = _Spawner()
+
+    def take(self, key: str) -> Keeper | None:
+        """An idle keeper of that tool, if there is one."""
+        with self._lock:
+            for keeper in [each for each in reversed(self._idle) if each.key == key]:
+                self._idle.remove(keeper)
+                if not keeper.is_gone:
+                    return keeper
+                keeper.close()
+        return None
+
+    def give_back(self, keeper: Keeper) -> None:
+        with self._lock:
+            if not keeper.is_spent:
+                self._idle.append(keeper)
+            spare = self._idle.pop(0) if len(self._idle) > _MOST_IDLE else None
+        if spare is not None:
+            spare.close()
+        if keeper.is_spent:
+            keeper.close()
+
+    def make(self, key: str, recipe: Any, env: dict[str, str]) -> Keeper:
+        """A new keeper of that tool; takes as long as its module does to load."""
+        is_ready = key not in self._threaded
+        hello = {"recipe": recipe, "env": env, "ready": is_ready, "path": sys.path, "cwd": cwd()}
+        keeper = self._fork(key, is_ready=is_ready)
+        reply = keeper.ask(dump_json(hello).encode())
+        if reply is None:
+            keeper = self._fork(key, is_ready=is_ready)  # the server had been killed: there is a new one
+            reply = keeper.ask(dump_json(hello).encode())
+        if reply is None:
+            raise ChildDiedError("the process that would run it ended while it was made")
+        if reply[:1] == READY:
+            return keeper
+        keeper.close()
+        if reply[:1] == THREADED:
+            self._threaded.add(key)
+            return self.make(key, recipe, env)
+        raise ChildDiedError(
+            f"it cannot be made in a process of its own: {reply[1:].decode(errors='replace')}"
+        )
+
+    def _fork(self, key: str, *, is_ready: bool) -> Keeper:
+        ours, theirs = socket.socketpair()
+        _open_ends.add(ours)
+        with theirs, self._lock:
+            for _ in range(2):
+                control = self._reach()
+                try:
+                    socket.send_fds(control, [b"k"], [theirs.fileno()])
+                    break
+                except OSError:  # it is gone
+                    self._forget_server()
+            else:
+                raise ChildDiedError("the server of isolated processes cannot be started")
+        return Keeper(ours, key, is_ready=is_ready)
+
+    def _reach(self) -> socket.socket:
+        if self._control is not None and self._server is not None and self._server.poll() is None:
+            return self._control
+        self._forget_server()
+        ours, theirs = socket.socketpair()
+        _open_ends.add(ours)
+        with theirs:
+            command = [sys.executable, "-I", "-c", _START]
+            command += [dump_json(sys.path), str(theirs.fileno()), str(os.getpid())]
+            self._server = self._spawner.do(
+                lambda: subprocess.Popen(  # noqa: S603  # our own interpreter and words
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=_standard_error(),
+                    env=environment(()),
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            )
+        self._control = ours
+        return ours
+
+    def _forget_server(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._server is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._server.wait(timeout=5)
+        self._control = self._server = None
+
+    def close(self) -> None:
+        """End all that is idle, and the server with everything below it."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            for keeper in idle:
+                keeper.close()
+            self._forget_server()
+
+    def processes(self) -> list[int]:
+        with self._lock:
+            return [self._server.pid] if self._server is not None else []
+
+
+def cwd() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109  # a text is sent
+    except OSError:  # it has been deleted
+        return "/"
+
+
+def _standard_error() -> int:
+    """Where an isolated tool prints: standard output may be a protocol's."""
+    try:
+        os.fstat(2)
+    except OSError:
+        return subprocess.DEVNULL
+    return 2
+
+
+class _Spawner:
+    """One thread that starts servers and lives as long as the program.
+
+    The system signals a process when the thread that started it ends, not when its program does.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def do(self, job: Callable[[], Any]) -> Any:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="wesichain-spawner", daemon=True)
+            self._thread.start()
+        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._jobs.put((job, answer))
+        made = answer.get()
+        if isinstance(made, Exception):
+            raise ChildDiedError(f"the server of isolated processes cannot be started: {made}") from made
+        return made
+
+    def _run(self) -> None:
+        while True:
+            job, answer = self._jobs.get()
+            try:
+                answer.put(job())
+            except Exception as error:  # noqa: BLE001  # told to the one who asked
+                answer.put(error)
+
+
+class _OpenEnds:
+    """The sockets of this process: a fork of it must not hold them open when it has died."""
+
+    def __init__(self) -> None:
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def add(self, end: socket.socket) -> None:
+        self._sockets.add(end)
+
+    def close(self) -> None:
+        for end in list(self._sockets):
+            with suppress(OSError):
+                end.close()
+
+
+_open_ends = _OpenEnds()
+pool = Pool()
+
+
+def warm_processes() -> list[int]:
+    """The ids of the processes that wait for calls of isolated tools; those below them are theirs."""
+    return pool.processes()
+
+
+def _start_anew() -> None:
+    """In a forked child: the server is the parent's."""
+    global _open_ends, pool  # the one place that replaces them
+    _open_ends.close()
+    _open_ends, pool = _OpenEnds(), Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
+
+
+@atexit.register
+def _close() -> None:
+    pool.close()

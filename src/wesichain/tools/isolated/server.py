@@ -1,0 +1,108 @@
+"""Server: a clean process that forks keepers; the program starts it once, with nothing of its own in it.
+
+    program --spawns--> server --forks--> keeper (one tool) --forks--> worker (one call) --> what it starts
+
+Each ends with the one before it. The program's death is seen twice: its end of a socket closes, and the
+system sends a signal; killed at any instant, it leaves nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+from contextlib import suppress
+from typing import NoReturn
+
+from wesichain.tools.json_schema.compile import compile_schema
+from wesichain.tools.schema.plan import plan_function, plan_types
+
+from .keeper import keep
+from .tree import adopt_orphans, below, die_with_parent, end_all, leave_on
+
+LOADED = (compile_schema, plan_function, plan_types)  # here once, with pydantic, for every keeper
+
+
+def main(descriptor: int, parent: int) -> NoReturn:
+    """Fork a keeper for every socket that comes over the one given, until the program is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program's to handle
+    leave_on(signal.SIGTERM)
+    adopt_orphans()
+    die_with_parent(parent, signal.SIGTERM)
+    keepers: set[int] = set()
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    signal.signal(signal.SIGCHLD, _wake)  # it wakes the loop below, which looks for who has ended
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    gc.collect()
+    gc.freeze()  # a fork does not copy what the collector does not touch
+    try:
+        try:
+            _serve(descriptor, readable, keepers)
+        finally:
+            _end(keepers)
+    finally:  # the signal raises once, wherever we are: the second time nothing keeps us from it
+        _end(keepers)
+        os._exit(0)
+
+
+def _wake(_: int, __: object) -> None:
+    """A signal that only wakes whoever waits."""
+
+
+def _serve(descriptor: int, woken: int, keepers: set[int]) -> None:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    with socket.socket(fileno=descriptor) as control:
+        while True:
+            ready = {each for each, _ in poll.poll()}
+            if woken in ready:
+                with suppress(BlockingIOError):
+                    os.read(woken, 4096)
+                _reap(keepers)
+            if descriptor in ready:
+                message, passed, _, _ = socket.recv_fds(control, 1, 1)
+                if not message:
+                    return
+                for each in passed:
+                    _fork_keeper(each, keepers)
+
+
+def _end(keepers: set[int]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    end_all(keepers)
+
+
+def _fork_keeper(passed: int, keepers: set[int]) -> None:
+    server = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:  # no more processes: the program sees that its socket closes
+        os.close(passed)
+        return
+    if pid:
+        keepers.add(pid)
+        os.close(passed)
+        return
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.closerange(3, passed)
+        os.closerange(passed + 1, passed + 64)
+        keep(passed, server)
+    finally:
+        os._exit(1)
+
+
+def _reap(keepers: set[int]) -> None:
+    """Take leave of keepers that have ended, and end what they have left behind, which is ours by now."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            keepers.discard(ended)
+    for orphan in below(os.getpid(), without=keepers):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(orphan, signal.SIGKILL)

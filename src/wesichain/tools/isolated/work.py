@@ -1,0 +1,111 @@
+"""Work: in the worker, a tool is made from its recipe, and a call of it answered in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import Any, cast
+
+from wesichain.core import dump_json, to_plain
+from wesichain.errors import InvalidArgsError, ToolError, ToolSerializationError
+from wesichain.tools.context import ToolContext
+from wesichain.tools.definition import Tool
+from wesichain.tools.failures import clean, describe
+from wesichain.tools.finish import Finish
+from wesichain.tools.function import FunctionTool
+from wesichain.tools.media import parts_in
+from wesichain.tools.schema.output import Output
+
+from .remake import decode, fill_main
+
+_PLAIN = frozenset({str, int, float, bool, type(None), dict})
+
+
+class Work:
+    """One tool, ready to be called. `run` gives `{"value", "finish"}`, or `{"error", "message"}`."""
+
+    def __init__(self, recipe: dict[str, Any]) -> None:
+        if recipe["main"] is not None:
+            fill_main(recipe["main"])
+        self._tool: Tool | None = decode(recipe["tool"]) if "tool" in recipe else None
+        self._function: Any = decode(recipe["function"]) if "function" in recipe else None
+        self._render = self._tool.render if self._tool else Output(limit=sys.maxsize).render
+
+    def warm_up(self) -> None:
+        """Do once, here, what every worker would otherwise do for the first time."""
+        if self._tool is not None:
+            self._tool.parts()  # its plan
+        ToolContext()
+        dump_json({"value": None, "finish": False})
+
+    def prepare(self, request: dict[str, Any]) -> Callable[[], Any]:
+        """The call, as far as it can be made ready without running anything of the tool's.
+
+        In the keeper: what is done before the fork need not be copied by the worker.
+        """
+        tool = self._tool
+        if isinstance(tool, FunctionTool) and request["is_checked"] and tool.plan().signature.is_simple:
+            return partial(tool.function, **request["args"])
+        return partial(self._called, request)
+
+    def run(self, call: Callable[[], Any]) -> bytes:
+        """In the worker: make the call, and say in JSON what came of it."""
+        try:
+            value = call()
+            if type(value) not in _PLAIN:
+                value = _whole(value)
+            finish = isinstance(value, Finish)
+            if isinstance(value, Finish):
+                given: Finish[Any] = value  # pyright: ignore[reportUnknownVariableType]  # any value at all
+                value = given.value
+            parts = parts_in(value)
+            answer: dict[str, Any] = {"finish": finish}
+            answer |= {"parts": to_plain(parts)} if parts else {"value": self._render(value)}
+        except ToolSerializationError as error:
+            answer = {"error": "result", "message": clean(str(error))}
+        except ToolError as error:
+            answer = {"error": error.kind.value, "message": clean(str(error))}
+        except BaseException as error:  # noqa: BLE001  # the program decides what it means
+            answer = {"error": "raised", "message": describe(error)}
+        return dump_json(answer).encode()
+
+    def _called(self, request: dict[str, Any]) -> Any:
+        context = ToolContext(**request["context"])
+        if self._tool is None:
+            positional, named, inject = (
+                decode(request["positional"]),
+                decode(request["named"]),
+                request["inject"],
+            )
+            if isinstance(inject, int):
+                positional.insert(inject, context)
+            elif inject is not None:
+                named[inject] = context
+            return self._function(*positional, **named)
+        if request["is_checked"]:
+            return self._tool.call(request["args"], context)
+        try:
+            args = self._tool.check(request["args"])
+        except InvalidArgsError:  # in the strict form, which the program has accepted, null says nothing
+            args = self._tool.check(request["args"], null_is_absent=True)
+        return self._tool.call(args, context)
+
+
+def _whole(value: Any) -> Any:
+    """What a tool gives one by one, or later."""
+    if inspect.isgenerator(value):
+        return list(value)
+    if inspect.isasyncgen(value):
+        return asyncio.run(_collect(cast("AsyncGenerator[Any, Any]", value)))
+    return asyncio.run(_finish(value)) if inspect.isawaitable(value) else value
+
+
+async def _collect(items: AsyncGenerator[Any, Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+async def _finish(value: Any) -> Any:
+    return await value

@@ -1,0 +1,129 @@
+"""Asking: what a served tool says to its client while it runs: how far it is, what it logs, what it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from contextvars import ContextVar
+from typing import Any, get_args
+
+from typing_extensions import override
+
+from wesichain.errors import ToolError, ToolErrorKind
+from wesichain.tools.json_schema.compile import validate
+
+from .sdk import MCPError, ServerRequestContext, types
+
+LOGGER = "wesichain.mcp"  # what is logged there, or below, while a tool is called goes to the client
+_LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)  # from debug to emergency
+_calls: ContextVar[ServedCall | None] = ContextVar("wesichain.mcp.call", default=None)
+
+
+class ServedCall:
+    """One call, and its client. What is said goes out in order, and before the call's result.
+
+    It is the `link` of the tool's context: `ctx.progress(...)` comes here.
+    """
+
+    messages: tuple[()] = ()
+    spent = None
+
+    def __init__(self, ctx: ServerRequestContext[Any], *, level: types.LoggingLevel | None) -> None:
+        self._ctx = ctx
+        self._level = level
+        self._loop = asyncio.get_running_loop()
+        self._last: asyncio.Task[None] | None = None
+        self._token = _calls.set(self)
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        self._say(self._ctx.session.report_progress(done, total, message or None))
+
+    def log(self, level: types.LoggingLevel, text: str, logger: str) -> None:
+        if self._level is not None and _LEVELS.index(level) >= _LEVELS.index(self._level):
+            params = types.LoggingMessageNotificationParams(level=level, data=text, logger=logger)
+            said = types.LoggingMessageNotification(params=params)
+            self._say(self._ctx.session.send_notification(said, related_request_id=self._ctx.request_id))
+
+    def _say(self, saying: Coroutine[Any, Any, None]) -> None:
+        """In the loop, after what was said before; from any thread."""
+        self._loop.call_soon_threadsafe(self._queue, saying)
+
+    def _queue(self, saying: Coroutine[Any, Any, None]) -> None:
+        self._last = self._loop.create_task(_after(self._last, saying))
+
+    async def close(self) -> None:
+        """Wait until all has been said."""
+        _calls.reset(self._token)
+        await asyncio.sleep(0)  # what a thread has just said is on its way
+        while (last := self._last) is not None:
+            await asyncio.wait({last})
+            if self._last is last:
+                return
+
+    @property
+    def can_ask(self) -> bool:
+        capability = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+        return self._ctx.session.check_client_capability(capability)
+
+    async def ask(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the person behind the client answers; None where they would not."""
+        if not self.can_ask:
+            raise ToolError("the client cannot ask its user anything", ToolErrorKind.UNAVAILABLE)
+        try:
+            result = await self._ctx.session.elicit_form(
+                message, dict(schema), related_request_id=self._ctx.request_id
+            )
+        except MCPError as error:
+            raise ToolError(
+                f"the user could not be asked: {error.message}", ToolErrorKind.UNAVAILABLE
+            ) from error
+        if result.action != "accept":
+            return None
+        answer = dict(result.content or {})
+        issues = validate(dict(schema), answer)
+        if issues:
+            raise ToolError(f"the user's answer is not what was asked for: {issues[0]}")
+        return answer
+
+    async def end_stream(self) -> None:
+        """Close the stream of this call; the client comes back for the rest."""
+        if self._ctx.close_sse_stream is not None:
+            await self._ctx.close_sse_stream()
+
+
+async def _after(before: asyncio.Task[None] | None, saying: Coroutine[Any, Any, None]) -> None:
+    if before is not None:
+        await asyncio.wait({before})
+    try:
+        await saying
+    except (MCPError, OSError, RuntimeError):  # the client has left: nobody is there to be told
+        return
+
+
+def _current() -> ServedCall:
+    call = _calls.get()
+    if call is None:
+        raise ToolError("this tool asks its MCP client, and was called by none", ToolErrorKind.UNAVAILABLE)
+    return call
+
+
+async def elicit(message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """In a served tool: ask the person behind the client for the fields of a schema; None if they decline."""
+    return await _current().ask(message, schema)
+
+
+async def release_stream() -> None:
+    """In a served tool that takes long: let the connection go; the client asks for the result later."""
+    await _current().end_stream()
+
+
+class ToClients(logging.Handler):
+    """Sends what is logged during a call to the client that makes it."""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        call = _calls.get()
+        if call is not None:
+            level = record.levelname.lower()
+            call.log(level if level in _LEVELS else "info", record.getMessage(), record.name)

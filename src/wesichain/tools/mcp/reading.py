@@ -1,0 +1,122 @@
+"""Reading: what a server gives (results, resources, prompts) in our own values. Pure."""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from typing import Any, assert_never
+
+from wesichain.core import Audio, Document, Image, Media, Message, Role, dataclass
+from wesichain.errors import CodecError, ToolError, ToolErrorKind
+
+from .sdk import types
+from .writing import WRAPPED
+
+
+@dataclass(frozen=True, slots=True)
+class McpResource:
+    """Something that a server lets be read, by its address."""
+
+    uri: str
+    name: str
+    description: str = ""
+    media_type: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class McpPrompt:
+    """A prompt of a server; `arguments` says of each whether it is needed."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[tuple[str, bool], ...] = ()
+
+
+def read_result(result: types.CallToolResult) -> Any:
+    """What a call gave: texts and parts where there are parts, else the structured content, else its text.
+
+    An error result raises `ToolError`.
+    """
+    items = [_part(block) for block in result.content]
+    if result.is_error:
+        text = "\n".join(item if isinstance(item, str) else f"[{item.label}]" for item in items)
+        raise ToolError(text or "the tool failed, and its server does not say why", _kind(result))
+    if any(not isinstance(item, str) for item in items):
+        return items
+    data: Any = result.structured_content
+    if data is not None:
+        return data["result"] if (result.meta or {}).get(WRAPPED) else data
+    return "\n".join(item for item in items if isinstance(item, str)) if items else None
+
+
+def _kind(result: types.CallToolResult) -> ToolErrorKind:
+    """Why it failed, where the server says so as ours does."""
+    data: Any = result.structured_content
+    try:
+        return ToolErrorKind(data["error"]["kind"])
+    except (KeyError, TypeError, ValueError):
+        return ToolErrorKind.EXECUTION_FAILED
+
+
+def _part(block: types.ContentBlock) -> str | Media:
+    """A block as text or as a part; what is only an address is named."""
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.ImageContent() | types.AudioContent():
+            return _media(block.data, block.mime_type, block.type)
+        case types.ResourceLink():
+            return f"[resource: {block.name}, {block.uri}]"
+        case types.EmbeddedResource(resource=resource):
+            if isinstance(resource, types.TextResourceContents):
+                return resource.text
+            return _media(resource.blob, resource.mime_type or "", str(resource.uri))
+        case _:
+            assert_never(block)
+
+
+def _media(data: str, media_type: str, name: str) -> str | Media:
+    """Bytes as the part that they are; what no model could be shown is named."""
+    try:
+        content = a2b_base64(data)
+        if media_type.startswith("image/"):
+            return Image(content, media_type=media_type)
+        if media_type.startswith("audio/"):
+            return Audio(content, media_type)
+        kind = media_type or "application/octet-stream"  # a server need not say
+        return Document(content, media_type=kind, name=name.rpartition("/")[2])
+    except (CodecError, ValueError) as error:
+        return f"[{name}: {media_type or 'bytes'} that cannot be read: {error}]"
+
+
+def to_resource(listed: types.Resource) -> McpResource:
+    return McpResource(
+        str(listed.uri), listed.name, listed.description or "", listed.mime_type or "", listed.size
+    )
+
+
+def read_resource(result: types.ReadResourceResult) -> tuple[str | bytes, ...]:
+    """Texts as text, all else as bytes."""
+    return tuple(
+        content.text if isinstance(content, types.TextResourceContents) else _bytes(content.blob)
+        for content in result.contents
+    )
+
+
+def _bytes(blob: str) -> bytes:
+    try:
+        return a2b_base64(blob)
+    except ValueError as error:
+        raise ToolError(
+            f"the server sent bytes that are not base64: {error}", ToolErrorKind.SERIALIZATION
+        ) from error
+
+
+def to_prompt(listed: types.Prompt) -> McpPrompt:
+    arguments = tuple((each.name, bool(each.required)) for each in listed.arguments or ())
+    return McpPrompt(listed.name, listed.description or "", arguments)
+
+
+def read_prompt(result: types.GetPromptResult) -> tuple[Message, ...]:
+    said = [(Role(message.role), _part(message.content)) for message in result.messages]
+    return tuple(Message(role, item if isinstance(item, str) else (item,)) for role, item in said)

@@ -1,0 +1,97 @@
+"""Writing: tools and results as a client of the protocol gets them. Pure."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from typing import Any
+
+from wesichain.core import MEDIA, Audio, Image, Media, Text, ToolSpec, dump_json, is_object
+from wesichain.errors import InvalidArgsError, ToolDispatchError, ToolExecutionError
+from wesichain.tools.definition import Tool
+from wesichain.tools.results import ToolResult
+
+from .sdk import types
+
+WRAPPED = "wesichain/wrapped"  # the data is the one field of an object, which could not be sent otherwise
+
+
+def to_listed(tool: Tool, spec: ToolSpec) -> types.Tool:
+    """A tool as a server lists it, with the schema of its results where those are objects."""
+    return types.Tool(
+        name=spec.name,
+        description=spec.description,
+        input_schema=dict(spec.parameters),
+        output_schema=output_schema(tool),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.effect == "pure" and not tool.approval,
+            idempotent_hint=tool.effect != "once",
+            destructive_hint=bool(tool.approval),
+        ),
+    )
+
+
+def output_schema(tool: Tool) -> dict[str, Any] | None:
+    """The schema of a tool's results, if each of them is an object: the protocol knows no others."""
+    returns = tool.returns
+    return dict(returns) if returns is not None and returns.get("type") == "object" else None
+
+
+def to_result(result: ToolResult, tool: Tool, *, any_data: bool) -> types.CallToolResult:
+    """What became of a call, as content and as data; before `any_data`, only objects could be sent so."""
+    if result.error is not None:
+        return refused(result.error)
+    value: Any = result.value
+    if result.parts:
+        return types.CallToolResult(content=[to_block(part) for part in result.parts])
+    if output_schema(tool) is not None and not is_object(value):
+        return refused("the result is larger than this tool may give, and cannot be cut to what it declares")
+    content = [] if value is None else [to_block(value)]
+    if any_data or is_object(value) or value is None or isinstance(value, str):
+        is_data = any_data or is_object(value)
+        return types.CallToolResult(content=content, structured_content=value if is_data else None)
+    return types.CallToolResult(content=content, structured_content={"result": value}, _meta={WRAPPED: True})
+
+
+def refused(why: ToolDispatchError | str) -> types.CallToolResult:
+    """The result of a call that failed, or was not made: in words, and as data for programs."""
+    error: dict[str, Any] = {"message": str(why)}
+    if isinstance(why, ToolDispatchError):
+        error["type"] = type(why).__name__
+    if isinstance(why, ToolExecutionError):
+        error["kind"] = why.kind.value
+    if isinstance(why, InvalidArgsError):
+        error["issues"] = list(why.issues)
+    return types.CallToolResult(
+        content=[types.TextContent(text=str(why))], structured_content={"error": error}, is_error=True
+    )
+
+
+def to_block(value: Any) -> types.ContentBlock:
+    """A text, a part or any other value as a block of content."""
+    if isinstance(value, Text):
+        value = value.text
+    if not isinstance(value, MEDIA):
+        return types.TextContent(text=value if isinstance(value, str) else dump_json(value))
+    part: Media = value
+    media_type = part.media_type or "application/octet-stream"
+    name = getattr(part, "name", "") or part.kind
+    if part.data is None:
+        return types.ResourceLink(name=name, uri=str(part.url), mime_type=media_type)
+    if isinstance(part, Image):
+        return types.ImageContent(data=part.base64, mime_type=media_type)
+    if isinstance(part, Audio):
+        return types.AudioContent(data=part.base64, mime_type=media_type)
+    uri = name if "://" in name else f"document:{name}"
+    return types.EmbeddedResource(resource=to_contents(uri, part.data, media_type))
+
+
+def to_contents(
+    uri: str, data: bytes | str, media_type: str
+) -> types.BlobResourceContents | types.TextResourceContents:
+    """The contents of a resource: texts as text, all else as base64."""
+    if isinstance(data, bytes) and (media_type.startswith("text/") or media_type == "application/json"):
+        data = data.decode("utf-8", "replace")
+    if isinstance(data, str):
+        return types.TextResourceContents(uri=uri, mime_type=media_type, text=data)
+    blob = b2a_base64(data, newline=False).decode("ascii")
+    return types.BlobResourceContents(uri=uri, mime_type=media_type, blob=blob)

@@ -1,0 +1,191 @@
+"""Tools that try what an isolated tool must not be able to do, or to leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from wesichain.tools import Finish, Isolation, ToolContext, TypedTool, tool
+
+SECRETS: list[str] = []  # filled in by the tests, in their own process
+CALLS: list[int] = []
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(3600)"]
+
+
+@tool(isolate=True, description="Tell the environment.")
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+@tool(
+    isolate=Isolation(env=("WESICHAIN_TEST_GIVEN", "WESICHAIN_TEST_ABSENT")),
+    description="Tell what was given.",
+)
+def given() -> dict[str, str]:
+    return dict(os.environ)
+
+
+@tool(isolate=True, description="Tell the memory of the module.")
+def memory() -> list[str]:
+    return SECRETS
+
+
+@tool(isolate=True, description="Count the calls that this process remembers.")
+def remember() -> int:
+    CALLS.append(1)
+    return len(CALLS)
+
+
+@tool(isolate=True, description="Tell the descriptors.")
+def descriptors() -> dict[str, str]:
+    return {fd.name: str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
+
+
+@tool(isolate=True, description="Read a descriptor of the program.")
+def read_descriptor(number: int) -> str:
+    return os.read(number, 100).decode()
+
+
+@tool(isolate=Isolation(memory_mb=64), description="Allocate.")
+def allocate(megabytes: int) -> int:
+    return len(bytearray(megabytes << 20))
+
+
+@tool(isolate=Isolation(cpu_seconds=1), timeout=60, description="Compute for ever.")
+def compute() -> None:
+    while True:
+        pass
+
+
+@tool(isolate=Isolation(file_mb=1), description="Write a large file.")
+def write(path: str, megabytes: int) -> int:
+    return Path(path).write_bytes(b"x" * (megabytes << 20))
+
+
+@tool(isolate=True, timeout=60, description="Start a process that outlives the call, if it can.")
+def start(how: str, note: str, stay: bool = False) -> int:
+    if how == "session":
+        pid = subprocess.Popen(SLEEPER, start_new_session=True, stdin=subprocess.DEVNULL).pid
+    elif how == "child":
+        pid = subprocess.Popen(SLEEPER).pid
+    else:
+        pid = daemon(note)
+    Path(note).write_text(str(pid), encoding="utf-8")
+    while stay:
+        time.sleep(60)
+    return pid
+
+
+def daemon(note: str) -> int:
+    """A process the old way: forked twice, a session of its own, deaf to all that can be ignored."""
+    readable, writable = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        pid = os.fork()
+        if pid == 0:
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            os.execv(SLEEPER[0], SLEEPER)
+        os.write(writable, str(pid).encode())
+        os._exit(0)
+    return int(os.read(readable, 20))
+
+
+@tool(isolate=True, description="Kill who started this.")
+def kill_above() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+@tool(isolate=True, description="Gain rights.")
+def privileges() -> str:
+    return Path("/proc/self/status").read_text(encoding="utf-8").split("NoNewPrivs:")[1].split()[0]
+
+
+@tool(isolate=True, description="Close everything, and stay.")
+def hide() -> None:
+    os.closerange(3, 4096)
+    time.sleep(3600)
+
+
+@tool(isolate=True, description="Answer more than is taken.")
+def flood() -> None:
+    for fd in range(3, 64):
+        try:
+            os.write(fd, (1 << 40).to_bytes(8, "big"))
+        except OSError:
+            continue
+
+
+@tool(isolate=True, description="Start a thread and take a lock.")
+def locks() -> str:
+    lock = threading.Lock()
+    with lock:
+        thread = threading.Thread(target=time.sleep, args=(0,))
+        thread.start()
+        thread.join()
+    return "free"
+
+
+# --- tools of every kind -----------------------------------------------------------------------------
+
+
+class Order(BaseModel):
+    name: str
+    on: date
+
+
+class Shop:
+    def __init__(self, town: str) -> None:
+        self.town = town
+
+    @tool(isolate=True, description="Say where.")
+    def where(self, order: Order) -> str:
+        return f"{order.name} in {self.town} on {order.on.isoformat()}"
+
+
+class Sell(TypedTool[Order, Finish[Order]]):
+    """Sell."""
+
+    name = "sell"
+    isolate = True
+
+    def __init__(self, discount: int = 0) -> None:
+        self.discount = discount
+
+    async def run(self, args: Order, ctx: ToolContext) -> Finish[Order]:
+        await asyncio.sleep(0)
+        return Finish(Order(name=f"{args.name} -{self.discount}% {ctx.idempotency_key}", on=args.on))
+
+
+def times(factor: int, text: str) -> str:
+    return text * factor
+
+
+def closure(lock: Any = None) -> Any:
+    words = {"greeting": ("hello", b"bytes", {1, 2})}
+
+    @tool(isolate=True, description="Say what is closed over.")
+    def greet(name: str, on: date | None = None) -> list[Any]:
+        return [words["greeting"][0], name, sorted(words["greeting"][2]), on, lock]
+
+    return greet
+
+
+if os.environ.get("WESICHAIN_TEST_THREADS"):  # a module that starts a thread when it is loaded
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+
+
+@tool(isolate=Isolation(env=("WESICHAIN_TEST_THREADS",)), description="Count threads.")
+def threads() -> int:
+    return len([*Path("/proc/self/task").iterdir()])

@@ -1,0 +1,418 @@
+"""What client and server say to each other beside calls: sessions, tokens, progress, logs, questions, changes."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import types
+from pydantic import BaseModel
+
+from wesichain import Agent, tool
+from wesichain.core import Audio, Text, ToolCall
+from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolExecutionError
+from wesichain.testing import ScriptedLlm
+from wesichain.tools import ToolContext, ToolSet
+from wesichain.tools.mcp import McpServer, ServedPrompt, ServedResource, elicit, serve_http
+from wesichain.tools.mcp.offer import Offer
+
+from .conformance import run as conformance
+from .conformance.server import IMAGE, PROMPTS, RESOURCES, TOOLS
+from .kit import ENV, HERE, call, serving
+
+
+class Place(BaseModel):
+    town: str
+    inhabitants: int
+
+
+@tool(effect="pure")
+async def place(town: str) -> Place:
+    """Tell of a town."""
+    return Place(town=town, inhabitants=7)
+
+
+@tool(effect="pure", max_output=60)
+async def large() -> dict[str, str]:
+    """Tell more than it may."""
+    return {"text": "x" * 1_000}
+
+
+@tool(approval=True)
+async def erase(path: str) -> str:
+    """Erase a file."""
+    return f"erased {path}"
+
+
+@tool(effect="pure")
+async def steps(ctx: ToolContext) -> str:
+    """Go step by step."""
+    for done in range(3):
+        await ctx.progress(done, 3, f"step {done}")
+    return "there"
+
+
+@asynccontextmanager
+async def served(*tools: Any, port: int = 0, **options: Any) -> AsyncIterator[str]:
+    """Our server, in this process; gives its address."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve_http(tools, port, announce=address.set_result, **options))
+    both: set[asyncio.Future[Any]] = {task, address}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    try:
+        yield await address
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+# --- sessions and tokens ---------------------------------------------------------------------------
+
+
+async def test_a_session_that_the_server_has_lost_is_opened_anew() -> None:
+    words = ("-m", "wesichain", "mcp", str(HERE / "served_tools.py"), "--http")
+    with serving(*words, "0", pattern=r"http://127\.0\.0\.1:\d+/mcp") as url:
+        server = McpServer.http(url, approval=False)
+        await server.__aenter__()
+        try:
+            assert (await call(server, "add", {"a": 1})).value == 3
+        except BaseException:
+            await server.__aexit__(None, None, None)
+            raise
+    try:
+        port = url.split(":")[2].split("/")[0]
+        with serving(
+            *words, port, pattern=r"http://\S+/mcp"
+        ):  # the same address, and no memory of the session
+            for _ in range(2):
+                results = await asyncio.gather(*(call(server, "add", {"a": n}) for n in range(8)))
+                assert [str(result.error) for result in results if not result.ok] == []
+                assert [result.value for result in results] == [n + 2 for n in range(8)]
+        gone = await call(server, "add", {"a": 1})
+        assert "cannot be reached" in str(gone.error)
+    finally:
+        await server.__aexit__(None, None, None)
+
+
+async def test_a_token_is_asked_for_and_a_wrong_one_is_named() -> None:
+    async with served(place, token="correct-horse") as url:
+        async with McpServer.http(url, headers={"Authorization": "Bearer correct-horse"}) as server:
+            assert (await call(server, "place", {"town": "Oslo"})).ok
+        for headers in ({}, {"Authorization": "Bearer wrong-horse"}):
+            with pytest.raises(ToolError, match=r"who asks \(HTTP 401\).*OAuthClientProvider") as caught:
+                await McpServer.http(url, headers=headers).__aenter__()
+            assert caught.value.kind is ToolErrorKind.UNAVAILABLE
+            assert "wrong-horse" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["", "short", "with a blank", "ümlaut-ümlaut"])
+async def test_a_token_that_is_none_is_refused(token: str) -> None:
+    with pytest.raises(ConfigError, match="token"):
+        await serve_http([place], token=token)
+
+
+# --- results ---------------------------------------------------------------------------------------
+
+
+async def test_results_have_schemas_and_failures_have_data() -> None:
+    async with served(place, large) as url, McpServer.http(url, approval=False) as server:
+        by_name = {each.name: each for each in server.tools}
+        assert by_name["place"].returns == place.returns
+        assert (await call(server, "place", {"town": "Oslo"})).value == {"town": "Oslo", "inhabitants": 7}
+        cut = await call(server, "large")
+        assert isinstance(cut.error, ToolExecutionError)
+        assert "larger than this tool may give" in str(cut.error)
+        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="place", arguments={"town": 1}))
+        session = server._session()
+        refused = await session.send_request(asked, types.CallToolResult)
+        assert refused.is_error
+        data: Any = refused.structured_content
+        assert (data["error"]["type"], data["error"]["issues"]) == (
+            "InvalidArgsError",
+            ["town: expected a valid string, got 1"],
+        )
+
+
+async def test_what_is_no_text_is_content_of_its_kind() -> None:
+    async with served(*TOOLS) as url, McpServer.http(url, approval=False) as server:
+        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="test_multiple_content_types"))
+        result = await server._session().send_request(asked, types.CallToolResult)
+        assert [block.type for block in result.content] == ["text", "image", "resource"]
+        assert isinstance(result.content[1], types.ImageContent)
+        assert result.content[1].data == IMAGE.base64
+        got = await call(server, "test_multiple_content_types")
+        text, image, document = got.parts
+        assert (text, image) == (Text("Multiple content types test:"), IMAGE)
+        assert isinstance(document, Text)  # a document that is text is text
+        assert str(got.value).startswith("Multiple content types test:\n[image (image/png, 70 bytes)]\n")
+        (sound,) = (await call(server, "test_audio_content")).parts
+        assert isinstance(sound, Audio)
+
+
+# --- while a call runs -------------------------------------------------------------------------------
+
+
+class Link:
+    """What a runtime gives a context, to hear of progress."""
+
+    messages = ()
+    spent = None
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def progress(self, *told: Any) -> None:
+        self.heard.append(told)
+
+
+async def test_progress_reaches_the_context_of_the_call() -> None:
+    link = Link()
+    async with served(steps) as url, McpServer.http(url, approval=False) as server:
+        registry = ToolSet.of(server.tools).build()
+        result = await registry.dispatch(ToolCall("1", "steps", {}), ToolContext(link=link))
+    assert result.value == "there"
+    assert link.heard == [(0, 3, "step 0"), (1, 3, "step 1"), (2, 3, "step 2")]
+
+
+FORM = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}},
+    "required": ["name", "age"],
+}
+
+
+@tool(effect="pure")
+async def who() -> Any:
+    """Ask who it is."""
+    return await elicit("Who are you?", FORM)
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "said"),
+    [
+        pytest.param({"name": "Ada"}, {"name": "Ada", "age": 30}, "", id="a-default-is-filled-in"),
+        pytest.param({"name": "Ada", "age": 3}, {"name": "Ada", "age": 3}, "", id="or-overruled"),
+        pytest.param(None, None, "", id="declined"),
+        pytest.param(
+            {"name": 1}, None, "does not fit what was asked for", id="what-does-not-fit-is-not-sent"
+        ),
+    ],
+)
+async def test_a_server_s_question_is_answered_by_the_program(answer: Any, value: Any, said: str) -> None:
+    asked: list[Any] = []
+
+    async def ask(message: str, schema: Mapping[str, Any]) -> Any:
+        asked.append((message, schema))
+        return answer
+
+    async with served(who) as url, McpServer.http(url, approval=False, on_elicit=ask) as server:
+        result = await call(server, "who")
+    assert asked == [("Who are you?", FORM)]
+    assert result.value == value
+    assert said in str(result.error)
+    assert result.ok is not bool(said)
+
+
+async def test_without_anybody_to_ask_a_question_fails_in_words() -> None:
+    async with served(who) as url, McpServer.http(url, approval=False) as server:
+        assert "cannot ask its user" in str((await call(server, "who")).error)
+    with pytest.raises(ToolError, match="called by none"):
+        await who.function()
+
+
+@pytest.mark.parametrize("consent", [True, False, None])
+async def test_an_approval_is_asked_for_where_the_client_can_ask(consent: bool | None) -> None:
+    async def ask(message: str, _: Mapping[str, Any]) -> Any:
+        assert message == 'Allow erase({"path":"a"})?'
+        return None if consent is None else {"approve": consent}
+
+    async with served(erase) as url, McpServer.http(url, on_elicit=ask) as server:
+        result = await call(server, "erase", {"path": "a"})
+    assert result.value == ("erased a" if consent else None)
+    assert result.ok is bool(consent)
+
+
+async def test_an_agent_is_served_as_one_tool() -> None:
+    agent = Agent(ScriptedLlm(["forty-two"]), name="oracle", description="Knows.")
+    async with served(agent) as url, McpServer.http(url, approval=False) as server:
+        (oracle,) = server.tools
+        args = dict.fromkeys(oracle.spec.parameters["required"], "What is it?")
+        result = await call(server, "oracle", args)
+    assert "forty-two" in str(result.value)
+
+
+# --- what a server has beside tools --------------------------------------------------------------------
+
+
+async def test_resources_and_prompts_can_be_read() -> None:
+    async with (
+        served(place, resources=RESOURCES, prompts=PROMPTS) as url,
+        McpServer.http(url) as server,
+    ):
+        assert [each.uri for each in await server.resources()] == [
+            "test://static-text",
+            "test://static-binary",
+        ]
+        assert await server.read("test://static-binary") == (b"\x89PNG\r\n\x1a\n",)
+        assert "Data for ID: a b" in str((await server.read("test://template/a%20b/data"))[0])
+        with pytest.raises(ToolError, match="there is no resource 'test://none'"):
+            await server.read("test://none")
+        prompts = {prompt.name: prompt for prompt in await server.prompts()}
+        assert prompts["test_prompt_with_arguments"].arguments == (("arg1", True), ("arg2", True))
+        (message,) = await server.prompt("test_prompt_with_arguments", {"arg1": "a", "arg2": "b"})
+        assert message.content == "Prompt with arguments: arg1='a', arg2='b'"
+        for args in ({}, {"arg1": "a"}, {"arg1": "a", "arg2": "b", "arg3": "c"}):
+            with pytest.raises(ToolError, match="takes arg1, arg2"):
+                await server.prompt("test_prompt_with_arguments", args)
+        with pytest.raises(ToolError, match="no prompt 'none'"):
+            await server.prompt("none")
+
+
+async def test_a_server_without_them_says_so() -> None:
+    async with served(place) as url, McpServer.http(url) as server:
+        with pytest.raises(ToolError) as caught:
+            await server.resources()
+        assert caught.value.kind is ToolErrorKind.NOT_FOUND
+
+
+def test_a_resource_without_a_scheme_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match="no scheme"):
+        asyncio.run(serve_http([place], resources=[ServedResource("notes", lambda: "")]))
+    assert ServedPrompt("p", lambda a, b="x": a + b).arguments[1].required is False
+
+
+CHANGING = """
+import asyncio, sys
+from mcp.server.mcpserver import Context, MCPServer
+
+server = MCPServer("changing")
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    "Grow a tool."
+    server.add_tool(lambda: "new", name="grown", description="d")
+    await ctx.session.send_tool_list_changed()
+    return "grown"
+
+server.run("stdio")
+"""
+
+
+async def test_a_list_that_changes_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(CHANGING, encoding="utf-8")
+    async with McpServer.stdio(sys.executable, str(tmp_path / "server.py"), approval=False) as server:
+        before = server.tools
+        assert (await call(server, "grow")).ok
+        for _ in range(200):
+            if len(server.tools) == 2:
+                break
+            await asyncio.sleep(0.02)
+        assert [each.name for each in server.tools] == ["grow", "grown"]
+        assert len(before) == 1  # what somebody holds does not change
+        assert (await call(server, "grown")).ok
+
+
+def test_a_tool_that_is_a_task_is_left_out_by_name() -> None:
+    listed = types.Tool(
+        name="long", input_schema={"type": "object"}, execution=types.ToolExecution(task_support="required")
+    )
+
+    async def nothing(*_: object) -> None:
+        raise AssertionError
+
+    tools, left_out = Offer().choose([listed], "s", nothing)
+    assert tools == ()
+    assert "task" in left_out["long"]
+
+
+@pytest.mark.parametrize(
+    ("hints", "asks"),
+    [
+        pytest.param(None, True, id="says-nothing"),
+        pytest.param({}, True, id="says-nothing-of-it"),
+        pytest.param({"read_only_hint": False}, True, id="changes-things"),
+        pytest.param({"read_only_hint": True}, False, id="reads-only"),
+        pytest.param({"destructive_hint": False}, False, id="adds-only"),
+        pytest.param({"read_only_hint": True, "destructive_hint": True}, True, id="contradicts-itself"),
+    ],
+)
+def test_what_may_destroy_something_waits_for_a_person(hints: Any, asks: bool) -> None:
+    annotations = None if hints is None else types.ToolAnnotations(**hints)
+    listed = types.Tool(name="t", input_schema={"type": "object"}, annotations=annotations)
+
+    async def nothing(*_: object) -> None:
+        raise AssertionError
+
+    (made,), _ = Offer().choose([listed], "s", nothing)
+    assert made.approval is asks
+
+
+# --- the official suite ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_official_conformance_suite_passes_for_all_that_is_offered() -> None:
+    suite = conformance.command()
+    if suite is None:
+        pytest.skip("the suite needs npm")
+    with conformance.our_server() as url:
+        verdicts = [
+            conformance.run(suite, side, scenario, url)
+            for side, scenarios in (("server", conformance.SERVER), ("client", conformance.CLIENT))
+            for scenario in scenarios
+            if side == "client" or scenario not in conformance.NOT_OFFERED
+        ]
+    assert [verdict for verdict in verdicts if not verdict.is_good] == []
+
+
+NPM = {
+    "@modelcontextprotocol/server-everything": ("echo", {"message": "hi"}, "hi"),
+    "@modelcontextprotocol/server-memory": ("read_graph", {}, "entities"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", list(NPM))
+async def test_servers_from_npm_are_driven_by_an_agent(package: str, tmp_path: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("these servers need npm")
+    subprocess.run(
+        [npm, "install", "--prefix", str(tmp_path), package], check=True, capture_output=True, timeout=300
+    )
+    programs = [*(tmp_path / "node_modules" / ".bin").glob("mcp-server-*")]
+    name, args, expected = NPM[package]
+    async with McpServer.stdio(str(programs[0]), approval=False, connect_timeout=60.0, only=[name]) as server:
+        from wesichain.core import LlmResponse
+
+        model = ScriptedLlm([LlmResponse(tool_calls=(ToolCall("1", name, args),)), "done"])
+        result = await Agent(model, tools=server.tools).run("go")
+    assert result.output == "done"
+    assert expected in str(model.requests[1].messages[-1].content)
+
+
+async def test_the_command_takes_a_token() -> None:
+    words = ("-m", "wesichain", "mcp", str(HERE / "served_tools.py"))
+    with serving(*words, "--http", "0", "--token", "correct-horse", pattern=r"http://\S+/mcp") as url:
+        with pytest.raises(ToolError, match="HTTP 401"):
+            await McpServer.http(url).__aenter__()
+        async with McpServer.http(url, headers={"Authorization": "Bearer correct-horse"}) as server:
+            assert (await call(server, "add", {"a": 1})).value == 3
+    ended = subprocess.run(
+        [sys.executable, *words, "--token", "correct-horse"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENV,
+    )
+    assert ended.returncode == 2
+    assert "a token goes with --http" in ended.stderr

@@ -1,0 +1,403 @@
+"""Isolation: what a tool in a process of its own sees, uses and leaves behind: nothing but what it is given."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT, Strays
+from wesichain.core import ToolCall
+from wesichain.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
+from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
+from wesichain.tools.isolated import warm_processes
+
+from . import isolated_tools as attacks
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is promised of Linux")
+
+
+async def call(made: Any, ctx: ToolContext | None = None, **args: Any) -> ToolResult:
+    registry = ToolSet.of([made]).build()
+    return await registry.dispatch(ToolCall("c", registry.names[0], args), ctx)
+
+
+async def value(made: Any, **args: Any) -> Any:
+    result = await call(made, **args)
+    assert result.ok, result.error
+    return result.value
+
+
+async def error(made: Any, **args: Any) -> str:
+    result = await call(made, **args)
+    assert isinstance(result.error, ToolExecutionError), result
+    return str(result.error)
+
+
+async def is_gone(pid: int, *, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+async def noted(note: Path) -> int:
+    while not (note.exists() and note.read_text(encoding="utf-8")):
+        await asyncio.sleep(0.01)
+    return int(note.read_text(encoding="utf-8"))
+
+
+# --- what it sees --------------------------------------------------------------------------------
+
+
+async def test_it_sees_no_environment_but_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WESICHAIN_TEST_SECRET", "canary")
+    monkeypatch.setenv("WESICHAIN_TEST_GIVEN", "gift")
+    seen = await value(attacks.environment)
+    assert set(seen) <= {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"}
+    seen = await value(attacks.given)
+    assert seen["WESICHAIN_TEST_GIVEN"] == "gift"
+    assert "WESICHAIN_TEST_SECRET" not in seen
+    assert "WESICHAIN_TEST_ABSENT" not in seen
+    monkeypatch.setenv("WESICHAIN_TEST_GIVEN", "another")
+    assert (await value(attacks.given))["WESICHAIN_TEST_GIVEN"] == "another"
+
+
+async def test_it_sees_no_memory_of_ours_nor_of_another_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attacks, "SECRETS", ["canary"])
+    assert await value(attacks.memory) == []
+    assert [await value(attacks.remember) for _ in range(3)] == [1, 1, 1]
+
+
+async def test_it_sees_no_descriptor_of_ours(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("canary", encoding="utf-8")
+    with secret.open(encoding="utf-8") as file:
+        os.set_inheritable(file.fileno(), True)
+        for _ in range(2):  # of a keeper that is new, and of one that was waiting
+            seen = await value(attacks.descriptors)
+            assert str(secret) not in seen.values()
+            beyond = {number: target for number, target in seen.items() if int(number) > 2}
+            assert sum(target.startswith("pipe:") for target in beyond.values()) == 1, beyond  # its answer
+            assert all(target.startswith(("pipe:", "/proc/")) for target in beyond.values()), beyond
+        assert "Bad file descriptor" in await error(attacks.read_descriptor, number=file.fileno())
+
+
+async def test_a_lock_held_while_it_starts_does_not_concern_it() -> None:
+    release = threading.Event()
+    lock = threading.Lock()
+
+    def hold() -> None:
+        with lock:
+            release.wait(30)
+
+    holder = threading.Thread(target=hold, daemon=True)
+    holder.start()
+    try:
+        assert await value(attacks.locks) == "free"
+    finally:
+        release.set()
+        holder.join()
+
+
+# --- what it may use -----------------------------------------------------------------------------
+
+
+async def test_memory_has_a_limit() -> None:
+    assert await value(attacks.allocate, megabytes=32) == 32 << 20
+    assert "MemoryError" in await error(attacks.allocate, megabytes=256)
+
+
+async def test_cpu_has_a_limit() -> None:
+    assert "more than its 1 s of CPU" in await error(attacks.compute)
+
+
+async def test_files_have_a_limit(tmp_path: Path) -> None:
+    assert await value(attacks.write, path=str(tmp_path / "small"), megabytes=1) == 1 << 20
+    assert "File too large" in await error(attacks.write, path=str(tmp_path / "large"), megabytes=3)
+
+
+async def test_it_has_no_more_rights_than_we() -> None:
+    assert await value(attacks.privileges) == "1"
+
+
+async def test_an_answer_beyond_what_is_taken_is_not_read() -> None:
+    assert "1099511627776 bytes; at most" in await error(attacks.flood)
+
+
+# --- what it leaves behind -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["child", "session", "daemon"])
+@pytest.mark.parametrize("end", ["returns", "cancelled"])
+async def test_what_it_starts_is_gone_with_it(how: str, end: str, tmp_path: Path, strays: Strays) -> None:
+    note = tmp_path / "pid"
+    task = asyncio.create_task(call(attacks.start, how=how, note=str(note), stay=end == "cancelled"))
+    if end == "returns":
+        assert (await task).ok
+    else:
+        started = await noted(note)
+        assert psutil.pid_exists(started)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert await is_gone(await noted(note))
+    assert strays() == []
+
+
+async def test_what_a_call_that_is_out_of_time_started_is_gone(tmp_path: Path, strays: Strays) -> None:
+    note = tmp_path / "pid"
+    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=3.0)
+    result = await call(made, how="daemon", note=str(note), stay=True)
+    assert isinstance(result.error, ToolTimeoutError)
+    assert not result.error.abandoned
+    assert await is_gone(await noted(note))
+    assert strays() == []
+
+
+async def test_one_that_kills_its_keeper_ends_itself_alone(strays: Strays) -> None:
+    neighbours = asyncio.gather(*(value(attacks.remember) for _ in range(4)))
+    assert "killed from outside" in await error(attacks.kill_above)
+    assert await neighbours == [1, 1, 1, 1]
+    assert await value(attacks.remember) == 1
+    deadline = time.monotonic() + 10
+    while strays() and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    assert strays() == []
+
+
+async def test_one_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -> None:
+    assert "SIGKILL" in await error(attacks.hide)
+    assert strays() == []
+
+
+async def test_a_server_that_was_killed_is_replaced() -> None:
+    assert await value(attacks.remember) == 1
+    for server in warm_processes():
+        psutil.Process(server).kill()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:  # a call that was under way on it may fail; the next ones do not
+        if (await call(attacks.remember)).ok:
+            break
+    assert await value(attacks.remember) == 1
+
+
+async def test_eight_at_a_time_and_half_of_them_cancelled(strays: Strays, tmp_path: Path) -> None:
+    notes = [tmp_path / str(number) for number in range(4)]
+    stuck = [
+        asyncio.create_task(call(attacks.start, how="daemon", note=str(note), stay=True)) for note in notes
+    ]
+    quick = [asyncio.create_task(call(attacks.remember)) for _ in range(4)]
+    pids = [await noted(note) for note in notes]
+    for task in stuck:
+        task.cancel()
+    assert [(await task).value for task in quick] == [1] * 4
+    for task in stuck:
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert all([await is_gone(pid) for pid in pids])
+    assert strays() == []
+
+
+async def test_nothing_leaks() -> None:
+    for _ in range(3):
+        await call(attacks.remember)
+    before = psutil.Process().num_fds()
+    for _ in range(20):
+        await call(attacks.remember)
+    assert psutil.Process().num_fds() == before
+
+
+# --- which tools can be isolated -------------------------------------------------------------------
+
+ORDER = {"name": "pen", "on": "2026-01-02"}
+
+
+async def test_tools_of_every_kind_can_be() -> None:
+    assert await value(attacks.Shop("Oslo").where, order=ORDER) == "pen in Oslo on 2026-01-02"
+    sold = await call(attacks.Sell(20), ToolContext(idempotency_key="key"), **ORDER)
+    assert (sold.value, sold.finish) == ({"name": "pen -20% key", "on": "2026-01-02"}, True)
+    bound = tool(partial(attacks.times, 2), name="twice", description="d", isolate=True)
+    assert await value(bound, text="ab") == "abab"
+    made = JsonTool("j", "d", {"type": "object"}, lambda args: {"got": args}, isolate=True)
+    assert await value(made, a=1) == {"got": {"a": 1}}
+
+
+async def test_a_function_inside_another_takes_along_what_it_closes_over() -> None:
+    greet = attacks.closure()
+    assert await value(greet, name="you", on="2026-01-02") == ["hello", "you", [1, 2], "2026-01-02", None]
+
+
+def test_what_cannot_be_taken_along_is_refused_by_name() -> None:
+    with pytest.raises(
+        ToolDefinitionError, match=r"'greet' cannot be isolated: 'lock', which greet closes over"
+    ):
+        ToolSet.of([attacks.closure(threading.Lock())]).build()
+
+    class Local:
+        @tool(isolate=True, description="d")
+        def method(self) -> int:
+            return 1
+
+    with pytest.raises(ToolDefinitionError, match="top level of a module"):
+        ToolSet.of([Local().method]).build()
+
+
+async def test_a_module_that_starts_threads_is_loaded_by_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WESICHAIN_TEST_THREADS", "1")
+    assert [await value(attacks.threads) for _ in range(2)] == [2, 2]
+    monkeypatch.delenv("WESICHAIN_TEST_THREADS")
+    assert await value(attacks.threads) == 1
+
+
+PROGRAM = """
+import asyncio
+from wesichain.core import ToolCall
+from wesichain.tools import ToolSet, tool
+
+FACTOR = [3]
+
+def times(n: int) -> int:
+    return n * FACTOR[0]
+
+@tool(isolate=True)
+def triple(n: int) -> int:
+    "Triple."
+    return times(n)
+
+async def main() -> None:
+    print((await ToolSet.of([triple]).build().dispatch(ToolCall("1", "triple", {"n": 4}))).value)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["file", "command", "input"])
+def test_tools_of_the_program_itself_can_be(how: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    words = {"file": [str(tmp_path / "program.py")], "command": ["-c", PROGRAM], "input": ["-"]}[how]
+    ended = subprocess.run(
+        [sys.executable, *words],
+        input=PROGRAM if how == "input" else "",
+        capture_output=True,
+        timeout=60,
+        check=False,
+        text=True,
+    )
+    assert (ended.stdout, ended.stderr) == ("12\n", "")
+
+
+def test_a_program_that_runs_when_it_is_read_is_told_what_to_do(tmp_path: Path) -> None:
+    program = (
+        PROGRAM.replace("FACTOR = [3]", "class Factor:\n    n = 3\nFACTOR = [Factor.n]")
+        .replace("n * FACTOR[0]", "n * Factor.n")
+        .replace(".value)", ".error)")
+    )
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        text=True,
+    )
+    assert "if __name__ == '__main__':" in ended.stdout
+
+
+# --- the program's own end -----------------------------------------------------------------------
+
+VICTIM = """
+import asyncio, sys
+from tests.tools.isolated_tools import start
+from wesichain.core import ToolCall
+from wesichain.tools import ToolSet
+
+async def main(note: str) -> None:
+    registry = ToolSet.of([start]).build()
+    calls = [ToolCall(how, "start", {"how": how, "note": note + how, "stay": True}) for how in ("daemon", "session")]
+    await asyncio.gather(*(registry.dispatch(call) for call in calls))
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def left_of(mark: str) -> list[psutil.Process]:
+    """The processes that carry a mark in their environment, their command or their folder."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and mark in (*process.cmdline(), process.cwd()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def kill_at(seconds: float, folder: Path) -> list[psutil.Process]:
+    """Start the program in a folder, kill it after a while, and say what is left of it soon after."""
+    folder.mkdir()
+    victim = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(folder / "pid-")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(seconds)
+    victim.kill()
+    victim.wait()
+    deadline = time.monotonic() + 20
+    while (left := left_of(str(folder))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
+
+
+@pytest.mark.parametrize("seconds", [0.25, 0.5, 0.75, 1.0, 1.5, 3.0])
+def test_a_program_that_is_killed_leaves_nothing(seconds: float, tmp_path: Path) -> None:
+    assert kill_at(seconds, tmp_path / "victim") == []
+
+
+@pytest.mark.slow
+def test_a_thousand_kills_leave_nothing(tmp_path: Path) -> None:
+    """Each at a random instant from the start of the program to long after its calls began."""
+    rounds = int(os.environ.get("WESICHAIN_KILLS", "1000"))
+    chance = random.Random(27)
+    with ThreadPoolExecutor(4) as at_once:
+        left = at_once.map(
+            lambda number: kill_at(chance.uniform(0.2, 3.0), tmp_path / str(number)), range(rounds)
+        )
+        assert [process for each in left for process in each] == []
+
+
+def test_the_interpreter_s_exit_takes_isolated_tools_along(tmp_path: Path) -> None:
+    program = VICTIM.replace(
+        "    await asyncio.gather(",
+        "    asyncio.get_running_loop().call_later(2.0, sys.exit, 3)\n    await asyncio.gather(",
+    )
+    folder = tmp_path / "victim"
+    folder.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(folder / "pid-")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 3
+    deadline = time.monotonic() + 20
+    while (left := left_of(str(folder))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert left == []
