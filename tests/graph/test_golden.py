@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from tests.graph import golden_threads
 from wesichain.core import FinalAnswer, Message, ReActStep, Role, Thought
 from wesichain.errors import GraphInterruptedError
 from wesichain.graph import (
@@ -26,6 +27,7 @@ from wesichain.graph import (
     SetUnion,
     interrupt,
 )
+from wesichain.graph.checkpoints.reading import FORMAT
 from wesichain.graph.sqlite import APPLICATION_ID, VERSION, SqliteCheckpointer
 
 FOLDER = Path(__file__).parent / "golden"
@@ -107,6 +109,38 @@ async def test_a_file_of_an_older_version_still_opens(golden: Path, tmp_path: Pa
 
 def test_there_is_a_golden_file_of_this_version() -> None:
     assert (FOLDER / f"sqlite_v{VERSION}.sql").is_file()
+
+
+@pytest.mark.parametrize("thread", ["fresh", "half"])
+@pytest.mark.parametrize(
+    "golden", sorted(FOLDER.glob("threads_format*.sql")), ids=lambda path: str(path.stem)
+)
+async def test_threads_of_every_format_go_on_where_they_were(
+    golden: Path, thread: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(golden.read_text(encoding="utf-8"))
+    store = SqliteCheckpointer(path)
+    graph = golden_threads.build(store)
+    saved = await graph.get_state(thread)
+    assert (saved.values["either"], saved.values["several"]) == ("text", {"a": 1})
+    answers = {"q0": "a0", "q1": "a1", "q2": "a2", "inside": "deep"}
+    questions = saved.interrupts
+    while True:
+        try:
+            done = await graph.resume(thread, {asked.id: answers[asked.value] for asked in questions})
+        except GraphInterruptedError as stop:
+            questions = stop.interrupts
+        else:
+            break
+    whole = ["in", "quick", "way", "a0", "a1", "a2", "x", "deep", "work 1", "both", "last"]
+    assert done["log"] == whole
+    store.close()
+
+
+def test_there_is_a_golden_file_of_this_format() -> None:
+    assert (FOLDER / f"threads_format{FORMAT}.sql").is_file()
 
 
 def make() -> None:

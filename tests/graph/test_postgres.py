@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from typing import Annotated, Any, TypedDict
 
 import psycopg
@@ -12,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from tests.graph.checkpointer_contract import CheckpointerContract, entry, numbers
-from wesichain.errors import CheckpointError
+from wesichain.errors import CheckpointError, ConfigError
 from wesichain.graph import Append, Checkpointer, ExecutionOptions, GraphBuilder
 from wesichain.graph.postgres import VERSION, PostgresCheckpointer
 
@@ -56,6 +57,36 @@ def test_a_graph_runs_on_it_from_loop_to_loop(postgres: str) -> None:
         done = graph.invoke_sync({"log": [str(turn)]}, ExecutionOptions(thread_id="t"))
     assert done["log"] == ["1", "a", "b", "2", "a", "b"]
     assert len(asyncio.run(_history(graph))) == 6
+
+
+def test_a_web_server_with_threads_runs_graphs_on_one_checkpointer(postgres: str) -> None:
+    """Each request of a sync server has an event loop of its own."""
+    forget(postgres)
+    builder = (
+        GraphBuilder(Log).add_node("a", lambda _: {"log": ["a"]}).add_node("b", lambda _: {"log": ["b"]})
+    )
+    graph = builder.add_edge("a", "b").set_entry("a").build(PostgresCheckpointer(postgres))
+    done: list[Any] = []
+
+    def serve(name: str) -> None:
+        for turn in range(8):
+            options = ExecutionOptions(thread_id=f"{name} {turn % 2}")
+            done.append(graph.invoke_sync({"log": [name]}, options)["log"])
+
+    threads = [threading.Thread(target=serve, args=(f"t{n}",), daemon=True) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert sorted(map(len, done)) == sorted([3, 6, 9, 12] * 8)
+    asyncio.run(_history(graph))
+
+
+@pytest.mark.parametrize("connections", [0, -1])
+def test_it_needs_a_connection(connections: int) -> None:
+    with pytest.raises(ConfigError, match="use at least 1"):
+        PostgresCheckpointer("postgresql://127.0.0.1:1/none", connections=connections)
 
 
 async def _history(graph: Any) -> list[Any]:

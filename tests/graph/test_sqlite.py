@@ -6,7 +6,10 @@ import asyncio
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -242,3 +245,58 @@ def test_dropping_it_ends_its_thread(tmp_path: Path) -> None:
             break
         asyncio.run(asyncio.sleep(0.02))
     assert threading.active_count() <= before
+
+
+async def test_in_memory_it_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = SqliteCheckpointer(":memory:")
+    await store.append("t", [entry(1)], after=0)
+    assert numbers(await store.read("t")) == [1]
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+    assert numbers(await store.read("t")) == [], "what was in memory is gone when it is closed"
+    store.close()
+
+
+_FIRST = """
+import asyncio, sys, time
+from wesichain.graph.checkpoints import Entry
+from wesichain.graph.sqlite import SqliteCheckpointer
+
+async def main(folder, name):
+    for turn in range(12):
+        while time.time() < float(sys.argv[3]) + turn * 0.12:
+            pass
+        store = SqliteCheckpointer(f"{folder}/{turn}.db")
+        await store.append(name, [Entry(1, "", 1, 0.0, "{}")], after=0)
+        store.close()
+
+asyncio.run(main(sys.argv[1], sys.argv[2]))
+"""
+
+
+def test_processes_that_open_a_new_file_at_the_same_moment_all_may(tmp_path: Path) -> None:
+    begin = str(time.time() + 2.0)
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _FIRST, str(tmp_path), f"p{n}", begin], stderr=subprocess.PIPE
+        )
+        for n in range(3)
+    ]
+    ended = [process.communicate(timeout=60)[1].decode() for process in running]
+    assert ended == [""] * 3
+
+
+def test_a_forked_child_opens_the_file_for_itself(tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "t.db")
+    asyncio.run(store.append("t", [entry(1)], after=0))
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(store.append("t", [entry(2)], after=1))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert numbers(asyncio.run(store.read("t"))) == [1, 2]
+    store.close()

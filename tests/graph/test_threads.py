@@ -152,7 +152,11 @@ async def test_going_back_runs_again_only_what_comes_after_and_leaves_what_was()
     assert calls == ["b", "c"]
     after = await graph.history("t")
     assert after[-4:] == before
-    assert [(one.checkpoint_id, one.parent_id) for one in after[:2]] == [("6", "5"), ("5", "2")]
+    assert [(one.checkpoint_id, one.parent_id, one.source) for one in after[:3]] == [
+        ("7", "6", "loop"),
+        ("6", "5", "loop"),
+        ("5", "2", "branch"),
+    ]
 
 
 @behaviour("G84")

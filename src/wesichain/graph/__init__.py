@@ -5,10 +5,20 @@ from .checkpoints import Checkpointer, Entry, MemoryCheckpointer, ThreadInfo, co
 from .context import ExecutionOptions, GraphContext, Interrupt, interrupt
 from .definition import END, START, Retry
 from .graph import Graph
-from .react import ReActAgentNode, ReActGraph, ToolFailurePolicy, react_graph
+from .react import ReActAgentNode, ToolFailurePolicy
+from .react.stepwise import ReActGraph, react_graph
 from .snapshots import Snapshot, TaskState
 from .state import Add, Append, Merge, Overwrite, PerStep, Reducer, Send, SetUnion, StateUpdate, Untracked
-from .watch import CollectingObserver, ConsoleObserver, GraphStream, NodeVisit, Observer, run_svg, visits
+from .watch import (
+    CollectingObserver,
+    ConsoleObserver,
+    GraphStream,
+    NodeVisit,
+    Observer,
+    StreamItem,
+    run_svg,
+    visits,
+)
 
 __all__ = [
     "END",
@@ -39,6 +49,7 @@ __all__ = [
     "SetUnion",
     "Snapshot",
     "StateUpdate",
+    "StreamItem",
     "TaskState",
     "ThreadInfo",
     "ToolFailurePolicy",

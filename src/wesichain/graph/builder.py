@@ -26,8 +26,9 @@ from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNode
 
 from .checkpoints import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
-from .definition import END, START, Definition, Join, Node, Retry, Router
+from .definition import END, START, Definition, Join, Migration, Node, Retry, Router
 from .graph import Graph
+from .react import AgentNode, is_agent
 from .state import Schema, is_items, schema_of
 from .subgraph import Subgraph
 
@@ -48,12 +49,39 @@ class GraphBuilder(Generic[StateT]):
     """Puts a graph together. Every method returns the builder; nothing runs before `build`."""
 
     @overload
-    def __init__(self: GraphBuilder[dict[str, Any]], *, output_type: Any = None) -> None: ...
+    def __init__(
+        self: GraphBuilder[dict[str, Any]],
+        *,
+        output_type: Any = None,
+        context_type: Any = None,
+        migrations: Mapping[int, Migration] | None = None,
+    ) -> None: ...
     @overload
-    def __init__(self, state_type: type[StateT], *, output_type: Any = None) -> None: ...
-    def __init__(self, state_type: Any = dict, *, output_type: Any = None) -> None:
-        """`output_type`: a type with some of the state's keys; `invoke` then returns only those."""
+    def __init__(
+        self,
+        state_type: type[StateT],
+        *,
+        output_type: Any = None,
+        context_type: Any = None,
+        migrations: Mapping[int, Migration] | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        state_type: Any = dict,
+        *,
+        output_type: Any = None,
+        context_type: Any = None,
+        migrations: Mapping[int, Migration] | None = None,
+    ) -> None:
+        """`output_type`: a type with some of the state's keys; `invoke` then returns only those.
+
+        `context_type`: what a run is given beside its state, `graph.invoke(state, context=...)`.
+        `migrations`: `{2: function}` makes a stored state of version 1, as a dict of plain data, one of
+        version 2; the highest number is the program's version.
+        """
         self._schema = schema_of(state_type)
+        self._context_type = context_type
+        self._migrations = _checked_migrations(migrations or {})
         self._output = None if output_type is None else self._part(output_type, "output_type")
         self._nodes: dict[str, Node] = {}
         self._see_all: set[str] = set()
@@ -70,14 +98,17 @@ class GraphBuilder(Generic[StateT]):
         timeout: float | None = None,
         retry: Retry | Sequence[Retry] = (),
         on_error: Callable[..., Any] | None = None,
-        blocking: bool = False,
+        blocking: bool | None = None,
         defer: bool = False,
         keep_state: bool = False,
         goto: Sequence[str] = (),
     ) -> Self:
-        """Add a node: a callable `(state)` or `(state, ctx)`, an object with `invoke`, or a graph.
+        """Add a node: a callable `(state)` or `(state, ctx)`, an object with `invoke`, a graph, or an agent.
 
-        A sync node runs on the event loop; `blocking=True`, or a limit of its time, gives it a thread.
+        A sync node has a thread where others could be waiting for it: with siblings, and always in async
+        code. `blocking=False` says that it returns at once, and runs it in place; `blocking=True` never does.
+        Of an async node, alone and without a limit of time, `blocking=False` says that it stops when it is
+        cancelled, and runs it in the run's own asyncio task.
         `defer` runs it only when nothing else is left to run. `on_error(state, error)` stands in for a node
         that has failed for good. `goto`: nodes that it may choose itself with `StateUpdate(goto=...)`.
         `keep_state` lets a graph used as a node keep its own keys from one visit to the next.
@@ -95,7 +126,9 @@ class GraphBuilder(Generic[StateT]):
         if _is_graph(node):
             inner = Subgraph(node, name, self._schema, keep_state=keep_state)
             self._schema, seen, node = inner.outer, inner.seen, inner
-        elif keep_state:
+        elif is_agent(node):
+            node = AgentNode(node, name, self._schema)
+        if keep_state and not isinstance(node, Subgraph):
             raise GraphDefinitionError(f"node {name!r}: keep_state is for a graph used as a node")
         call = _callable(node, f"node {name!r}")
         self._nodes[name] = Node(
@@ -201,13 +234,26 @@ class GraphBuilder(Generic[StateT]):
                 single.setdefault(edge.sources[0], {})[edge.target] = None
         for source, router in self._routers:
             routers[source] = (*routers.get(source, ()), router)
-        joins = tuple(Join(frozenset(edge.sources), edge.target) for edge in edges if len(edge.sources) > 1)
+        joins = tuple(
+            dict.fromkeys(
+                Join(frozenset(edge.sources), edge.target) for edge in edges if len(edge.sources) > 1
+            )
+        )
         nodes = {
             name: replace(node, schema=self._schema) if name in self._see_all else node
             for name, node in self._nodes.items()
         }
         found = {source: tuple(targets) for source, targets in single.items()}
-        return Definition(self._schema, nodes, edges=found, routers=routers, joins=joins, output=self._output)
+        return Definition(
+            self._schema,
+            nodes,
+            edges=found,
+            routers=routers,
+            joins=joins,
+            output=self._output,
+            migrations=self._migrations,
+            context_type=self._context_type,
+        )
 
     def _check_edge(self, edge: _Edge) -> None:
         if END in edge.sources:
@@ -262,6 +308,17 @@ def _check_reachable(definition: Definition) -> None:
 
 
 # --- reading what was given ------------------------------------------------------------------------
+
+
+def _checked_migrations(migrations: Mapping[int, Migration]) -> Mapping[int, Migration]:
+    for number, function in migrations.items():
+        known: Any = number
+        if isinstance(known, bool) or not isinstance(known, int) or known < 2 or not callable(function):
+            raise GraphDefinitionError(
+                f"migrations={{{number!r}: {function!r}}}: a migration has the number of the version that it "
+                f"leads to, 2 or more, and is a function of a state"
+            )
+    return dict(migrations)
 
 
 def _is_store(value: object) -> bool:

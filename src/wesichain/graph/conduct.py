@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from wesichain.core import JsonValue
-from wesichain.errors import CodecError, GraphError, GraphInterruptedError
+from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
 from .checkpoints import ANYTHING, Asked, Pending
-from .context import Paused
+from .context import NO_ANSWER, Answer, Paused
 from .engine import Run
 from .performing import Frame, Up
 from .state import Values, is_mapping
@@ -82,17 +82,20 @@ def _output(values: Values) -> JsonValue:
 # --- answers ---------------------------------------------------------------------------------------
 
 
-def match_answers(value: Any, questions: Sequence[Asked]) -> list[tuple[Asked, Any]]:
-    """Which question each answer is for."""
-    if not questions:
-        if value is not None:
-            raise GraphError("no question waits for an answer; resume the thread without a value")
+def match_answers(thread_id: str, value: Any, questions: Sequence[Asked]) -> list[tuple[Asked, Any]]:
+    """Which question each answer is for; none, where no answer was given."""
+    if value is NO_ANSWER or (value is None and not questions):
         return []
-    by_id = {asked.id: asked for asked in questions}
+    if not questions:
+        raise CheckpointError(
+            f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
+            f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
+        )
+    by_id = {asked.question.id: asked for asked in questions}
     if is_mapping(value) and value and value.keys() <= by_id.keys():
         return [(by_id[asked_id], answer) for asked_id, answer in value.items()]
     if len(questions) > 1:
-        listed = ", ".join(f"{asked.id} ({asked.node!r})" for asked in questions)
+        listed = ", ".join(f"{asked.question.id} ({asked.question.node!r})" for asked in questions)
         raise GraphError(f"{len(questions)} questions wait; answer with a mapping of their ids: {listed}")
     return [(questions[0], value)]
 
@@ -101,15 +104,14 @@ def take_answers(
     pending: Pending, questions: Sequence[Asked], answers: Sequence[tuple[Asked, Any]]
 ) -> Pending:
     """What is pending once the answers are in. A task whose questions all still wait is not run again."""
-    answered = {asked.id for asked, _ in answers}
+    answered = {asked.question.id for asked, _ in answers}
     moving = {asked.way[0] for asked, _ in answers}
     for asked, value in answers:
         if len(asked.way) == 1:
-            pending.answers.setdefault(asked.task, []).append((value, asked.memo))
-            pending.asked.pop(asked.task, None)
+            answer = Answer(value, asked.memo)
+            pending.answers.setdefault(asked.task, {})[asked.question.name] = answer
+    pending.asked = {}
     for asked in questions:
-        if asked.id not in answered and asked.way[0] not in moving:
-            known = pending.asked.setdefault(asked.way[0], [])
-            if asked not in known:
-                known.append(asked)
+        if asked.question.id not in answered and asked.way[0] not in moving:
+            pending.asked.setdefault(asked.way[0], []).append(asked)
     return pending

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import field, fields, replace
 from hashlib import sha256
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, cast
 
-from wesichain.core import Clock, EventSink, SystemClock, dataclass
+from typing_extensions import TypeVar
+
+from wesichain.core import Clock, EventSink, JsonValue, SystemClock, dataclass
 from wesichain.errors import ConfigError, GraphError
 
 from .watch import Observer
+
+ContextT = TypeVar("ContextT", default=Any)
 
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
@@ -70,13 +74,27 @@ class ExecutionOptions:
 DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20)
 
 
+class Record(Protocol):
+    """What a task has done that must not be done again when it is run anew, by name, as plain data."""
+
+    def read(self, name: str) -> JsonValue:
+        """What was written under this name, in this attempt or one before; None if nothing was."""
+        ...
+
+    async def write(self, name: str, data: JsonValue) -> None:
+        """Keep something. When this returns, it is safe."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class GraphContext:
+class GraphContext(Generic[ContextT]):
     """What a node may know of the run that it is part of.
 
+    `context` is what the run was given (`graph.invoke(state, context=...)`); it is never stored.
     `remaining_steps` is `max_steps` minus the super-steps taken. `deadline` is the moment, on the
     clock's `monotonic`, at which the run is over. `events` takes events of an inner run into the
-    graph's log, under the scope of this node.
+    graph's log, under the scope of this node. `is_streamed`: somebody reads text while it comes.
+    `record` is what the node did when it was run before, if its super-step was not finished then.
     """
 
     remaining_steps: int | None = None
@@ -89,19 +107,49 @@ class GraphContext:
     deadline: float | None = None
     events: EventSink | None = None
     clock: Clock = field(default_factory=SystemClock)
+    context: ContextT = cast("Any", None)  # None, whatever the type: nothing was given
+    is_streamed: bool = False
+    on_emit: Callable[[Any], None] | None = None
+    record: Record | None = None
+
+    def emit(self, value: Any) -> None:
+        """Hand a value to whoever streams the run with the mode "custom"; else it is nobody's."""
+        if self.on_emit is not None:
+            self.on_emit(value)
 
 
 # --- interrupts ------------------------------------------------------------------------------------
 
 
+class NoAnswer:
+    """What `resume` is given where nothing is said: None is an answer like any other."""
+
+    __slots__ = ()
+
+
+NO_ANSWER: Final = NoAnswer()
+
+
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """A question that waits for an answer. The id is the same each time the same moment is replayed."""
+    """A question that waits for an answer. The id is the same each time the same moment is replayed.
+
+    `name` tells it from the other questions of its task: that which `interrupt` was given, or its number.
+    """
 
     id: str
     value: Any
     node: str
     scope: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a question was answered with, and what the node kept for that moment."""
+
+    value: Any
+    memo: Any = None
 
 
 class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
@@ -111,25 +159,36 @@ class Paused(BaseException):  # not an Exception: a node's `except Exception` mu
         self,
         interrupts: tuple[Interrupt, ...],
         *,
-        memo: Any = None,
+        memos: tuple[Any, ...] = (),
         problem: str = "",
-        noted: bool = False,
+        noted: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__("a node waits for an answer")
         self.interrupts = interrupts
-        self.memo = memo  # data that comes back with the answer
+        self.memos = memos or (None,) * len(interrupts)  # data that comes back with the answers
         self.problem = problem  # what was wrong with the last answer
-        self.noted = noted  # the journal has it already
+        self.noted = noted  # the ids of those that the journal has already
 
 
 class Asking:
-    """What one task has asked so far, and the answers that it was given: by position, on every replay.
+    """What one task has asked so far, and the answers that it was given: by name, on every replay.
 
-    `frame` is the run that it is part of, `place` names it in its thread, `inside` is the scope of what
-    it runs.
+    `frame` is the run that it is part of, `place` says where in its thread it is kept, `moment` names it
+    for good, `inside` is the scope of what it runs.
     """
 
-    __slots__ = ("_answers", "_asked", "_inner", "_node", "_place", "_scope", "frame", "inside")
+    __slots__ = (
+        "_answers",
+        "_asked",
+        "_inner",
+        "_node",
+        "_scope",
+        "frame",
+        "inside",
+        "is_alone",
+        "moment",
+        "place",
+    )
 
     def __init__(
         self,
@@ -139,55 +198,64 @@ class Asking:
         scope: str,
         inside: str,
         place: str,
-        answers: Sequence[tuple[Any, Any]],
+        moment: str,
+        answers: Mapping[str, Answer],
+        is_alone: bool = False,
     ) -> None:
         self.frame = frame
+        self.is_alone = is_alone
         self.inside = inside
-        self._place = place
+        self.place = place
+        self.moment = moment
         self._node = node
         self._scope = scope
         self._answers = answers
         self._asked = 0
         self._inner = 0
 
-    def ask(self, value: Any, problem: str = "") -> Any:
-        index = self._asked
-        self._asked += 1
-        if index < len(self._answers):
-            return self._answers[index][0]
-        raise self._pause(index, value, None, problem)
+    def ask(self, value: Any, *, name: str | None = None) -> Any:
+        if name is None:
+            name, self._asked = str(self._asked), self._asked + 1
+        elif not name or name.isdecimal():
+            raise GraphError(f"interrupt(name={name!r}): use a text that is not a number")
+        answer = self._answers.get(name)
+        if answer is not None:
+            return answer.value
+        raise self._pause(name, value, None, "")
 
-    def recall(self) -> tuple[Any, Any] | None:
+    def recall(self) -> Answer | None:
         """The answer to the last question that was answered, and what was kept with it."""
-        return self._answers[-1] if self._answers else None
+        return list(self._answers.values())[-1] if self._answers else None
 
     def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
         """Ask what was not asked before, and keep something until the answer comes."""
-        raise self._pause(len(self._answers), value, memo, problem)
+        raise self._pause(str(len(self._answers)), value, memo, problem)
 
-    def _pause(self, index: int, value: Any, memo: Any, problem: str) -> Paused:
-        name = sha256(f"{self._place}\n{index}".encode()).hexdigest()[:16]
-        return Paused((Interrupt(name, value, self._node, self._scope),), memo=memo, problem=problem)
+    def _pause(self, name: str, value: Any, memo: Any, problem: str) -> Paused:
+        known = sha256(f"{self.moment}\n{name}".encode()).hexdigest()[:16]
+        asked = Interrupt(known, value, self._node, self._scope, name)
+        return Paused((asked,), memos=(memo,), problem=problem)
 
-    def next_inner(self) -> str:
-        """The place of the next graph that this task invokes."""
+    def next_inner(self) -> tuple[str, str]:
+        """The place and the moment of the next graph that this task invokes."""
         self._inner += 1
-        return f"{self._place}/{self._inner}"
+        return f"{self.place}/{self._inner}", f"{self.moment}/{self._inner}"
 
+
+ALONE: ContextVar[bool] = ContextVar("wesichain_graph_alone", default=False)
+"""Whether no other task is on the event loop: whoever is set to run here can let nobody wait."""
 
 CURRENT: ContextVar[Asking | None] = ContextVar("wesichain_graph_task", default=None)
 
 
-def interrupt(value: Any) -> Any:
+def interrupt(value: Any, *, name: str | None = None) -> Any:
     """Stop here and ask. The run ends in `GraphInterruptedError`; `graph.resume(thread_id, answer)` runs
     the node again from its top, and this call then returns the answer.
+
+    Several questions of one node are told apart by their order, or by a `name`: with one, the answer
+    finds its question also in a new version of the program that asks in another order.
     """
-    return _asking().ask(value)
-
-
-def ask_again(value: Any, problem: str) -> Any:
-    """`interrupt`, where the answer before was of no use; the problem is told with the question."""
-    return _asking().ask(value, problem)
+    return _asking().ask(value, name=name)
 
 
 def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
@@ -195,10 +263,32 @@ def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
     _asking().pause(value, memo, problem)
 
 
-def recall() -> tuple[Any, Any] | None:
-    """The last answer that this task was given, and the data that was kept with its question."""
+def recall() -> Answer | None:
+    """The last answer that this task was given, with the data that was kept with its question."""
     task = CURRENT.get()
     return None if task is None else task.recall()
+
+
+def paused_in(group: BaseExceptionGroup[BaseException]) -> Paused | None:
+    """The questions that were asked inside a group of tasks; None where something else went wrong in it."""
+    pauses, others = group.split(Paused)
+    if pauses is None or others is not None:
+        return None
+    found = list(_leaves(pauses))
+    return Paused(
+        tuple(asked for one in found for asked in one.interrupts),
+        memos=tuple(memo for one in found for memo in one.memos),
+        problem=next((one.problem for one in found if one.problem), ""),
+        noted=frozenset[str]().union(*[one.noted for one in found]),
+    )
+
+
+def _leaves(group: BaseExceptionGroup[Paused]) -> Iterable[Paused]:
+    for one in group.exceptions:
+        if isinstance(one, BaseExceptionGroup):
+            yield from _leaves(one)
+        else:
+            yield one
 
 
 def _asking() -> Asking:

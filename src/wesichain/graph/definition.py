@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from typing_extensions import override
+
 from wesichain.core import dataclass
 from wesichain.errors import MissingNodeError
 
@@ -17,6 +19,9 @@ END: Final = "__end__"
 """Where a branch ends: an edge to it says so."""
 
 Catches: TypeAlias = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+
+Migration: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any] | None]
+"""Makes a state of one version, as plain data, one of the next; changed in place, or returned anew."""
 
 
 def is_transient(error: BaseException) -> bool:
@@ -57,7 +62,7 @@ class Node:
     schema: Schema
     wants_context: bool = False
     is_async: bool = False
-    blocking: bool = False
+    blocking: bool | None = None
     defer: bool = False
     timeout: float | None = None
     retry: tuple[Retry, ...] = ()
@@ -76,10 +81,14 @@ class Router:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A node that runs once all of its sources have."""
+    """A node that runs once all of its sources have. It is known by what it says, not by its place."""
 
     sources: frozenset[str]
     target: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{' + '.join(map(repr, sorted(self.sources)))} -> {self.target!r}"
 
 
 class Definition:
@@ -87,9 +96,24 @@ class Definition:
 
     `order` is that in which nodes were added, and writes are folded. `joins_of` are the joins that each
     node is a source of. `may_loop`: a run can come back to a node; only then are cycles looked for.
+    `task_ids`: what the task of a node is called; a "#" in a name is doubled, since the tasks of a `Send`
+    have the ids `node#0`, `node#1` and so on. `migrations` bring states of older versions up to this one.
     """
 
-    __slots__ = ("edges", "joins", "joins_of", "may_loop", "nodes", "order", "output", "routers", "schema")
+    __slots__ = (
+        "context_type",
+        "edges",
+        "joins",
+        "joins_of",
+        "may_loop",
+        "migrations",
+        "nodes",
+        "order",
+        "output",
+        "routers",
+        "schema",
+        "task_ids",
+    )
 
     def __init__(
         self,
@@ -100,6 +124,8 @@ class Definition:
         routers: Mapping[str, tuple[Router, ...]],
         joins: tuple[Join, ...] = (),
         output: Schema | None = None,
+        migrations: Mapping[int, Migration] | None = None,
+        context_type: Any = None,
     ) -> None:
         self.schema = schema
         self.nodes = nodes
@@ -108,13 +134,21 @@ class Definition:
         self.joins = joins
         self.output = output
         self.order = {name: index for index, name in enumerate(nodes)}
-        self.joins_of: dict[str, tuple[int, ...]] = {}
-        for index, join in enumerate(joins):
+        self.migrations = migrations or {}
+        self.context_type = context_type
+        self.task_ids = {name: name.replace("#", "##") for name in nodes}
+        self.joins_of: dict[str, tuple[Join, ...]] = {}
+        for join in joins:
             for source in join.sources:
-                self.joins_of[source] = (*self.joins_of.get(source, ()), index)
+                self.joins_of[source] = (*self.joins_of.get(source, ()), join)
         self.may_loop = any(node.on_error is not None for node in nodes.values()) or _has_cycle(
             {name: [to for to in self.leads_to(name) if to != END] for name in nodes}
         )
+
+    @property
+    def version(self) -> int:
+        """Of the state's form: the highest number of its migrations, 1 without any."""
+        return max(self.migrations, default=1)
 
     def check_interrupts(self, names: Iterable[str]) -> None:
         """Refuse to stop a run at nodes that there are not: it would never stop."""
@@ -126,8 +160,8 @@ class Definition:
     def leads_to(self, name: str) -> Iterable[str]:
         """Every node that may follow this one. A router that says nothing of its targets may go anywhere."""
         yield from self.edges.get(name, ())
-        for index in self.joins_of.get(name, ()):
-            yield self.joins[index].target
+        for join in self.joins_of.get(name, ()):
+            yield join.target
         for router in self.routers.get(name, ()):
             yield from self.nodes if router.targets is None else router.targets.values()
         if name in self.nodes:

@@ -16,27 +16,36 @@ from wesichain.errors import (
     NodeFailedError,
 )
 
-from .checkpoints import Pending
+from .checkpoints import Journal, Loaded, Outward, Pending
 from .definition import START, Router
 from .performing import CycleWatch, Frame, Performer
 from .state import Send, Values, is_items, is_some
 from .superstep import Done, Folded, Frontier, Position, Task, advance, check_target, fold
 
 _position = maker(Position)
+_NOTHING = Outward()
 _BREATH = 0.001  # seconds of quick nodes after which others on the loop get their turn
 
 
 class Run:
     """One run of a graph. `position` is where it stands: after the last whole super-step."""
 
-    __slots__ = ("_breath", "_cycles", "_frame", "_visits", "position")
+    __slots__ = ("_breath", "_cycles", "_frame", "_visits", "outward", "position")
 
-    def __init__(self, frame: Frame, position: Position, *, visits: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        position: Position,
+        *,
+        visits: Mapping[str, int] | None = None,
+        outward: Outward = _NOTHING,
+    ) -> None:
         self._frame = frame
         self._visits: Counter[str] = Counter(visits)
         self._cycles: CycleWatch | None = None
         self._breath = frame.clock.monotonic()
         self.position = position
+        self.outward = outward  # what there is for the graph outside
 
     async def begin(self, folded: Folded) -> None:
         """Take the input, choose the entries, and save that."""
@@ -44,6 +53,10 @@ class Run:
         frontier = advance(self._frame.definition, Frontier(), (START,), targets)
         self.position = Position(folded.values, frontier)
         await self._save(folded, source="input")
+
+    def standing(self, journal: Journal) -> Loaded:
+        """Where the run stands, as its journal has it."""
+        return journal.standing(self.position, visits=self._visits, run_id=self._frame.log.run_id)
 
     async def carry(self, pending: Pending | None = None, *, resumed: bool = False) -> None:
         """Go on to the end. `pending` is what is known of the next super-step already."""
@@ -83,20 +96,40 @@ class Run:
         if self._cycles is not None:
             self._cycles.update(folded)
         frontier = advance(frame.definition, at.frontier, finished, targets)
+        outward = None if frame.hands is None else _outward(frame.hands, folded, done)
         position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
         try:
-            await self._save(folded, source="loop", ran=[task.node for task, _ in done])
+            await self._save(folded, source="loop", ran=[task.node for task, _ in done], outward=outward)
         except BaseException:
             self.position = position
             raise
 
-    async def _save(self, folded: Folded, *, source: str, ran: Sequence[str] = ()) -> None:
+    async def _save(
+        self, folded: Folded, *, source: str, ran: Sequence[str] = (), outward: Outward | None = None
+    ) -> None:
         frame, at = self._frame, self.position
-        if frame.journal is None:
-            return
+        so_far = self.outward if outward is None else self.outward | outward
+        if frame.journal is not None:
+            await self._commit(folded, source, ran, outward, so_far)
+        self.outward = so_far
+        if frame.log.is_asked("values"):
+            frame.log.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
+
+    async def _commit(
+        self, folded: Folded, source: str, ran: Sequence[str], outward: Outward | None, so_far: Outward
+    ) -> None:
+        frame, at = self._frame, self.position
+        assert frame.journal is not None, "asked for before"
         frame.number_events()
         checkpoint = await frame.journal.commit(
-            at, folded, source=source, run_id=frame.log.run_id, ran=ran, visits=self._visits
+            at,
+            folded,
+            source=source,
+            run_id=frame.log.run_id,
+            ran=ran,
+            visits=self._visits,
+            outward=outward,
+            so_far=None if frame.hands is None else so_far,
         )
         if frame.log.is_heard:
             frame.log.checkpoint_saved(frame.scope, at.step, checkpoint)
@@ -144,6 +177,11 @@ class Run:
             self._breath = now
 
 
+def _outward(hands: frozenset[str], folded: Folded, done: Sequence[Done]) -> Outward:
+    writes = [write for _, result in done for write in result.writes if write[0] in hands]
+    return Outward(frozenset(folded.changes), tuple(writes))
+
+
 # --- routing ---------------------------------------------------------------------------------------
 
 
@@ -151,7 +189,7 @@ async def route(frame: Frame, source: str, values: Values, *, step: int = 0) -> 
     """Where the routers after a node lead, given the state after its super-step."""
     chosen: list[str | Send] = []
     for router in frame.definition.routers.get(source, ()):
-        args = (frame.context(source, step, source),) if router.wants_context else ()
+        args = (frame.context_of(source, step, source),) if router.wants_context else ()
         try:
             answer = router.call(frame.definition.schema.view(values), *args)
             if answer.__class__ is not str and inspect.isawaitable(answer):

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, overload
 
-from wesichain.core import Clock, Event, EventSink, SystemClock
+from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 
-from .checkpoints import Checkpointer, Journal, Loaded, Thread
+from .checkpoints import Checkpointer, Journal, Loaded, Outward
 from .conduct import conduct, from_input, match_answers, take_answers
-from .context import CURRENT, Asking, ExecutionOptions, Sinks
-from .definition import END, START, Definition
+from .context import ALONE, CURRENT, NO_ANSWER, Asking, ExecutionOptions, Sinks
+from .definition import Definition
 from .engine import Run, route
-from .intake import take_input, take_update
+from .intake import take_input
 from .performing import Frame
-from .snapshots import History, Snapshot, snapshot
-from .state import Overwrite, Values
-from .superstep import Frontier, Position, advance
-from .watch import GraphStream, RunLog, Watcher, mermaid, run_mermaid
+from .snapshots import History, Snapshot
+from .state import Send, Values, is_typed_dict
+from .superstep import Frontier, Position
+from .threads import Threads, Updating
+from .watch import GraphStream, Mode, RunLog, StreamItem, Tap, Watcher, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What a run was told, beside its input: its options, its context, and who streams it."""
+
+    options: ExecutionOptions
+    context: Any = None
+    tap: Tap | None = None
 
 
 class Graph(Generic[StateT]):
@@ -45,30 +55,40 @@ class Graph(Generic[StateT]):
         self._sinks = _sinks(events)
         self._clock = clock or SystemClock()
         self._new_id = new_id or (lambda: os.urandom(16).hex())
+        self._threads = Threads(definition, checkpointer, self._clock)
 
     # --- running -----------------------------------------------------------------------------------
 
     async def invoke(
-        self, state: StateT | Mapping[str, Any] | None = None, options: ExecutionOptions | None = None
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        options: ExecutionOptions | None = None,
+        *,
+        context: Any = None,
     ) -> StateT:
-        """Run from the entry to the end; the state at the end.
+        """Run from the entry to the end; the state at the end. Nodes find the context in `ctx.context`.
 
         On a thread that has finished before, the input is merged through the reducers. Inside a node of
         another graph it becomes part of that graph's run: one log, one journal, and questions go outwards.
         """
         outside = CURRENT.get()
         if outside is not None and (options is None or options.thread_id is None):
-            return self._out(await self._inside(outside, state, options=options))
-        return await self._invoke(state, options, ())
+            return self._out((await self._inside(outside, state, options=options, context=context))[0])
+        return await self._invoke(state, self._how(options, context))
 
     def invoke_sync(
-        self, state: StateT | Mapping[str, Any] | None = None, options: ExecutionOptions | None = None
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        options: ExecutionOptions | None = None,
+        *,
+        context: Any = None,
     ) -> StateT:
         """The same from code that is not async; always a run of its own."""
 
         async def apart() -> StateT:
             CURRENT.set(None)
-            return await self.invoke(state, options)
+            ALONE.set(True)
+            return await self.invoke(state, options, context=context)
 
         try:
             asyncio.get_running_loop()
@@ -76,85 +96,147 @@ class Graph(Generic[StateT]):
             return asyncio.run(apart())
         raise ConfigError("invoke_sync() was called where an event loop runs; use: await graph.invoke(...)")
 
+    @overload
     def stream(
-        self, state: StateT | Mapping[str, Any] | None = None, options: ExecutionOptions | None = None
-    ) -> GraphStream[StateT]:
-        """Run, and yield what happens: node events, and those of the agents and graphs inside the nodes."""
-        return GraphStream(lambda sink: self._invoke(state, options, (sink,)))
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        options: ExecutionOptions | None = None,
+        *,
+        modes: None = None,
+        context: Any = None,
+    ) -> GraphStream[StateT, Event]: ...
+    @overload
+    def stream(
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        options: ExecutionOptions | None = None,
+        *,
+        modes: Iterable[Mode],
+        context: Any = None,
+    ) -> GraphStream[StateT, StreamItem]: ...
+    def stream(
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        options: ExecutionOptions | None = None,
+        *,
+        modes: Iterable[Mode] | None = None,
+        context: Any = None,
+    ) -> GraphStream[StateT, Any]:
+        """Run, and yield what happens: events, or with `modes` items of those modes, inner graphs' too.
+
+        Questions come as items of every mode; the stream then ends by raising, as `invoke` does.
+        """
+        how = self._how(options, context)
+        return GraphStream(lambda tap: self._invoke(state, replace(how, tap=tap)), modes)
 
     async def resume(
         self,
         thread_id: str,
-        value: Any = None,
+        value: Any = NO_ANSWER,
         options: ExecutionOptions | None = None,
         *,
         checkpoint_id: str | None = None,
+        context: Any = None,
     ) -> StateT:
         """Go on with a thread that was interrupted, failed or was cut off; what has finished stays finished.
 
         `value` answers the question that waits; where several do, it maps their ids to answers, and those
-        left out go on waiting. `checkpoint_id` goes on from an earlier moment instead, as a new branch.
+        left out go on waiting. Without a value no question is answered: it is raised again. With
+        `checkpoint_id` the thread goes on from an earlier moment, as a new branch that is then its newest.
         """
-        return await self._resume(thread_id, value, options, (), checkpoint_id)
+        return await self._resume(thread_id, value, checkpoint_id, self._how(options, context))
 
     def stream_resume(
-        self, thread_id: str, value: Any = None, options: ExecutionOptions | None = None
-    ) -> GraphStream[StateT]:
-        """Resume, and yield what happens."""
-        return GraphStream(lambda sink: self._resume(thread_id, value, options, (sink,), None))
+        self,
+        thread_id: str,
+        value: Any = NO_ANSWER,
+        options: ExecutionOptions | None = None,
+        *,
+        modes: Iterable[Mode] | None = None,
+        checkpoint_id: str | None = None,
+        context: Any = None,
+    ) -> GraphStream[StateT, Any]:
+        """Resume, and yield what happens, as `stream` does."""
+        how = self._how(options, context)
+        return GraphStream(
+            lambda tap: self._resume(thread_id, value, checkpoint_id, replace(how, tap=tap)), modes
+        )
 
-    async def _invoke(
-        self, given: Any, options: ExecutionOptions | None, sinks: Sequence[EventSink]
-    ) -> StateT:
-        options = self._options(options)
+    async def _invoke(self, given: Any, how: _How) -> StateT:
+        options = how.options
         journal: Journal | None = None
         values: Values | None = None
         if self.checkpointer is not None:
             options = replace(options, thread_id=options.thread_id or self._new_id())
-            journal, loaded = await self._open(cast("str", options.thread_id))
+            journal, loaded = await self._threads.open(cast("str", options.thread_id), goes_on=True)
             if loaded is not None:
-                self._check_finished(loaded, options)
+                _check_finished(loaded, options)
                 values = loaded.position.values
         folded = take_input(self.definition, given, values)
-        frame = self._frame(options, journal, sinks)
+        frame = self._frame(options, journal, how)
         run = Run(frame, Position(folded.values, Frontier()))
-        return self._out(await conduct(frame, run, lambda: from_input(run, folded), given=given))
+        return await self._conduct(frame, run, lambda: from_input(run, folded), given=given)
 
-    async def _resume(
-        self,
-        thread_id: str,
-        value: Any,
-        options: ExecutionOptions | None,
-        sinks: Sequence[EventSink],
-        checkpoint_id: str | None,
-    ) -> StateT:
-        options = replace(self._options(options), thread_id=thread_id)
-        journal, loaded = await self._find(thread_id, checkpoint_id)
+    async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: _How) -> StateT:
+        if checkpoint_id is None:
+            journal, loaded = await self._threads.find(thread_id, None, goes_on=True)
+        else:
+            journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
+        questions = journal.open_questions(loaded.checkpoint)
+        answers = match_answers(thread_id, value, questions)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
-        questions = journal.open_questions(loaded.checkpoint)
-        answers = match_answers(value, questions)
+        if not journal.is_newest:
+            await journal.branch()
+            loaded = journal.remembered(loaded)
+            questions = journal.open_questions(journal.head)
+            answers = match_answers(thread_id, value, questions)
         await journal.answer(answers)
         pending = take_answers(loaded.pending, questions, answers)
-        frame = self._frame(
-            replace(options, run_id=loaded.run_id), journal, sinks, last_seq=loaded.last_event
-        )
+        options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
+        frame = self._frame(options, journal, how, last_seq=loaded.last_event)
         run = Run(frame, loaded.position, visits=loaded.visits)
-        return self._out(await conduct(frame, run, lambda: run.carry(pending, resumed=True), resumed=True))
+        return await self._conduct(frame, run, lambda: run.carry(pending, resumed=True), resumed=True)
 
-    async def run_inside(self, given: Mapping[str, Any], *, kept: Any = None) -> dict[str, Any]:
-        """Run as a node of another graph; the values at the end. `kept` is the state it was left in."""
+    async def _conduct(
+        self, frame: Frame, run: Run, go: Callable[[], Awaitable[None]], **known: Any
+    ) -> StateT:
+        """Conduct a run; the state at its end. Its thread is kept at hand for the next."""
+        try:
+            return self._out(await self._go(frame, run, go, **known))
+        finally:
+            self._threads.put_back(frame.journal, run)
+
+    async def _go(self, frame: Frame, run: Run, go: Callable[[], Awaitable[None]], **known: Any) -> Values:
+        """Let a run of this graph go, be it outside or in a node of another; the values at its end."""
+        return await conduct(frame, run, go, **known)
+
+    async def run_inside(
+        self, given: Mapping[str, Any], *, kept: Any = None, hands: frozenset[str] = frozenset()
+    ) -> tuple[dict[str, Any], Outward]:
+        """Run as a node of another graph: the values at the end, and what was written on the way there.
+
+        `kept` is the state it was left in. The writes to the keys in `hands` are returned one by one.
+        """
         outside = CURRENT.get()
         if outside is None:
             raise GraphError("a graph was run as a node, and there is no graph around it")
-        return (await self._inside(outside, given, kept=kept)).copies()
+        values, outward = await self._inside(outside, given, kept=kept, hands=hands)
+        return values.copies(), outward
 
     async def _inside(
-        self, outside: Asking, given: Any, *, kept: Any = None, options: ExecutionOptions | None = None
-    ) -> Values:
+        self,
+        outside: Asking,
+        given: Any,
+        *,
+        kept: Any = None,
+        options: ExecutionOptions | None = None,
+        context: Any = None,
+        hands: frozenset[str] | None = None,
+    ) -> tuple[Values, Outward]:
         around = cast("Frame", outside.frame)
-        place = outside.next_inner()
-        journal = None if around.journal is None else around.journal.inside(place, self.definition)
+        place, moment = outside.next_inner()
+        journal = None if around.journal is None else around.journal.inside(place, moment, self.definition)
         options = self._options(options)
         observer = options.observer or around.options.observer
         frame = replace(
@@ -165,17 +247,36 @@ class Graph(Generic[StateT]):
             scope=outside.inside,
             is_inner=True,
             deadline=_earlier(around.deadline, _deadline(options, self._clock)),
+            context=around.context if context is None else context,
+            is_alone=outside.is_alone,
+            hands=hands,
         )
+        self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
         if loaded is None:
             before = None if kept is None else take_input(self.definition, kept).values
-            if before is not None:  # what both graphs have is as the outer one has it
-                given = {name: Overwrite(value) for name, value in given.items()}
-            folded = take_input(self.definition, given, before)
+            folded = take_input(self.definition, given, before, as_it_is=hands is not None)
             run = Run(frame, Position(folded.values, Frontier()))
-            return await conduct(frame, run, lambda: from_input(run, folded), given=given)
-        run = Run(frame, loaded.position, visits=loaded.visits)
-        return await conduct(frame, run, lambda: run.carry(loaded.pending, resumed=True), resumed=True)
+            values = await self._go(frame, run, lambda: from_input(run, folded), given=given)
+        else:
+            run = Run(frame, loaded.position, visits=loaded.visits, outward=loaded.outward)
+            values = await self._go(frame, run, lambda: run.carry(loaded.pending, resumed=True), resumed=True)
+        return values, run.outward
+
+    def _check_context(self, context: Any) -> None:
+        """Refuse a context that is not what the graph was declared with; none at all is the nodes' affair."""
+        wanted = self.definition.context_type
+        if context is None or not isinstance(wanted, type) or is_typed_dict(wanted):
+            return
+        if not isinstance(context, wanted):
+            raise ConfigError(
+                f"the context is a {type(context).__name__}; the graph was built with "
+                f"context_type={wanted.__name__}, so pass one of those"
+            )
+
+    def _how(self, options: ExecutionOptions | None, context: Any) -> _How:
+        self._check_context(context)
+        return _How(self._options(options), context)
 
     def _options(self, options: ExecutionOptions | None) -> ExecutionOptions:
         if options is None:
@@ -188,18 +289,29 @@ class Graph(Generic[StateT]):
         self,
         options: ExecutionOptions,
         journal: Journal | None,
-        sinks: Sequence[EventSink],
+        how: _How | None = None,
         last_seq: int = 0,
     ) -> Frame:
-        heard = (*self._sinks, *_sinks(options.events), *sinks)
+        heard = (*self._sinks, *_sinks(options.events))
+        run_id = options.run_id or self._new_id()
+        is_alone = ALONE.get()
+        ALONE.set(False)  # for what the nodes run
         return Frame(
             self.definition,
             options,
-            RunLog(options.run_id or self._new_id(), clock=self._clock, sinks=heard, last_seq=last_seq),
+            RunLog(
+                run_id,
+                clock=self._clock,
+                sinks=heard,
+                tap=None if how is None else how.tap,
+                last_seq=last_seq,
+            ),
             self._clock,
             watcher=None if options.observer is None else Watcher(options.observer),
             journal=journal,
             deadline=_deadline(options, self._clock),
+            context=None if how is None else how.context,
+            is_alone=is_alone,
         )
 
     def _out(self, values: Values) -> StateT:
@@ -210,28 +322,11 @@ class Graph(Generic[StateT]):
 
     async def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Snapshot[StateT]:
         """A thread as it is now, or as it was at a checkpoint."""
-        journal, loaded = await self._find(thread_id, checkpoint_id)
-        questions = journal.open_questions(loaded.checkpoint)
-        newest = checkpoint_id is None
-        return snapshot(self.definition, loaded, questions, thread_id=thread_id, newest=newest)
+        return await self._threads.look(thread_id, checkpoint_id)
 
     def history(self, thread_id: str, *, limit: int | None = None) -> History[StateT]:
-        """The checkpoints of a thread, newest first: one for each input, super-step and update."""
-
-        async def read() -> list[Snapshot[StateT]]:
-            journal, _ = await self._open(thread_id, since=1)
-            return [
-                snapshot(
-                    self.definition,
-                    loaded,
-                    journal.open_questions(loaded.checkpoint),
-                    thread_id=thread_id,
-                    newest=False,
-                )
-                for loaded in journal.load_all(limit)
-            ]
-
-        return History(read)
+        """The checkpoints of a thread, newest first: one for each input, super-step, update and branch."""
+        return History(lambda: self._threads.history(thread_id, limit))
 
     async def update_state(
         self, thread_id: str, update: Any, as_node: str | None = None, *, checkpoint_id: str | None = None
@@ -241,64 +336,18 @@ class Graph(Generic[StateT]):
         With `as_node` the thread goes on as if that node had written it, otherwise where it was going. With
         `checkpoint_id` it goes on from an earlier moment, as a new branch. Pending results are dropped.
         """
-        journal, loaded = await self._open(thread_id, checkpoint_id=checkpoint_id)
-        if loaded is None and checkpoint_id is not None:
-            raise _unknown(thread_id, checkpoint_id)
-        run_id = loaded.run_id if loaded is not None else self._new_id()
-        position = (
-            loaded.position if loaded is not None else Position(self.definition.schema.start(), Frontier())
-        )
-        node = as_node or (START if loaded is None else None)
-        folded = take_update(self.definition, update, position.values, node)
-        frontier = position.frontier
-        if node is not None:
-            if node not in (START, END, *self.definition.nodes):
-                known = ", ".join(map(repr, self.definition.nodes))
-                raise GraphError(f"as_node: there is no node {node!r}; the nodes: {known}", node=node)
-            frame = self._frame(replace(self._defaults, run_id=run_id), None, ())
-            targets = await route(frame, node, folded.values)
-            frontier = advance(self.definition, Frontier(arrived=frontier.arrived), (node,), targets)
-        after = Position(folded.values, frontier, position.step)
-        visits = None if loaded is None else loaded.visits
-        return await journal.commit(after, folded, source="update", run_id=run_id, visits=visits)
+
+        async def routed(run_id: str, node: str, values: Values) -> list[str | Send]:
+            return await route(self._frame(replace(self._defaults, run_id=run_id), None), node, values)
+
+        by = Updating(self._new_id(), routed)
+        return await self._threads.update(thread_id, update, as_node, checkpoint_id, by=by)
 
     async def fork(self, thread_id: str, checkpoint_id: str) -> str:
-        """A new thread that was this one up to a checkpoint; its id."""
-        journal, loaded = await self._find(thread_id, checkpoint_id)
+        """A new thread that was this one up to a checkpoint, with what is pending on it; its id."""
         new = self._new_id()
-        await journal.copy_to(new, loaded.checkpoint)
+        await self._threads.fork(thread_id, checkpoint_id, new)
         return new
-
-    async def _open(
-        self, thread_id: str, *, checkpoint_id: str | None = None, since: int | None = None
-    ) -> tuple[Journal, Loaded | None]:
-        if self.checkpointer is None:
-            raise ConfigError(
-                "the graph has no threads: build it with a checkpointer, build(MemoryCheckpointer())"
-            )
-        if not _is_text(thread_id):
-            raise ConfigError(f"{thread_id!r} is not a thread id; use a text")
-        thread = await Thread.open(
-            self.checkpointer, thread_id, since=1 if checkpoint_id is not None else since
-        )
-        journal = Journal(thread, self.definition, clock=self._clock)
-        return journal, journal.load(None if checkpoint_id is None else _number(checkpoint_id))
-
-    async def _find(self, thread_id: str, checkpoint_id: str | None) -> tuple[Journal, Loaded]:
-        journal, loaded = await self._open(thread_id, checkpoint_id=checkpoint_id)
-        if loaded is None:
-            raise _unknown(thread_id, checkpoint_id)
-        return journal, loaded
-
-    def _check_finished(self, loaded: Loaded, options: ExecutionOptions) -> None:
-        tasks = loaded.position.frontier.tasks
-        if tasks and not options.restart:
-            nodes = ", ".join(dict.fromkeys(repr(task.node) for task in tasks))
-            raise CheckpointError(
-                f"thread {options.thread_id!r} has work that is not finished (next: {nodes}); go on with "
-                f"graph.resume({options.thread_id!r}), or start over with ExecutionOptions(restart=True)",
-                node=tasks[0].node,
-            )
 
     # --- pictures ----------------------------------------------------------------------------------
 
@@ -321,19 +370,12 @@ def _earlier(one: float | None, other: float | None) -> float | None:
     return min(one, other) if one is not None and other is not None else one if other is None else other
 
 
-def _is_text(name: object) -> bool:
-    """Whether every store can keep it as a name: no surrogates, no NUL, and not nothing."""
-    return isinstance(name, str) and name == name.replace("\0", "").encode(errors="ignore").decode() != ""
-
-
-def _number(checkpoint_id: str) -> int:
-    text = str(checkpoint_id)
-    return int(text) if text.isascii() and text.isdigit() else -1
-
-
-def _unknown(thread_id: str, checkpoint_id: str | None) -> CheckpointError:
-    if checkpoint_id is None:
-        return CheckpointError(f"there is no thread {thread_id!r}")
-    return CheckpointError(
-        f"thread {thread_id!r} has no checkpoint {checkpoint_id!r}; see graph.history({thread_id!r})"
-    )
+def _check_finished(loaded: Loaded, options: ExecutionOptions) -> None:
+    tasks = loaded.position.frontier.tasks
+    if tasks and not options.restart:
+        nodes = ", ".join(dict.fromkeys(repr(task.node) for task in tasks))
+        raise CheckpointError(
+            f"thread {options.thread_id!r} has work that is not finished (next: {nodes}); go on with "
+            f"graph.resume({options.thread_id!r}), or start over with ExecutionOptions(restart=True)",
+            node=tasks[0].node,
+        )

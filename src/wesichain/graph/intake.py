@@ -16,6 +16,7 @@ from .state import (
     Write,
     clone,
     is_mapping,
+    is_overwrite,
     known_key,
     read_result,
     same,
@@ -23,15 +24,20 @@ from .state import (
 from .superstep import Folded, Task, fold
 
 
-def take_input(definition: Definition, given: Any, values: Values | None = None) -> Folded:
+def take_input(
+    definition: Definition, given: Any, values: Values | None = None, *, as_it_is: bool = False
+) -> Folded:
     """Fold the input of a run into the values of its thread, or into the state's beginnings.
 
     On a new thread a whole state is the state. On one that has values it is merged: keys with a reducer
-    are folded, unless they are as they begin; the others are set.
+    are folded, unless they are as they begin; the others are set. `as_it_is`: what is given are the values
+    of a state already, as those are that a graph outside has.
     """
     schema = definition.schema
     try:
         writes = _read(schema, given, values)
+        if as_it_is:
+            writes = [(name, value if is_overwrite(value) else Overwrite(value)) for name, value in writes]
     except NotAnUpdateError as error:
         raise GraphError(f"the input: {error}", node=START) from error
     except Exception as error:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 from wesichain.core import dataclass
 from wesichain.errors import GraphError
 
-from .checkpoints import Asked, Loaded, Pending, as_interrupt
+from .checkpoints import Asked, Loaded, Pending
 from .context import Interrupt
 from .definition import Definition
 from .superstep import Task, fold
@@ -66,7 +66,7 @@ def snapshot(
         checkpoint_id=str(loaded.checkpoint),
         step=position.step,
         created_at=loaded.at,
-        interrupts=tuple(as_interrupt(asked) for asked in questions),
+        interrupts=tuple(asked.question for asked in questions),
         parent_id=None if loaded.parent is None else str(loaded.parent),
         source=loaded.source,
         run_id=loaded.run_id,

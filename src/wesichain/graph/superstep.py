@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from wesichain.core import dataclass, maker
 from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
 
-from .definition import END, Definition
+from .definition import END, Definition, Join
 from .state import (
     UNSET,
     Append,
@@ -25,18 +25,19 @@ from .state import (
     Send,
     Unset,
     Values,
+    Whole,
     as_items,
     clone,
-    fingerprint,
     is_overwrite,
     lend_grown,
     put,
+    same,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run of one node. Its id is stable: the same plan gives the same ids."""
+    """One run of one node. Its id is stable: the same plan gives the same ids (`Definition.task_ids`)."""
 
     id: str
     node: str
@@ -52,7 +53,7 @@ class Frontier:
     """What runs next, and what waits: joins for their sources, deferred nodes for everything else."""
 
     tasks: tuple[Task, ...] = ()
-    arrived: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    arrived: Mapping[Join, frozenset[str]] = field(default_factory=dict[Join, frozenset[str]])
     deferred: frozenset[str] = frozenset()
 
 
@@ -118,27 +119,48 @@ def _reset(key: Key, data: dict[str, Any], lends: dict[str, Lend]) -> bool:
     lends.pop(key.name, None)
     if key.start is not None:
         put(data, lends, key, clone(key.start()))
-    return fingerprint(old) != fingerprint(data.get(key.name, UNSET))
+    return not same(_plain(old), _plain(data.get(key.name, UNSET)))
+
+
+def _plain(value: Any) -> Any:
+    return value.shared() if isinstance(value, Growing) else value
 
 
 def _fold_key(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], *, fresh: bool) -> Change:
     old = after.data.get(key.name, UNSET)
     last = writes[-1][0].node
-    marked = [(task, value) for task, value in writes if is_overwrite(value)]
-    if marked or key.reducer is None:
-        chosen = marked or writes
-        if any(task is not chosen[0][0] for task, _ in chosen):
-            raise ConflictingUpdateError(key.name, tuple(task.node for task, _ in chosen))
-        value = chosen[-1][1]
-        put(after.data, after.lends, key, value.value if is_overwrite(value) else value)
-        return _change(last, old)
-    base = (key.start() if key.start is not None else UNSET) if fresh else old
+    if len(writes) > 1:
+        writes = _chosen(key, writes)
+    first = writes[0][1]
+    if key.reducer is None or is_overwrite(first):
+        put(after.data, after.lends, key, first.value if is_overwrite(first) else first)
+        if len(writes) == 1:
+            return _change(last, old)
+        base, writes = after.data[key.name], writes[1:]
+    else:
+        base = (key.start() if key.start is not None else UNSET) if fresh else old
     if key.reducer is Append:
         return _fold_append(key, after, writes, old, base)
     for task, value in writes:
         base = _reduced(key, base, value, task)
     put(after.data, after.lends, key, base)
     return _change(last, old)
+
+
+def _chosen(key: Key, writes: Sequence[tuple[Task, Any]]) -> Sequence[tuple[Task, Any]]:
+    """The writes that count: all of them, or where one sets the key, it and what its task wrote next."""
+    setting = [index for index, (_, value) in enumerate(writes) if is_overwrite(value)]
+    if not setting:
+        if key.reducer is not None:
+            return writes
+        setting = list(range(len(writes)))
+    last = setting[-1]
+    task, value = writes[last]
+    others = writes if isinstance(value, Whole) else [writes[index] for index in setting]
+    if any(other is not task for other, _ in others):
+        raise ConflictingUpdateError(key.name, tuple(other.node for other, _ in others))
+    then = [write for write in writes[last + 1 :] if write[0] is task]
+    return then[-1:] or [writes[last]] if key.reducer is None else [writes[last], *then]
 
 
 def _fold_append(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], old: Any, base: Any) -> Change:
@@ -180,10 +202,10 @@ def advance(
     for node in finished:
         for target in definition.edges.get(node, ()):
             named[target] = None
-        for index in definition.joins_of.get(node, ()):
-            arrived, complete = _arrive(definition, arrived, index, node)
+        for join in definition.joins_of.get(node, ()):
+            arrived, complete = _arrive(arrived, join, node)
             if complete:
-                named[definition.joins[index].target] = None
+                named[join.target] = None
     for chosen in targets:
         if isinstance(chosen, Send):
             sends.append(chosen)
@@ -194,19 +216,19 @@ def advance(
 
 
 def _arrive(
-    definition: Definition, arrived: Mapping[int, frozenset[str]], index: int, node: str
-) -> tuple[Mapping[int, frozenset[str]], bool]:
-    here = arrived.get(index, frozenset()) | {node}
-    if here == definition.joins[index].sources:
-        return {other: nodes for other, nodes in arrived.items() if other != index}, True
-    return {**arrived, index: here}, False
+    arrived: Mapping[Join, frozenset[str]], join: Join, node: str
+) -> tuple[Mapping[Join, frozenset[str]], bool]:
+    here = arrived.get(join, frozenset()) | {node}
+    if here == join.sources:
+        return {other: nodes for other, nodes in arrived.items() if other != join}, True
+    return {**arrived, join: here}, False
 
 
 def _frontier(
     definition: Definition,
     named: list[str],
     sends: Sequence[Send],
-    arrived: Mapping[int, frozenset[str]],
+    arrived: Mapping[Join, frozenset[str]],
     deferred: frozenset[str],
 ) -> Frontier:
     if len(named) > 1:
@@ -216,8 +238,9 @@ def _frontier(
         named = [name for name in named if name not in deferred]
         if not named and not sends:
             named, deferred = sorted(deferred, key=definition.order.__getitem__), frozenset()
-    tasks = [_task(name, name) for name in named]
-    tasks += [Task(f"{send.node}#{index}", send.node, send.payload) for index, send in enumerate(sends)]
+    ids = definition.task_ids
+    tasks = [_task(ids[name], name) for name in named]
+    tasks += [Task(f"{ids[send.node]}#{index}", send.node, send.payload) for index, send in enumerate(sends)]
     return _frontier_of(tuple(tasks), arrived, deferred)
 
 

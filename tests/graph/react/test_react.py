@@ -18,7 +18,6 @@ from wesichain.core import (
     EventSink,
     FinalAnswer,
     LlmResponse,
-    ModelResponded,
     Observation,
     PromptTemplate,
     ReActState,
@@ -435,7 +434,9 @@ async def test_an_answer_that_is_no_decision_is_refused_and_can_be_given_again(k
         await graph.resume("t", "perhaps")
     with pytest.raises(GraphInterruptedError, match="the approved arguments do not fit"):
         await graph.resume("t", ApproveWith({"whom": "Bob"}))
-    with pytest.raises(GraphInterruptedError, match="None is not a decision") as caught:
+    with pytest.raises(GraphInterruptedError, match="None is not a decision"):
+        await graph.resume("t", None)
+    with pytest.raises(GraphInterruptedError, match="waits for an answer") as caught:
         await graph.resume("t")
     assert post.sent == []
     (asked,) = caught.value.interrupts
@@ -532,18 +533,12 @@ async def test_the_events_of_the_loop_as_a_graph() -> None:
         ("RunStarted", "model"),
         ("StepStarted", "model"),
         ("ModelResponded", "model"),
-        ("RunInterrupted", "model"),
-        ("RunStarted", "tools"),
-        ("ToolDispatched", "tools"),
-        ("ToolCompleted", "tools"),
-        ("RunInterrupted", "tools"),
-        ("RunStarted", "model"),
+        ("ToolDispatched", "model"),
+        ("ToolCompleted", "model"),
         ("StepStarted", "model"),
         ("ModelResponded", "model"),
         ("RunCompleted", "model"),
     ]
-    assert sum(isinstance(event, ModelResponded) for event in sink.events) == 2
-    assert all(event.pending == () for event in sink.events if isinstance(event, RunInterrupted))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Checkpoints: what a thread's log holds, who keeps it, and how a run reads and writes it."""
 
 from .entries import Checkpointer, Entry, ThreadInfo, conflict
-from .journal import Asked, Journal, Loaded, Pending, as_interrupt
+from .journal import Journal, Loaded, Outward
 from .memory import MemoryCheckpointer
+from .notes import Asked, Pending
 from .plain import ANYTHING
 from .thread import Thread
 from .upkeep import compact, copy_thread, prune
@@ -15,10 +16,10 @@ __all__ = [
     "Journal",
     "Loaded",
     "MemoryCheckpointer",
+    "Outward",
     "Pending",
     "Thread",
     "ThreadInfo",
-    "as_interrupt",
     "compact",
     "conflict",
     "copy_thread",

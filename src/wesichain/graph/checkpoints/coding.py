@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence, Set
 from enum import Enum, EnumType
 from functools import cache, partial
+from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from wesichain.core import ReActStep, from_plain, to_plain
@@ -25,7 +26,7 @@ from wesichain.graph.state import (
     is_typed_dict,
 )
 
-from .plain import ANYTHING, CORE, SCALARS, STEP, Code, Coder, late_scalar, wrong
+from .plain import ANYTHING, CORE, SCALARS, STEP, Code, Coder, as_scalar, late_scalar, wrong
 
 
 def coder_of(type_: Any) -> Coder:
@@ -146,9 +147,9 @@ def _named(entry: Coder) -> Coder:
     def write(value: Any) -> dict[str, Any]:
         if not is_dict(value):
             raise wrong(value, "a dict")
-        if not all(type(key) is str for key in value):
+        if not all(isinstance(key, str) for key in value):
             raise CodecError("a key of the dict is not text; declare the type of its keys")
-        return {key: entry.encode(item) for key, item in value.items()}
+        return {as_scalar(key): entry.encode(item) for key, item in value.items()}
 
     def read(data: Any) -> dict[str, Any]:
         if not is_dict(data):
@@ -178,7 +179,7 @@ def _union(members: tuple[Any, ...]) -> Coder:
     """
     if set(members) >= set(get_args(ReActStep)):
         rest = [member for member in members if member not in get_args(ReActStep)]
-        return STEP if not rest else _tagged({"step": STEP, **{_name(one): coder_of(one) for one in rest}})
+        return STEP if not rest else _tagged({"step": STEP, **_named_members(tuple(rest))})
     rest = [member for member in members if member is not type(None)]
     if len(rest) == 1:
         inner = coder_of(rest[0])
@@ -186,28 +187,62 @@ def _union(members: tuple[Any, ...]) -> Coder:
             lambda value: None if value is None else inner.encode(value),
             lambda data: None if data is None else inner.decode(data),
         )
-    return _tagged({_name(member): coder_of(member) for member in members})
+    return _tagged(_named_members(members))
+
+
+def _named_members(members: tuple[Any, ...]) -> dict[str, Coder]:
+    """The coders of a union's members, by names that tell them apart."""
+    names = [_name(member) for member in members]
+    told_apart = [
+        _full_name(member) if names.count(name) > 1 else name
+        for member, name in zip(members, names, strict=True)
+    ]
+    found = {name: coder_of(member) for name, member in zip(told_apart, members, strict=True)}
+    for name, member in zip(names, members, strict=True):  # in format 1 the last of one name was meant
+        found[name] = coder_of(member)
+    return found
 
 
 def _name(type_: Any) -> str:
     return str(getattr(type_, "__name__", None) or type_)
 
 
+def _full_name(type_: Any) -> str:
+    return str(type_) if get_args(type_) else f"{type_.__module__}.{type_.__qualname__}"
+
+
 def _tagged(coders: Mapping[str, Coder]) -> Coder:
-    def write(value: Any) -> list[Any]:
+    """Writes [name, data]; texts, numbers and the like as they are, since JSON tells those apart.
+
+    Reads also what was written when the type was one of its members alone.
+    """
+
+    def write(value: Any) -> Any:
         for name, coder in coders.items():
             try:
-                return [name, coder.encode(value)]
+                data = coder.encode(value)
             except CodecError:
                 continue
+            return data if data is value and isinstance(data, _JSON_SCALARS) else [name, data]
         raise wrong(value, f"one of {', '.join(coders)}")
 
     def read(data: Any) -> Any:
-        if not is_list(data) or len(data) != 2 or data[0] not in coders:
-            raise wrong(data, f"one of {', '.join(coders)}")
-        return coders[data[0]].decode(data[1])
+        if is_list(data) and len(data) == 2 and isinstance(data[0], str) and data[0] in coders:
+            try:
+                return coders[data[0]].decode(data[1])
+            except CodecError:
+                pass  # a list of two texts, of which the first is called like a type
+        for coder in coders.values():
+            try:
+                return coder.decode(data)
+            except CodecError:
+                continue
+        raise wrong(data, f"one of {', '.join(coders)}")
 
     return Coder(write, read)
+
+
+_JSON_SCALARS = (str, int, float, NoneType)
 
 
 # --- classes ---------------------------------------------------------------------------------------

@@ -37,7 +37,11 @@ class ThreadInfo:
 
 @runtime_checkable
 class Checkpointer(Protocol):
-    """Where checkpoints are kept. Every call is atomic; any number of processes may share a store."""
+    """Where checkpoints are kept. Every call is atomic; any number of processes may share a store.
+
+    One may also have `start_append`, which takes what `append` takes and returns a future that cannot be
+    cancelled: a run can then do without a task of its own for every write.
+    """
 
     async def append(
         self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None

@@ -3,25 +3,29 @@
 A checkpoint holds what its super-step changed and what runs next. Until the next one, notes are
 pending on it: the results of siblings that have finished, the questions that nodes asked, the answers
 that they were given, the errors that they met. The next checkpoint settles them.
+
+Everything is known by name: a task by its node and the number of its Send, a join by its sources and its
+target, a question by its task and the name that it was asked under. A branch is a checkpoint that begins
+as another was: its `moment` says which.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from wesichain.core import Clock, dataclass, dump_json
-from wesichain.errors import CheckpointError, CodecError
+from wesichain.core import Clock, JsonValue, dataclass, dump_json
 from wesichain.graph.context import Interrupt
 from wesichain.graph.definition import Definition
-from wesichain.graph.state import Result
+from wesichain.graph.state import Result, Values, Write
 from wesichain.graph.superstep import Folded, Position, Task
 
 from .entries import Entry
-from .plain import ANYTHING, text_of
-from .reading import FORMAT, Reading, chain, parsed
+from .migrating import Migration
+from .notes import Asked, Notes, Pending, quoted, write_answer, write_questions
+from .reading import FORMAT, Reading, chain, moved, parsed, undamaged
 from .statecode import StateCode
 from .thread import Thread
 
@@ -30,32 +34,18 @@ _REBASE_LEAST = 65_536  # and not before they have this many characters
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question as it is stored: where it waits, so that its answer can be put there."""
+class Outward:
+    """What a graph inside a task has for the graph outside: the keys that its nodes wrote, and those of
+    their writes that the outer reducers are handed as they are. `is_whole`: all of those are here; some
+    are not, where the graph has gone on from a file of the first format.
+    """
 
-    id: str
-    value: Any
-    node: str
-    task: str
-    owner: str
-    memo: Any = None
+    keys: frozenset[str] = frozenset()
+    writes: tuple[Write, ...] = ()
+    is_whole: bool = True
 
-    @property
-    def way(self) -> list[str]:
-        """The tasks on the way down to it, itself last: an owner is checkpoint/task/call, again and again."""
-        return [*map(_unquoted, self.owner.split("/")[1::3]), self.task]
-
-
-class Pending:
-    """What is known of the tasks of the super-step after a checkpoint, by their ids."""
-
-    __slots__ = ("answers", "asked", "errors", "results")
-
-    def __init__(self) -> None:
-        self.results: dict[str, Result] = {}
-        self.answers: dict[str, list[tuple[Any, Any]]] = {}
-        self.asked: dict[str, list[Asked]] = {}
-        self.errors: dict[str, str] = {}
+    def __or__(self, more: Outward) -> Outward:
+        return Outward(self.keys | more.keys, (*self.writes, *more.writes), self.is_whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +61,39 @@ class Loaded:
     last_event: int
     visits: Mapping[str, int]
     pending: Pending
+    outward: Outward
 
 
 class Journal:
     """The checkpoints of one graph in a thread: the root graph's, or those of a graph inside a task."""
 
-    __slots__ = ("_clock", "_code", "_enough", "_owner", "_size", "_thread", "base", "head", "last_event")
+    __slots__ = (
+        "_clock",
+        "_code",
+        "_definition",
+        "_enough",
+        "_moment",
+        "_name",
+        "_owner",
+        "_size",
+        "_thread",
+        "base",
+        "head",
+        "last_event",
+    )
 
-    def __init__(self, thread: Thread, definition: Definition, *, clock: Clock, owner: str = "") -> None:
+    def __init__(
+        self, thread: Thread, definition: Definition, *, clock: Clock, owner: str = "", name: str = ""
+    ) -> None:
         self._thread = thread
+        self._definition = definition
         self._code = StateCode(definition)
         self._clock = clock
         self._owner = owner
+        self._name = name
         self.head = 0
         self.base = 0
+        self._moment = 0  # the checkpoint that the head stands for: itself, or that which it branched from
         self.last_event = 0
         self._size = 0  # characters written since the base
         self._enough = _REBASE_LEAST  # of them, to ask whether a new base would be worth its size
@@ -95,11 +104,15 @@ class Journal:
 
     def place(self, task: Task) -> str:
         """Where what goes on inside a task of the next super-step is kept."""
-        return f"{self._pending_owner(self.head)}/{_quoted(task.id)}"
+        return f"{self._pending_owner(self.head)}/{quoted(task.id)}"
 
-    def inside(self, owner: str, definition: Definition) -> Journal:
+    def moment(self, task: Task, step: int) -> str:
+        """The name of a task of the next super-step, the same on every branch that begins there."""
+        return f"{f'{self._name}/{step}' if self._name else self._moment}/{quoted(task.id)}"
+
+    def inside(self, owner: str, name: str, definition: Definition) -> Journal:
         """The journal of a graph that runs inside a task."""
-        return Journal(self._thread, definition, clock=self._clock, owner=owner)
+        return Journal(self._thread, definition, clock=self._clock, owner=owner, name=name)
 
     def _pending_owner(self, checkpoint: int) -> str:
         return f"{self._owner}/{checkpoint}" if self._owner else str(checkpoint)
@@ -115,35 +128,27 @@ class Journal:
         run_id: str,
         ran: Iterable[str] = (),
         visits: Mapping[str, int] | None = None,
+        outward: Outward | None = None,
+        so_far: Outward | None = None,
     ) -> str:
         """Write a checkpoint on the one this run stands on, and stand on it. Its id.
 
-        `ran`: the nodes of this super-step. `visits`: those of the whole run, counted.
+        `ran`: the nodes of this super-step. `visits`: those of the whole run, counted. `outward`: what this
+        super-step has for the graph outside; `so_far`: what all of them have.
         """
-        frontier = position.frontier
         whole = self._whole(folded)
-        values = self._code.deltas(folded) if whole is None else whole
-        body: dict[str, Any] = {"step": position.step, "source": source, "next": self._code.tasks(frontier)}
-        if self.head:
-            body["parent"] = self.head
-        if whole is not None:
-            body["format"] = FORMAT
-        if whole is not None or source == "input":
-            body["run"] = run_id
-        if self.last_event:
-            body["event"] = self.last_event
+        body = self._body(position, source=source, run_id=run_id, is_whole=whole is not None)
         if counted := Counter(ran) if whole is None else dict(visits or {}):
             body["ran"] = counted
-        if frontier.arrived:
-            body["joins"] = {str(index): sorted(nodes) for index, nodes in frontier.arrived.items()}
-        if frontier.deferred:
-            body["deferred"] = sorted(frontier.deferred)
         if whole is None and folded.dropped:
             body["gone"] = list(folded.dropped)
+        if (out := outward if whole is None else so_far) is not None:
+            body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
+        values = self._code.deltas(folded) if whole is None else whole
         text = _with_values(dump_json(body), values)
         settles = self._pending_owner(self.head) if self.head else None
         base = self.base if whole is None else 0
-        self.head = await self._thread.append(
+        self.head = self._moment = await self._thread.append(
             self._owner, [text], at=self._clock.time(), base=base, settles=settles
         )
         if whole is not None:
@@ -151,9 +156,28 @@ class Journal:
         self._size += len(text)
         return str(self.head)
 
+    def _body(self, position: Position, *, source: str, run_id: str, is_whole: bool) -> dict[str, Any]:
+        frontier = position.frontier
+        body: dict[str, Any] = {"step": position.step, "source": source, "next": self._code.tasks(frontier)}
+        if self.head:
+            body["parent"] = self.head
+        if is_whole:
+            body["format"] = FORMAT
+            if (version := self._definition.version) > 1:
+                body["version"] = version
+        if is_whole or source == "input":
+            body["run"] = run_id
+        if self.last_event:
+            body["event"] = self.last_event
+        if frontier.arrived:
+            body["joins"] = self._code.joins(frontier)
+        if frontier.deferred:
+            body["deferred"] = sorted(frontier.deferred)
+        return body
+
     def _whole(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
-        if self.head == 0:
+        if self.head == 0 or self._size < 0:
             return self._code.whole(folded)
         if self._size < self._enough:
             return None
@@ -162,6 +186,21 @@ class Journal:
         # Asked again when the deltas have doubled: looking at the whole must not cost more than they do.
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
         return whole if self._size > _REBASE_RATIO * size else None
+
+    async def branch(self) -> None:
+        """Begin anew where the head was, with all that is pending on it, and leave the head as it is."""
+        body = parsed(self._thread.owned(self._owner)[self.head])
+        stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._moment}
+        stays |= {key: body[key] for key in ("step", "next", "joins", "deferred") if key in body}
+        text, pending = _with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
+
+        def entries(first: int) -> list[Entry]:
+            branch = Entry(first, self._owner, self.base, self._clock.time(), text)
+            return [branch, *moved(pending, self.head, first)]
+
+        last = await self._thread.write(entries)
+        self.head = last - len(pending)
+        self._size += len(text) if self._size >= 0 else 0
 
     async def note(self, notes: Sequence[tuple[Task, Result]]) -> None:
         """Keep the results of finished tasks until the super-step is over."""
@@ -172,26 +211,25 @@ class Journal:
     async def note_error(self, task: Task, error: str) -> None:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
-    async def note_asked(self, task: Task, id: str, value: Any, memo: Any) -> None:
-        """Keep a task's question, and what goes with it."""
-        asked = [
-            id,
-            *[_kept(data, f"node {task.node!r}: what it asked", task.node) for data in (value, memo)],
-        ]
-        await self._note({"task": task.id, "node": task.node, "asked": asked, "event": self.last_event})
+    async def note_done(self, task: Task, name: str, data: JsonValue) -> None:
+        """Keep something that a task has done, before it does the next."""
+        await self._note({"task": task.id, "did": [name, data]})
+
+    async def note_questions(self, task: Task, asked: Sequence[tuple[Interrupt, Any]]) -> None:
+        """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
+        await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
     async def answer(self, answers: Sequence[tuple[Asked, Any]]) -> None:
-        """Keep the answers to questions, wherever in the thread they were asked."""
-        for asked, value in answers:
-            answer = _kept(value, f"the answer to {asked.node!r}", asked.node)
-            given = [*self._answers(asked), [answer, ANYTHING.encode(asked.memo)]]
-            text = dump_json({"task": asked.task, "answers": given})
-            await self._thread.append(asked.owner, [text], at=self._clock.time(), base=self.base)
-
-    def _answers(self, asked: Asked) -> list[Any]:
-        bodies = [parsed(entry) for entry in self._thread.owned(asked.owner).values()]
-        given = [body["answers"] for body in bodies if body.get("task") == asked.task and "answers" in body]
-        return given[-1] if given else []
+        """Keep the answers to questions, wherever in the thread they were asked: all of them, or none."""
+        texts = [(asked.owner, dump_json(write_answer(asked, value))) for asked, value in answers]
+        if texts:
+            now = self._clock.time()
+            await self._thread.write(
+                lambda first: [
+                    Entry(seq, owner, self.base, now, text)
+                    for seq, (owner, text) in enumerate(texts, start=first)
+                ]
+            )
 
     async def _note(self, *bodies: Mapping[str, Any]) -> None:
         texts = [dump_json(body) for body in bodies]
@@ -207,135 +245,138 @@ class Journal:
         seq = max(bodies, default=None) if checkpoint is None else checkpoint
         if seq is None or seq not in bodies:
             return None
-        with _undamaged(self.thread_id):
+        with undamaged(self.thread_id):
             reading = Reading(self.thread_id, chain(bodies, seq))
             loaded = self._loaded(reading)
         self.head, self.base = seq, reading.base
+        self._moment = reading.moment
         self.last_event = loaded.last_event
         self._size = sum(len(entry.body) for number, entry in bodies.items() if self.base <= number <= seq)
         if self._size > _REBASE_LEAST:
             self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(reading.stored)))
+        if reading.version != self._definition.version:
+            self._size = -1  # what was migrated is no delta of what is stored
         return loaded
 
+    def remembered(self, loaded: Loaded) -> Loaded:
+        """A checkpoint that this journal stands on already, with what is pending on it now."""
+        with undamaged(self.thread_id):
+            notes = self._thread.notes(self._pending_owner(self.head))
+            pending = self._pending_of(notes, None)
+        self.last_event = max(loaded.last_event, notes.last_event)
+        return replace(loaded, pending=pending, last_event=self.last_event)
+
+    def standing(self, position: Position, *, visits: Mapping[str, int], run_id: str) -> Loaded:
+        """The checkpoint that this journal stands on, of a run that has come to it."""
+        entry = self._thread.owned(self._owner)[self.head]
+        body = parsed(entry)
+        return Loaded(
+            checkpoint=self.head,
+            parent=body.get("parent"),
+            position=Position(self._code.kept(position.values), position.frontier, position.step),
+            source=body["source"],
+            run_id=run_id,
+            at=entry.at,
+            last_event=body.get("event", 0),
+            visits=Counter(visits),
+            pending=Pending(),
+            outward=Outward(),
+        )
+
+    async def is_current(self, *, in_place: bool) -> bool:
+        """Whether the thread is still as this journal left it."""
+        return self._size >= 0 and await self._thread.is_current(in_place=in_place)
+
     def load_all(self, limit: int | None = None) -> list[Loaded]:
-        """The checkpoints that there are, newest first."""
+        """The checkpoints that there are, newest first. Each costs what it changed."""
         bodies = self._thread.owned(self._owner)
         found: list[Loaded] = []
         unwanted = 0 if limit is None else max(0, len(bodies) - limit)
-        reading = Reading(self.thread_id)
-        with _undamaged(self.thread_id):
+        reading, values = Reading(self.thread_id), None
+        with undamaged(self.thread_id):
             for index, seq in enumerate(sorted(bodies)):
                 if not reading.take_next(bodies[seq]):  # a branch, or a new base: read it from there
-                    reading = Reading(self.thread_id, chain(bodies, seq))
+                    reading, values = Reading(self.thread_id, chain(bodies, seq)), None
                 if index >= unwanted:
-                    found.append(self._loaded(reading))
+                    is_current = reading.version == self._definition.version
+                    if values is not None:
+                        values = (
+                            self._code.next_values(values, reading.stored, reading.body)
+                            if is_current
+                            else None
+                        )
+                    found.append(self._loaded(reading, values))
+                    values = found[-1].position.values
         return found[::-1]
 
-    def _loaded(self, reading: Reading) -> Loaded:
-        entry, body = reading.entry, reading.body
-        pending, noted = self._pending(entry.seq)
+    @property
+    def is_newest(self) -> bool:
+        """Whether this journal stands on the newest checkpoint of its thread."""
+        return self.head > 0 and self.head == max(self._thread.owned(self._owner), default=0)
+
+    def is_branch_of(self, checkpoint: int) -> bool:
+        """Whether the newest checkpoint is a branch that begins there, and nothing has been run on it yet."""
+        bodies = self._thread.owned(self._owner)
+        body = parsed(bodies[max(bodies)]) if bodies else {}
+        return body.get("source") == "branch" and body.get("parent") == checkpoint
+
+    def _loaded(self, reading: Reading, values: Values | None = None) -> Loaded:
+        """`values`: where they are known already."""
+        entry, body, code = reading.entry, reading.body, self._code
+        migration: Migration | None = None
+        if values is None:
+            values, migration = code.values(reading.stored, reading.version)
+        frontier = code.frontier(body, migration)
+        owner, old_ids = (
+            self._pending_owner(entry.seq),
+            self._definition.task_ids if reading.format < 2 else {},
+        )
+        notes = Notes(owner, self._thread.owned(owner).values(), old_ids)
+        for task, stored in notes.results.items():
+            notes.pending.results[task] = code.read_result(stored, migration)
         return Loaded(
             checkpoint=entry.seq,
             parent=body.get("parent"),
-            position=Position(
-                self._code.values(reading.stored),
-                self._code.frontier(body["next"], body.get("joins", {}), body.get("deferred", ())),
-                int(body["step"]),
-            ),
+            position=Position(values, frontier, int(body["step"])),
             source=body["source"],
             run_id=reading.run_id,
             at=entry.at,
-            last_event=max(reading.last_event, noted),
+            last_event=max(reading.last_event, notes.last_event),
             visits=Counter(reading.visits),
-            pending=pending,
+            pending=self._pending_of(notes, migration),
+            outward=Outward(frozenset(reading.wrote), code.read_writes(reading.out), not reading.is_silent),
         )
 
-    def _pending(self, checkpoint: int) -> tuple[Pending, int]:
-        owner, last_event = self._pending_owner(checkpoint), 0
-        pending = Pending()
-        for entry in self._thread.owned(owner).values():
-            body = parsed(entry)
-            last_event = max(last_event, body.get("event", 0))
-            task = body["task"]
-            pending.asked.pop(task, None)
-            pending.errors.pop(task, None)
-            if "error" in body:
-                pending.errors[task] = body["error"]
-            elif "asked" in body:
-                pending.asked[task] = [_asked(body, owner)]
-            elif "answers" in body:
-                pending.answers[task] = [
-                    (ANYTHING.decode(value), ANYTHING.decode(memo)) for value, memo in body["answers"]
-                ]
-            else:
-                pending.results[task] = self._code.read_result(body)
-        return pending, last_event
+    def _pending_of(self, notes: Notes, migration: Migration | None) -> Pending:
+        """What is noted, for a run to go on with; each result is read once."""
+        known = notes.pending.results
+        for task, stored in notes.results.items():
+            if task not in known:
+                known[task] = self._code.read_result(stored, migration)
+        return notes.pending.copy()
 
     def open_questions(self, checkpoint: int) -> list[Asked]:
         """The questions that wait on a checkpoint, at any depth."""
-        waiting: dict[tuple[str, str], Asked] = {}
-        with _undamaged(self.thread_id):
-            for entry in self._thread.below(self._pending_owner(checkpoint)):
-                body = parsed(entry)
-                place = (entry.owner, str(body.get("task")))
-                if "asked" in body:
-                    waiting[place] = _asked(body, entry.owner)
-                else:
-                    waiting.pop(place, None)
-        return list(waiting.values())
+        with undamaged(self.thread_id):
+            owners = self._thread.owners_below(self._pending_owner(checkpoint))
+            found = [self._thread.notes(owner).pending.asked for owner in owners]
+        return [asked for by_task in found for ones in by_task.values() for asked in ones]
 
     async def copy_to(self, thread_id: str, checkpoint: int) -> None:
-        """Begin a thread with a checkpoint of this one and all that there is of what led to it."""
+        """Begin a thread with a checkpoint of this one, all that there is of what led to it, and what is
+        pending on it.
+        """
         entries = self._thread.owned(self._owner)
         kept: list[Entry] = []
         number: int | None = checkpoint
         while number is not None and number in entries:
             kept.append(entries[number])
             number = parsed(entries[number]).get("parent")
-        await self._thread.copy(thread_id, kept[::-1])
-
-
-@contextmanager
-def _undamaged(thread_id: str) -> Generator[None]:
-    """Read what a journal wrote; where it is not as it was written, the thread is damaged."""
-    try:
-        yield
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"thread {thread_id!r} is damaged: {error!r}") from error
-
-
-def _quoted(task_id: str) -> str:
-    """A task's id as one part of an owner's path."""
-    return task_id.replace("%", "%25").replace("/", "%2F")
-
-
-def _unquoted(part: str) -> str:
-    return part.replace("%2F", "/").replace("%25", "%")
-
-
-def as_interrupt(asked: Asked) -> Interrupt:
-    """The question as a person sees it."""
-    return Interrupt(asked.id, asked.value, asked.node, "/".join(asked.way[:-1]))
-
-
-def _asked(body: Mapping[str, Any], owner: str) -> Asked:
-    asked_id, value, memo = body["asked"]
-    return Asked(
-        str(asked_id), ANYTHING.decode(value), body["node"], body["task"], owner, ANYTHING.decode(memo)
-    )
+        pending = self._thread.below(self._pending_owner(checkpoint))
+        await self._thread.copy(thread_id, [*kept[::-1], *moved(pending, checkpoint, checkpoint)])
 
 
 def _with_values(body: str, values: Mapping[str, str]) -> str:
     """The text of a checkpoint: that of its body, with the texts of its values put in as they are."""
     inside = ",".join(f"{dump_json(name)}:{text}" for name, text in values.items())
     return f'{body[:-1]},"values":{{{inside}}}}}'
-
-
-def _kept(value: Any, what: str, node: str) -> Any:
-    """A question or an answer, encoded."""
-    try:
-        data = ANYTHING.encode(value)
-        text_of(data)
-    except (CodecError, RecursionError) as error:
-        raise CheckpointError(f"{what} cannot be kept in the checkpoint: {error}", node=node) from error
-    return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
 from threading import Lock
@@ -9,6 +10,8 @@ from threading import Lock
 from typing_extensions import override
 
 from .entries import Checkpointer, Entry, ThreadInfo, conflict, is_settled
+
+_SEQ = attrgetter("seq")
 
 
 class _Thread:
@@ -51,8 +54,9 @@ class MemoryCheckpointer(Checkpointer):
             thread = self._threads.get(thread_id) or _Thread()
             if since is None:
                 since = thread.checkpoints[-1].base if thread.checkpoints else 0
-            found = [e for log in (thread.checkpoints, thread.pending) for e in log if e.seq >= since]
-        return sorted(found, key=attrgetter("seq"))
+            first = bisect_left(thread.checkpoints, since, key=_SEQ)
+            found = thread.checkpoints[first:] + [entry for entry in thread.pending if entry.seq >= since]
+        return sorted(found, key=_SEQ)
 
     @override
     async def delete(self, thread_id: str, *, before: int | None = None) -> None:

@@ -79,8 +79,45 @@ def _scalar(kind: type, encode: Code | None = None, decode: Code | None = None, 
     return Coder(write, read)
 
 
+def as_scalar(value: Any) -> Any:
+    """A text or number that a subclass or another library made (a member of a StrEnum, a numpy number), as
+    the plain one that it is equal to; anything else as it is.
+    """
+    value = _of_numpy(value)
+    if kind_of(value) in (str, bool, int, float):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else value
+
+
+def _of_numpy(value: Any) -> Any:
+    """A number of numpy's as Python's own, known without importing numpy."""
+    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+
+
+def _plain_scalar(kind: type, taken: tuple[type, ...]) -> Coder:
+    def write(value: Any) -> Any:
+        if type(value) is kind:
+            return value
+        plain = as_scalar(value)
+        if type(plain) not in taken:
+            raise wrong(value, f"a {kind.__name__}")
+        return plain
+
+    def read(data: Any) -> Any:
+        if type(data) not in taken:
+            raise wrong(data, f"a stored {kind.__name__}")
+        return data
+
+    return Coder(write, read)
+
+
 def _number(value: Any) -> Any:
-    if type(value) not in (int, float):
+    value = as_scalar(value)
+    if type(value) not in (int, float, bool):
         raise wrong(value, "a number")
     if not isfinite(value):
         raise CodecError(f"{value} is a number that JSON lacks")
@@ -103,9 +140,9 @@ _DATA: Mapping[str, tuple[type, Coder]] = {
     ),
 }
 SCALARS: Final[Mapping[Any, Coder]] = {
-    str: _scalar(str),
-    int: _scalar(int),
-    bool: _scalar(bool),
+    str: _plain_scalar(str, (str,)),
+    int: _plain_scalar(int, (int, bool)),
+    bool: _plain_scalar(bool, (bool,)),
     None: _scalar(type(None)),
     type(None): _scalar(type(None)),
     float: Coder(_number, _number),
@@ -172,6 +209,8 @@ def _encode(value: Any) -> Any:
         return {mark: encode(value)}
     if (late := late_scalar(kind)) is not None:
         return {late[0]: late[1].encode(value)}
+    if (number := _of_numpy(value)) is not value:
+        return _encode(number)
     raise CodecError(
         f"{kind.__name__} is not plain data; declare the type of the key in the state "
         f"(a dataclass, a pydantic model, an enum), or mark the key Untracked"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from wesichain.core import dump_json, is_object, parse_json
@@ -12,13 +13,27 @@ from wesichain.errors import CheckpointError, CodecError
 from .deltas import undelta
 from .entries import Entry, is_settled
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Reading:
     """Folds checkpoints, one after the other, into what was stored at the last of them."""
 
-    __slots__ = ("_thread_id", "base", "body", "entry", "last_event", "run_id", "stored", "visits")
+    __slots__ = (
+        "_thread_id",
+        "base",
+        "body",
+        "entry",
+        "format",
+        "last_event",
+        "moment",
+        "out",
+        "run_id",
+        "stored",
+        "version",
+        "visits",
+        "wrote",
+    )
 
     def __init__(self, thread_id: str, chain: Iterable[tuple[Entry, dict[str, Any]]] = ()) -> None:
         self._thread_id = thread_id
@@ -29,8 +44,18 @@ class Reading:
         self.visits: Counter[str] = Counter()
         self.run_id = ""
         self.last_event = 0
+        self.format = FORMAT
+        self.version = 1  # of the state's form
+        self.moment = 0  # the checkpoint that this one stands for: itself, or that which it branched from
+        self.wrote: set[str] = set()
+        self.out: list[Any] = []
         for entry, body in chain:
             self._take(entry, body)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether this was written when an inner graph did not say yet what it had written."""
+        return self.format < 2 and self.body.get("source") == "loop"
 
     def take_next(self, entry: Entry) -> bool:
         """Go on to this checkpoint, if it was made on the last one."""
@@ -42,7 +67,10 @@ class Reading:
 
     def _take(self, entry: Entry, body: dict[str, Any]) -> None:
         self.entry, self.body, self.base = entry, body, entry.base
+        self.moment = body.get("moment", entry.seq)
         try:
+            if entry.seq == entry.base:
+                self.format, self.version = body.get("format", 0), body.get("version", 1)
             for name, change in body["values"].items():
                 self.stored[name] = undelta(self.stored.get(name), change)
             for name in body.get("gone", ()):
@@ -52,6 +80,8 @@ class Reading:
             self.visits.update(body.get("ran", {}))
             self.run_id = body.get("run", self.run_id)
             self.last_event = max(self.last_event, body.get("event", 0))
+            self.wrote.update(body.get("wrote", body["values"] if self.is_silent else ()))
+            self.out += body.get("out", ())
         except (CodecError, LookupError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"checkpoint {entry.seq} of {self._thread_id!r} is damaged: {error!r}"
@@ -89,8 +119,20 @@ def parsed(entry: Entry) -> dict[str, Any]:
     return body
 
 
+@contextmanager
+def undamaged(thread_id: str) -> Generator[None]:
+    """Read what a journal wrote; where it is not as it was written, the thread is damaged."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"thread {thread_id!r} is damaged: {error!r}") from error
+
+
 def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
-    """The newest checkpoint of a log as one that needs nothing before it, and what is pending on it."""
+    """The newest checkpoint of a log as one that needs nothing before it, and what is pending on it.
+
+    It stands for the same moment, so that what is asked there is the same question.
+    """
     checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
     newest = max(checkpoints)
     reading = Reading("", chain(checkpoints, newest))
@@ -100,12 +142,20 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
         "format": FORMAT,
         "values": {k: {"=": v} for k, v in reading.stored.items()},
     }
+    if reading.version > 1:
+        body["version"] = reading.version
     if reading.visits:
         body["ran"] = dict(reading.visits)
     first = entries[-1].seq + 1
+    body["moment"] = reading.moment
     pending = [entry for entry in entries if is_settled(entry.owner, str(newest))]
-    numbers = {newest: first} | {entry.seq: number for number, entry in enumerate(pending, start=first + 1)}
-    return [Entry(first, "", first, at, dump_json(body)), *[_renumbered(entry, numbers) for entry in pending]]
+    return [Entry(first, "", first, at, dump_json(body)), *moved(pending, newest, first)]
+
+
+def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:
+    """What is pending on one checkpoint, as it would be on another, numbered from there on."""
+    numbers = {head: to} | {entry.seq: number for number, entry in enumerate(entries, start=to + 1)}
+    return [_renumbered(entry, numbers) for entry in entries]
 
 
 def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:

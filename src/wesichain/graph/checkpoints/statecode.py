@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from wesichain.errors import CheckpointError, CodecError
-from wesichain.graph.definition import START, Definition
+from wesichain.graph.definition import START, Definition, Join
 from wesichain.graph.state import (
     Append,
     Growing,
@@ -15,15 +15,20 @@ from wesichain.graph.state import (
     Result,
     Send,
     Values,
+    Whole,
     Write,
     as_items,
+    clone,
+    is_dict,
     is_overwrite,
+    lend_grown,
     put,
 )
 from wesichain.graph.superstep import Folded, Frontier, Task
 
 from .coding import coder_of, list_of
 from .deltas import delta
+from .migrating import Migration
 from .plain import ANYTHING, Coder, text_of
 
 
@@ -61,15 +66,78 @@ class StateCode:
                     stored[name] = text_of({"=": self._coder(key).encode(plain)})
         return stored
 
-    def values(self, stored: Mapping[str, Any]) -> Values:
-        """Read values. Keys that the state no longer has are left alone, new ones start where they start."""
-        values = self._definition.schema.start()
+    def values(self, stored: Mapping[str, Any], version: int) -> tuple[Values, Migration | None]:
+        """Read values, and what had to be migrated for that. Keys that the state no longer has are left
+        alone, new ones start where they start.
+        """
+        values, now = self._definition.schema.start(), self._definition.version
+        if version > now:
+            raise CheckpointError(
+                f"the thread was written by version {version} of the graph, and this is version {now}; run "
+                f"it with the newer program, which has the migrations up to {version}"
+            )
+        migration = None if version == now else Migration(self._definition, stored, version)
+        if migration is not None:
+            stored = {name: data for name, data in stored.items() if name not in migration.before}
+            for name, item in migration.after.items():
+                key = self._key(name)
+                if key is not None and key.tracked:
+                    with _Naming(None, name):
+                        put(values.data, values.lends, key, self._adopted(key, item))
         for name, data in stored.items():
             key = self._key(name)
             if key is not None and key.tracked:
                 with _Naming(None, name):
                     put(values.data, values.lends, key, self._coder(key).decode(data))
-        return values
+        return values, migration
+
+    def next_values(self, values: Values, stored: Mapping[str, Any], body: Mapping[str, Any]) -> Values:
+        """The values after one more checkpoint: only what it changed is read."""
+        data, lends = dict(values.data), dict(values.lends)
+        start = self._definition.schema.start()
+        for name, change in body["values"].items():
+            key = self._key(name)
+            if key is None or not key.tracked:
+                continue
+            coder, old = self._coder(key), data.get(name)
+            with _Naming(None, name):
+                if key.reducer is Append and "+" in change and isinstance(old, Growing):
+                    kept, items = change["+"]
+                    if kept == len(old) and coder.item is not None:
+                        added = [coder.item.decode(item) for item in items]
+                        data[name], lends[name] = old.extend(added), lend_grown(lends.get(name), added)
+                        continue
+                put(data, lends, key, coder.decode(stored[name]))
+        for name in body.get("gone", ()):
+            data.pop(name, None)
+            lends.pop(name, None)
+            if name in start.data:
+                put(data, lends, self._definition.schema.keys[name], start.data[name])
+        return Values(data, lends)
+
+    def kept(self, values: Values) -> Values:
+        """The values as another run would read them: what is not tracked is as it begins."""
+        schema = self._definition.schema
+        if all(key.tracked for key in schema.keys.values()):
+            return values
+        start = schema.start()
+        data, lends = dict(values.data), dict(values.lends)
+        for name, key in schema.keys.items():
+            if not key.tracked:
+                data.pop(name, None)
+                lends.pop(name, None)
+                if name in start.data:
+                    put(data, lends, key, start.data[name])
+        return Values(data, lends)
+
+    def _adopted(self, key: Key, item: Any) -> Any:
+        """What a migration made: a value of the key's type, or the data of one."""
+        coder = self._coder(key)
+        try:
+            coder.encode(item)
+        except CodecError:
+            return coder.decode(item)
+        return clone(item)
 
     def _key(self, name: str) -> Key | None:
         return self._definition.schema.key(name)
@@ -92,12 +160,17 @@ class StateCode:
             for task in frontier.tasks
         ]
 
-    def frontier(
-        self, stored: Sequence[Any], arrived: Mapping[str, list[str]], deferred: Sequence[str]
-    ) -> Frontier:
+    def joins(self, frontier: Frontier) -> list[Any]:
+        """The joins that some of their sources have reached, each by all that it says."""
+        return [
+            [sorted(join.sources), join.target, sorted(nodes)] for join, nodes in frontier.arrived.items()
+        ]
+
+    def frontier(self, body: Mapping[str, Any], migration: Migration | None) -> Frontier:
+        """What runs next, as a checkpoint has it."""
         tasks: list[Task] = []
-        sent = 0
-        for item in stored:
+        sent, ids = 0, self._definition.task_ids
+        for item in body["next"]:
             node = item if isinstance(item, str) else item[0]
             if node not in self._definition.nodes:
                 raise CheckpointError(
@@ -106,13 +179,42 @@ class StateCode:
                     node=node,
                 )
             if isinstance(item, str):
-                tasks.append(Task(node, node))
+                tasks.append(Task(ids[node], node))
             else:
-                tasks.append(Task(f"{node}#{sent}", node, self._read_send(item).payload))
+                payload = self._read_send(item, migration).payload
+                tasks.append(Task(f"{ids[node]}#{sent}", node, payload))
                 sent += 1
-        joins = {int(index): frozenset(nodes) for index, nodes in arrived.items()}
-        joins = {index: nodes for index, nodes in joins.items() if index < len(self._definition.joins)}
-        return Frontier(tuple(tasks), joins, frozenset(deferred) & self._definition.nodes.keys())
+        arrived = self._arrived(body.get("joins", ()), is_over=not tasks)
+        deferred = frozenset(body.get("deferred", ())) & self._definition.nodes.keys()
+        return Frontier(tuple(tasks), arrived, deferred)
+
+    def _arrived(self, stored: Any, *, is_over: bool) -> dict[Join, frozenset[str]]:
+        """Find the joins that were on their way; one that is not there any more cannot just be forgotten."""
+        found: dict[Join, frozenset[str]] = {}
+        joins = self._definition.joins
+        if is_dict(stored):  # format 1: by their place in the program
+            for place, nodes in stored.items():
+                here, index = frozenset(nodes), int(place)
+                fits = [join for join in joins if here <= join.sources]
+                by_place = [join for join in joins[index : index + 1] if join in fits]
+                for join in by_place or fits[:1]:
+                    found[join] = here
+            return found
+        for sources, target, nodes in stored:
+            here, same = frozenset(nodes), Join(frozenset(sources), target)
+            near = [join for join in joins if join.target == target and join.sources & same.sources]
+            if same in joins:
+                found[same] = here
+            elif len(near) == 1:
+                found[near[0]] = here & near[0].sources
+            elif not is_over:
+                raise CheckpointError(
+                    f"the thread waits at the join {same}, of which {', '.join(map(repr, sorted(here)))} has "
+                    f"arrived, and this graph does not have it; add it, or go on elsewhere with "
+                    f"graph.update_state(..., as_node=...)",
+                    node=target,
+                )
+        return found
 
     def result(self, node: str, result: Result) -> dict[str, Any]:
         body: dict[str, Any] = {}
@@ -122,10 +224,35 @@ class StateCode:
             body["goto"] = [self._write_send(to) if isinstance(to, Send) else to for to in result.goto]
         return body
 
-    def read_result(self, body: Mapping[str, Any]) -> Result:
-        writes = [self._read(*write) for write in body.get("writes", []) if self._key(write[0]) is not None]
-        goto = [to if isinstance(to, str) else self._read_send(to) for to in body.get("goto", [])]
+    def read_result(self, body: Mapping[str, Any], migration: Migration | None) -> Result:
+        stored = body.get("writes", [])
+        writes = self.read_writes(stored) if migration is None else self._migrated(stored, migration)
+        goto = [to if isinstance(to, str) else self._read_send(to, migration) for to in body.get("goto", [])]
         return Result(tuple(writes), tuple(goto))
+
+    def writes(self, writes: Sequence[Write]) -> list[Any]:
+        """Writes that the graph outside is handed, of an inner graph that goes on."""
+        return [self._write(START, name, value) for name, value in writes if self._is_tracked(name)]
+
+    def read_writes(self, stored: Sequence[Any]) -> tuple[Write, ...]:
+        return tuple([self._read(*write) for write in stored if self._key(write[0]) is not None])
+
+    def _migrated(self, stored: Sequence[Any], migration: Migration) -> list[Write]:
+        """What a task of an older version had written."""
+        writes: list[Write] = []
+        for name, how, data in stored:
+            for new, item in migration.writes({name: data}).items():
+                key = self._key(new)
+                if key is None or not key.tracked:
+                    continue
+                with _Naming(None, new):
+                    value = item if how == "plain" else self._adopted(key, item)
+                writes.append((new, _SETTING[how](value) if how in _SETTING else value))
+        return writes
+
+    def _is_tracked(self, name: str) -> bool:
+        key = self._key(name)
+        return key is not None and key.tracked
 
     def _write(self, node: str, name: str, value: Any) -> list[Any]:
         key = self._key(name)
@@ -133,13 +260,13 @@ class StateCode:
         with _Naming(node, name):
             coder, how = self._coder(key), "typed"
             if is_overwrite(value):
-                how, value = "set", value.value
+                how, value = "whole" if isinstance(value, Whole) else "set", value.value
             elif key.reducer is Append:
                 value = list(as_items(value))
             try:
                 data = coder.encode(value)
             except CodecError:
-                if key.reducer is None or key.reducer is Append or how == "set":
+                if key.reducer is None or key.reducer is Append or how in _SETTING:
                     raise
                 how, data = "plain", ANYTHING.encode(value)  # a reducer may take writes of another type
             text_of(data)
@@ -150,7 +277,7 @@ class StateCode:
         assert key is not None, "asked for before"
         with _Naming(None, name):
             value = (ANYTHING if how == "plain" else self._coder(key)).decode(data)
-        return name, Overwrite(value) if how == "set" else value
+        return name, _SETTING[how](value) if how in _SETTING else value
 
     def _write_send(self, send: Send) -> list[Any]:
         schema = self._definition.nodes[send.node].schema
@@ -160,11 +287,21 @@ class StateCode:
             text_of(data)
         return [send.node, "state" if typed else "plain", data]
 
-    def _read_send(self, stored: Sequence[Any]) -> Send:
+    def _read_send(self, stored: Sequence[Any], migration: Migration | None) -> Send:
         node, how, data = stored
         with _Naming(None, "payload"):
-            coder = coder_of(self._definition.nodes[node].schema.type) if how == "state" else ANYTHING
-            return Send(node, coder.decode(data))
+            if how != "state":
+                return Send(node, ANYTHING.decode(data))
+            type_ = self._definition.nodes[node].schema.type
+            if migration is not None and type_ is self._definition.schema.type and is_dict(data):
+                data = migration.run(data)
+            return Send(node, coder_of(type_).decode(data))
+
+
+_SETTING: Final[Mapping[str, type[Overwrite[Any]]]] = {
+    "set": Overwrite,
+    "whole": Whole,
+}  # passing reducers by
 
 
 class _Naming:
@@ -182,9 +319,12 @@ class _Naming:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, CodecError | RecursionError):
             return
-        writer = "" if self._node is None else f"node {self._node!r}: "
-        what = "could not be read from" if self._node is None else "cannot be kept in"
         reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
-        raise CheckpointError(
-            f"{writer}the key {self._key!r} {what} the checkpoint: {reason}", node=self._node
-        ) from error
+        if self._node is not None:
+            what = f"node {self._node!r}: the key {self._key!r} cannot be kept in the checkpoint: {reason}"
+        else:
+            what = (
+                f"the key {self._key!r} could not be read from the checkpoint: {reason}; if its type has "
+                f"changed, say how with GraphBuilder(..., migrations={{2: function}})"
+            )
+        raise CheckpointError(what, node=self._node) from error

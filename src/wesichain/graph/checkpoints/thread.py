@@ -3,63 +3,133 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .entries import Checkpointer, Entry, is_settled
+from .notes import Notes
 
 
 class Thread:
-    """A thread's log in the hands of one run. Appends are made one after the other."""
+    """A thread's log in the hands of one run. Appends are made one after the other.
 
-    __slots__ = ("_checkpoints", "_lock", "_pending", "_seq", "_store", "thread_id")
+    `in_place`: nobody waits beside the run, so that a store that can does its work at once, in this thread.
+    """
 
-    def __init__(self, store: Checkpointer, thread_id: str, entries: Sequence[Entry]) -> None:
+    __slots__ = ("_checkpoints", "_in_place", "_last", "_lock", "_notes", "_pending", "_store", "thread_id")
+
+    def __init__(
+        self, store: Checkpointer, thread_id: str, entries: Sequence[Entry], *, in_place: bool = False
+    ) -> None:
         self._store = store
+        self._in_place = in_place
         self.thread_id = thread_id
-        self._checkpoints = [entry for entry in entries if not entry.owner]
-        self._pending = [entry for entry in entries if entry.owner]
-        self._seq = entries[-1].seq if entries else 0
+        self._checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
+        self._pending: dict[str, list[Entry]] = {}
+        for entry in entries:
+            if entry.owner:
+                self._pending.setdefault(entry.owner, []).append(entry)
+        self._notes: dict[str, Notes] = {}
+        self._last = entries[-1] if entries else None
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def open(cls, store: Checkpointer, thread_id: str, *, since: int | None = None) -> Thread:
-        return cls(store, thread_id, await store.read(thread_id, since=since))
+    async def open(
+        cls, store: Checkpointer, thread_id: str, *, since: int | None = None, in_place: bool = False
+    ) -> Thread:
+        return cls(store, thread_id, await _read(store, thread_id, since, in_place), in_place=in_place)
+
+    async def is_current(self, *, in_place: bool) -> bool:
+        """Whether nothing was written to the log since; the thread may then be used by another run."""
+        self._lock = asyncio.Lock()  # the last run may have had another event loop
+        self._in_place = in_place
+        if self._last is None:
+            return False
+        return list(await _read(self._store, self.thread_id, self._last.seq, in_place)) == [self._last]
 
     async def append(
         self, owner: str, texts: Sequence[str], *, at: float, base: int = 0, settles: str | None = None
     ) -> int:
-        """Write entries; the number of the last one. `base` 0 makes the entry a base itself."""
+        """Write entries of one owner; the number of the last one. `base` 0 makes an entry a base itself."""
+        return await self.write(
+            lambda first: [
+                Entry(seq, owner, base or seq, at, text) for seq, text in enumerate(texts, start=first)
+            ],
+            settles=settles,
+        )
+
+    async def write(self, make: Callable[[int], Sequence[Entry]], *, settles: str | None = None) -> int:
+        """Write the entries that are made for the next number; the number of the last one."""
         async with self._lock:
-            numbered = enumerate(texts, start=self._seq + 1)
-            entries = [Entry(seq, owner, base or seq, at, text) for seq, text in numbered]
-            write = asyncio.ensure_future(
-                self._store.append(self.thread_id, entries, after=self._seq, settles=settles)
-            )
+            after = 0 if self._last is None else self._last.seq
+            entries = make(after + 1)
+            if self._in_place and (now := getattr(self._store, "append_now", None)) is not None:
+                now(self.thread_id, entries, after=after, settles=settles)
+                self._written(entries, settles)
+                return entries[-1].seq
+            # A write that was begun is seen to its end, also by a run that is cancelled: what is in the log
+            # must be known to whoever writes to it next.
+            start = getattr(self._store, "start_append", None)
+            begin = self._store.append if start is None else start
+            write = asyncio.ensure_future(begin(self.thread_id, entries, after=after, settles=settles))
             try:
-                await asyncio.shield(write)
+                await (asyncio.shield(write) if start is None else write)
             finally:
-                # A write that was begun is seen to its end, also by a run that is cancelled: what is in the
-                # log must be known to whoever writes to it next.
                 if not write.done():
                     await asyncio.wait((write,))
                 if not write.cancelled() and write.exception() is None:
                     self._written(entries, settles)
-            return self._seq
+            return entries[-1].seq
 
     def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
-        self._seq = entries[-1].seq
+        self._last = entries[-1]
         if settles is not None and self._pending:
-            self._pending = [entry for entry in self._pending if not is_settled(entry.owner, settles)]
-        if entries[0].owner:  # an inner graph that is tried again looks for it here
-            self._pending += entries
+            self._pending = {
+                owner: ones for owner, ones in self._pending.items() if not is_settled(owner, settles)
+            }
+            self._notes = {owner: notes for owner, notes in self._notes.items() if owner in self._pending}
+        for entry in entries:
+            if entry.owner:  # an inner graph that is tried again looks for it here
+                self._pending.setdefault(entry.owner, []).append(entry)
+                if entry.owner in self._notes:
+                    self._notes[entry.owner].take(entry)
+            else:  # whoever goes on from here needs none of those before
+                self._checkpoints = {entry.seq: entry}
 
     def owned(self, owner: str) -> dict[int, Entry]:
         """The entries of an owner, by number."""
-        known = self._pending if owner else self._checkpoints
-        return {entry.seq: entry for entry in known if entry.owner == owner}
+        return {entry.seq: entry for entry in self._pending.get(owner, ())} if owner else self._checkpoints
+
+    def notes(self, owner: str, old_ids: Mapping[str, str] | None = None) -> Notes:
+        """What is noted under an owner; read once, and then kept up with what is written."""
+        if owner not in self._notes:
+            self._notes[owner] = Notes(owner, self._pending.get(owner, ()), old_ids or {})
+        return self._notes[owner]
+
+    def owners_below(self, owner: str) -> list[str]:
+        """The owners of notes, of this owner and of what goes on inside its tasks, in order."""
+        found = [
+            (ones[0].seq, own)
+            for own, ones in self._pending.items()
+            if is_settled(own, owner) and own.count("/") % 3 == 0  # not the checkpoints of an inner graph
+        ]
+        return [own for _, own in sorted(found)]
 
     def below(self, owner: str) -> list[Entry]:
-        return [entry for entry in self._pending if is_settled(entry.owner, owner)]
+        """The entries of an owner and of what goes on inside its tasks, in order."""
+        found = [entry for own, ones in self._pending.items() if is_settled(own, owner) for entry in ones]
+        return sorted(found, key=lambda entry: entry.seq)
 
     async def copy(self, thread_id: str, entries: Sequence[Entry]) -> None:
         await self._store.append(thread_id, entries, after=0)
+
+
+async def _read(
+    store: Checkpointer,
+    thread_id: str,
+    since: int | None,
+    in_place: bool,  # of this file alone
+) -> Sequence[Entry]:
+    if in_place and (now := getattr(store, "read_now", None)) is not None:
+        found: Sequence[Entry] = now(thread_id, since=since)
+        return found
+    return await store.read(thread_id, since=since)

@@ -4,6 +4,5 @@ from .cycles import CycleWatch
 from .frame import Frame
 from .performer import Performer
 from .visit import Up
-from .waiting import put_down
 
-__all__ = ["CycleWatch", "Frame", "Performer", "Up", "put_down"]
+__all__ = ["CycleWatch", "Frame", "Performer", "Up"]

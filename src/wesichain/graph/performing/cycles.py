@@ -3,50 +3,58 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
-from wesichain.graph.state import UNSET, Growing, Values, fingerprint, grow
+from wesichain.graph.state import UNSET, Growing, OpaqueError, Values, fingerprint, grow
 from wesichain.graph.superstep import Folded, Frontier
 
 _TOO_OFTEN = 3
 
 
 class CycleWatch:
-    """Remembers which states the nodes of the last `window` super-steps saw, as fingerprints."""
+    """Remembers which states the nodes of the last `window` super-steps saw, as fingerprints.
 
-    __slots__ = ("_counts", "_marks", "_seen", "_total", "_window")
+    While the state holds something opaque, which could have changed unseen, no two states are the same.
+    """
+
+    __slots__ = ("_counts", "_marks", "_opaque", "_seen", "_total", "_window")
 
     def __init__(self, values: Values, *, window: int) -> None:
         self._window = window
         self._seen: deque[set[tuple[str, int]]] = deque()
         self._counts: dict[tuple[str, int], int] = {}
-        self._marks = {name: fingerprint(value) for name, value in values.data.items()}
+        self._marks: dict[str, int] = {}
+        self._opaque: set[str] = set()
         self._total = 0
-        for item in self._marks.items():
-            self._total ^= hash(item)
+        for name, value in values.data.items():
+            self._mark(name, value)
 
     def update(self, folded: Folded) -> None:
         """Take what a super-step changed."""
         for name, change in folded.changes.items():
-            value, before = folded.values.data[name], self._marks.get(name)
-            if change.kept is not None and before is not None and isinstance(value, Growing):
-                self._mark(name, grow(before, value.items(change.kept)))
-            else:
-                self._mark(name, fingerprint(value))
+            self._mark(name, folded.values.data[name], kept=change.kept)
         for name in folded.dropped:
-            self._mark(name, fingerprint(folded.values.data.get(name, UNSET)))
+            self._mark(name, folded.values.data.get(name, UNSET))
 
-    def _mark(self, name: str, mark: int) -> None:
-        if name in self._marks:
-            self._total ^= hash((name, self._marks[name]))
+    def _mark(self, name: str, value: Any, *, kept: int | None = None) -> None:
+        before = self._marks.pop(name, None)
+        if before is not None:
+            self._total ^= hash((name, before))
+        try:
+            if kept is not None and before is not None and isinstance(value, Growing):
+                mark = grow(before, value.items(kept))
+            else:
+                mark = fingerprint(value)
+        except OpaqueError:
+            self._opaque.add(name)
+            return
+        self._opaque.discard(name)
         self._marks[name] = mark
         self._total ^= hash((name, mark))
 
     def see(self, frontier: Frontier) -> str | None:
         """Note what the next super-step's nodes see; the one that has seen it too often, if there is one."""
-        now = {
-            (task.node, hash((self._total, fingerprint(task.payload) if task.is_sent else 0)))
-            for task in frontier.tasks
-        }
+        now = self._places(frontier)
         self._seen.append(now)
         for place in now:
             self._counts[place] = self._counts.get(place, 0) + 1
@@ -56,3 +64,14 @@ class CycleWatch:
                 if not self._counts[place]:
                     del self._counts[place]
         return next((place[0] for place in now if self._counts[place] >= _TOO_OFTEN), None)
+
+    def _places(self, frontier: Frontier) -> set[tuple[str, int]]:
+        if self._opaque:
+            return set()
+        try:
+            return {
+                (task.node, hash((self._total, fingerprint(task.payload) if task.is_sent else 0)))
+                for task in frontier.tasks
+            }
+        except OpaqueError:
+            return set()

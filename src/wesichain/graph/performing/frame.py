@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from wesichain.core import Clock, dataclass
 from wesichain.errors import GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints import Journal
-from wesichain.graph.context import ExecutionOptions, GraphContext, Interrupt
+from wesichain.graph.context import ExecutionOptions, GraphContext, Interrupt, Record
 from wesichain.graph.definition import Definition
 from wesichain.graph.watch import RunLog, ScopedSink, Watcher
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph."""
+    """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph.
+
+    `is_alone`: nobody else can be waiting on the event loop. `hands`: of a graph that is a node, the keys
+    whose writes the graph outside is handed one by one; None where there is no such graph.
+    """
 
     definition: Definition
     options: ExecutionOptions
@@ -23,12 +30,16 @@ class Frame:
     scope: str = ""
     is_inner: bool = False
     deadline: float | None = None
+    context: Any = None
+    is_alone: bool = False
+    hands: frozenset[str] | None = None
 
     def within(self, task: str) -> str:
         """The scope of what runs inside a task."""
         return f"{self.scope}/{task}" if self.scope else task
 
-    def context(self, node: str, step: int, task: str) -> GraphContext:
+    def context_of(self, node: str, step: int, task: str, record: Record | None = None) -> GraphContext:
+        """What a node is told."""
         limit, scope = self.options.max_steps, self.within(task)
         return GraphContext(
             remaining_steps=None if limit is None else max(0, limit - step),
@@ -39,8 +50,14 @@ class Frame:
             step=step,
             scope=scope,
             deadline=self.deadline,
-            events=ScopedSink(self.log, scope) if self.log.is_heard else None,
+            events=ScopedSink(self.log, scope, node=node, subgraph=self.scope) if self.log.is_heard else None,
             clock=self.clock,
+            context=self.context,
+            is_streamed=self.log.is_asked("messages"),
+            on_emit=partial(self.log.give, "custom", node, self.scope)
+            if self.log.is_asked("custom")
+            else None,
+            record=record,
         )
 
     def interrupted(self, what: str, interrupts: tuple[Interrupt, ...] = ()) -> GraphInterruptedError:

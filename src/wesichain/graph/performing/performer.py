@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from wesichain.core import abandon
 from wesichain.errors import GraphError, NodeFailedError
-from wesichain.graph.checkpoints import Pending, as_interrupt
+from wesichain.graph.checkpoints import Pending
 from wesichain.graph.context import Paused
 from wesichain.graph.state import Result
 from wesichain.graph.superstep import Done, Position, Task
 from wesichain.trace import redact
 
 from .frame import Frame
-from .visit import Outcome, Up, Visit
-from .waiting import put_down, within
+from .visit import Outcome, Up, Visit, let_go
+from .waiting import within
 
 
 class Performer:
@@ -36,7 +37,8 @@ class Performer:
         tasks, known = self._at.frontier.tasks, self._pending
         self._outcomes.update(known.results)
         for task_id, asked in known.asked.items():
-            self._outcomes[task_id] = Paused(tuple(as_interrupt(one) for one in asked), noted=True)
+            questions = tuple(one.question for one in asked)
+            self._outcomes[task_id] = Paused(questions, noted=frozenset(one.id for one in questions))
         await self._together([task for task in tasks if task.id not in self._outcomes])
         done = [(task, found) for task in tasks if isinstance(found := self._outcomes.get(task.id), Result)]
         if len(done) < len(tasks):
@@ -53,57 +55,62 @@ class Performer:
     async def _together(self, todo: Sequence[Task]) -> None:
         """Run the tasks: plain ones on the spot, those that wait side by side; a failure stops the rest."""
         waiting: list[tuple[Task, Visit, Awaitable[Any] | None]] = []
+        is_alone = self._frame.is_alone and len(todo) == 1
         for task in todo:
-            visit = Visit(self._frame, self._at, task, self._pending.answers.get(task.id, ()))
+            visit = Visit(
+                self._frame,
+                self._at,
+                task,
+                answers=self._pending.answers.get(task.id, _NONE),
+                done=self._pending.done.get(task.id, _NONE),
+                is_alone=is_alone,
+            )
             if not visit.is_plain:
                 waiting.append((task, visit, None))
             elif not isinstance(outcome := visit.at_once(), _ENDS):
                 waiting.append((task, visit, outcome))
             elif not self._take(task, outcome):
-                _let_go(begun for _, _, begun in waiting)
+                for _, _, begun in waiting:
+                    let_go(begun)
                 return
-        if waiting:
+        if len(todo) == 1 and waiting and waiting[0][1].is_in_place:
+            task, visit, begun = waiting[0]
+            self._take(task, await visit.in_time(begun))
+        elif waiting:
             await self._side_by_side(waiting)
 
     async def _side_by_side(self, waiting: Sequence[tuple[Task, Visit, Awaitable[Any] | None]]) -> None:
         """Carry out tasks that wait. Results are saved while others still run.
 
-        An async node has a task of its own even when it is alone: one that will not stop cannot hold the run.
+        An async node has a task of its own even when it is alone: one that will not stop cannot hold the run,
+        unless it was added with `blocking=False`.
         """
-        running: dict[asyncio.Future[Outcome], Task] = {}
-        finished: deque[asyncio.Future[Outcome]] = deque()
-        wake = asyncio.Event()
-
-        def note(future: asyncio.Future[Outcome]) -> None:
-            finished.append(future)
-            wake.set()
-
-        for task, visit, begun in waiting:
-            started = asyncio.ensure_future(visit.in_time(begun))
-            running[started] = task
-            started.add_done_callback(note)
+        ends, begin = _Ends(), asyncio.get_running_loop().create_task
+        running = {task.id: begin(ends.take(task, visit.in_time(begun))) for task, visit, begun in waiting}
         try:
             while running:
-                await self._save_results()
-                await self._wait(wake, running)
-                while finished:
-                    future = finished.popleft()
-                    if not self._take(running.pop(future), _outcome_of(future)):
+                if self._unsaved:
+                    await self._save_results()
+                await self._wait(ends, waiting[0][0].node)
+                while ends.found:
+                    task, outcome = ends.found.popleft()
+                    del running[task.id]
+                    if not self._take(task, outcome):
                         return
         finally:
-            await put_down(running)
-            for future, task in running.items():  # some may have finished while another failed
-                if future.done() and not future.cancelled():
-                    self._take(task, future.result())
+            if running:
+                await abandon(running.values())
+                for task, outcome in ends.found:  # some may have finished while another failed
+                    if not isinstance(outcome, _CancelledOutsideError):
+                        self._take(task, outcome)
 
-    async def _wait(self, wake: asyncio.Event, running: dict[asyncio.Future[Outcome], Task]) -> None:
+    async def _wait(self, ends: _Ends, node: str) -> None:
         frame = self._frame
         if frame.deadline is None:
-            await wake.wait()
+            await ends.wait()
         else:
-            late = frame.out_of_time(next(iter(running.values())).node)
-            await within(wake.wait(), max(0.0, frame.deadline - frame.clock.monotonic()), late)
-        wake.clear()
+            left = max(0.0, frame.deadline - frame.clock.monotonic())
+            await within(ends.wait(), left, frame.out_of_time(node))
 
     async def _save_results(self) -> None:
         if self._frame.journal is not None and self._unsaved:
@@ -129,29 +136,56 @@ class Performer:
                 raise outcome
         paused = [(task, pause) for task, pause in ended if isinstance(pause, Paused)]
         for task, pause in paused:
-            if journal is not None and not pause.noted:
-                (asked,) = pause.interrupts
-                await journal.note_asked(task, asked.id, asked.value, pause.memo)
+            new = [
+                (asked, memo)
+                for asked, memo in zip(pause.interrupts, pause.memos, strict=True)
+                if asked.id not in pause.noted
+            ]
+            if journal is not None and new:
+                await journal.note_questions(task, new)
         questions = tuple(asked for _, pause in paused for asked in pause.interrupts)
         if frame.is_inner:
-            raise Paused(questions, noted=True)
+            raise Paused(questions, noted=frozenset(asked.id for asked in questions))
         nodes = ", ".join(dict.fromkeys(repr(asked.node) for asked in questions))
         problems = "".join(f": {pause.problem}" for _, pause in paused if pause.problem)
         raise frame.interrupted(f"the run waits for an answer to {nodes}{problems}", questions)
 
 
+_NONE: Mapping[str, Any] = {}
 _ENDS = (Result, Paused, Up, GraphError)
 
 
-def _let_go(begun: Iterable[Awaitable[Any] | None]) -> None:
-    """Close coroutines that nobody will await any more."""
-    for one in begun:
-        if isinstance(one, Coroutine):
-            one.close()
+class _CancelledOutsideError(NodeFailedError):
+    """What a visit came to that was cancelled, though the run was not."""
 
 
-def _outcome_of(future: asyncio.Future[Outcome]) -> Outcome:
-    """What a visit came to; one that was cancelled, though the run was not, has failed."""
-    if future.cancelled():
-        return NodeFailedError("a node was cancelled from outside of the run")
-    return future.result()
+class _Ends:
+    """What visits came to, in the order in which they did. A visit says so itself, which wakes the run at
+    once: a callback of its task would do so a turn of the loop later.
+    """
+
+    __slots__ = ("_failure", "_waiter", "found")
+
+    def __init__(self) -> None:
+        self.found: deque[tuple[Task, Outcome]] = deque()
+        self._failure: BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def take(self, task: Task, visit: Awaitable[Outcome]) -> None:
+        try:
+            self.found.append((task, await visit))
+        except asyncio.CancelledError:
+            outcome = _CancelledOutsideError("a node was cancelled from outside of the run")
+            self.found.append((task, outcome))
+        except BaseException as error:  # noqa: BLE001  # raised where the run waits
+            self._failure = error
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Return when there is an end to take; raises what no visit should have raised."""
+        if not self.found and self._failure is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self._failure is not None:
+            raise self._failure

@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from wesichain.core import GRACE, JsonValue
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.context import CURRENT, Asking, Paused
-from wesichain.graph.state import NotAnUpdateError, Result, StateUpdate, clone, read_result
+from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, paused_in
+from wesichain.graph.state import (
+    HIDDEN,
+    NotAnUpdateError,
+    Result,
+    StateUpdate,
+    clone,
+    is_mapping,
+    read_result,
+)
 from wesichain.graph.superstep import Position, Task
+from wesichain.tools import in_thread
 
 from .frame import Frame
-from .waiting import in_thread, within
+from .record import TaskRecord
+from .waiting import within
 
 
 class Up(BaseException):  # not an Exception: on its way past the nodes between
@@ -29,6 +40,7 @@ class Up(BaseException):  # not an Exception: on its way past the nodes between
 Outcome: TypeAlias = Result | Paused | Up | GraphError
 
 _NO_LIMITS = (None, None, None)
+_LAST_MOMENT = 0.8 * GRACE  # seconds that a node in a thread has to end when its run is over
 
 
 def _is_cancelled() -> bool:
@@ -37,17 +49,55 @@ def _is_cancelled() -> bool:
     return current is not None and current.cancelling() > 0
 
 
+def let_go(begun: object) -> None:
+    """Close a coroutine that nobody will await any more."""
+    if isinstance(begun, Coroutine):
+        begun.close()
+
+
+def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What a group of tasks came to: its questions, if nothing went wrong; else what did."""
+    if (pause := paused_in(group)) is not None:
+        return pause
+    _, others = group.split((Paused, Up))
+    return group if others is None else others
+
+
 class Visit:
     """One task being carried out. Made for it, used once."""
 
-    __slots__ = ("_answers", "_at", "_frame", "_node", "_started", "_task", "_view")
+    __slots__ = (
+        "_answers",
+        "_at",
+        "_done",
+        "_frame",
+        "_is_alone",
+        "_node",
+        "_record",
+        "_started",
+        "_task",
+        "_view",
+    )
 
-    def __init__(self, frame: Frame, at: Position, task: Task, answers: Sequence[tuple[Any, Any]]) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        at: Position,
+        task: Task,
+        *,
+        answers: Mapping[str, Answer],
+        done: Mapping[str, JsonValue],
+        is_alone: bool,
+    ) -> None:
+        """`is_alone`: nobody can be waiting while the node runs."""
         self._frame = frame
         self._at = at
         self._task = task
         self._node = frame.definition.nodes[task.node]
         self._answers = answers
+        self._done = done
+        self._record: TaskRecord | None = None
+        self._is_alone = is_alone
         self._view: Any = None
         self._started = 0.0
 
@@ -59,10 +109,23 @@ class Visit:
 
     @property
     def _has_thread(self) -> bool:
-        """Whether the node is called in a thread: one that is not async, and blocks or has a time to keep."""
-        node, frame = self._node, self._frame
-        limits = (node.timeout, frame.options.node_timeout, frame.deadline)
-        return node.blocking or not (node.is_async or limits == _NO_LIMITS)
+        """Whether the node is called in a thread: one that is not async, and may let others wait."""
+        node = self._node
+        if node.is_async or node.blocking is False:
+            return False
+        if node.blocking or not self._is_alone:
+            return True
+        return self._is_bounded
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether an async node, where it is alone, needs no asyncio task of its own."""
+        return self._node.is_async and self._node.blocking is False and not self._is_bounded
+
+    @property
+    def _is_bounded(self) -> bool:
+        frame = self._frame
+        return (self._node.timeout, frame.options.node_timeout, frame.deadline) != _NO_LIMITS
 
     def at_once(self) -> Outcome | Awaitable[Any]:
         """Carry out a plain task. Where its function returned an awaitable after all, that is still to do."""
@@ -78,7 +141,7 @@ class Visit:
             return self._failed(error)
 
     async def in_time(self, begun: Awaitable[Any] | None = None) -> Outcome:
-        """Carry out any task, or what `at_once` has begun, in an asyncio task made for it.
+        """Carry out any task, or what `at_once` has begun, in an asyncio task made for it, or in the run's.
 
         Raises for cancellation alone.
         """
@@ -92,6 +155,8 @@ class Visit:
                 returned = await self._attempts(begun)
             except Up as inner:
                 returned = inner.update
+            except BaseExceptionGroup as group:  # of a TaskGroup in the node
+                raise _of_group(group) from group
             result = self._completed(returned)
         except (Paused, Up) as bubble:
             return bubble
@@ -136,12 +201,30 @@ class Visit:
             return returned
         token = CURRENT.set(asking)
         try:
-            return await self._bounded(returned)
+            return await (self._bounded(returned) if self._is_bounded else returned)
         finally:
             CURRENT.reset(token)
 
     async def _call_in_thread(self, asking: Asking) -> Any:
-        returned = await in_thread(lambda: self._call(asking))
+        returned: Any = None
+        is_left = False
+
+        def call() -> None:
+            nonlocal returned
+            returned = self._call(asking)
+            if is_left:
+                let_go(returned)
+
+        running = in_thread(call)
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped: what it is about to have done is kept rather than done again.
+            await asyncio.wait((running,), timeout=_LAST_MOMENT)
+            if not running.done() or running.cancelled() or running.exception() is not None:
+                is_left = True
+                let_go(returned)
+                raise
         return await returned if inspect.isawaitable(returned) else returned
 
     def _call(self, asking: Asking) -> Any:
@@ -149,11 +232,16 @@ class Visit:
         try:
             if not self._node.wants_context:
                 return self._node.call(self._view)
-            return self._node.call(
-                self._view, self._frame.context(self._node.name, self._at.step, self._task.id)
-            )
+            return self._node.call(self._view, self._context())
         finally:
             CURRENT.reset(token)
+
+    def _context(self) -> GraphContext:
+        """What the node is told. Its attempts share one record of what it has done."""
+        frame, node, journal = self._frame, self._node, self._frame.journal
+        if self._record is None and (journal is not None or node.retry):
+            self._record = TaskRecord(journal, self._task, self._done)
+        return frame.context_of(node.name, self._at.step, self._task.id, self._record)
 
     async def _bounded(self, returned: Awaitable[Any]) -> Any:
         """Wait for a node, within its time and that of the run."""
@@ -168,14 +256,18 @@ class Visit:
         return await returned
 
     def _asking(self) -> Asking:
-        frame, task = self._frame, self._task
+        frame, task, journal = self._frame, self._task, self._frame.journal
         return Asking(
             frame,
             task.node,
             scope=frame.scope,
             inside=frame.within(task.id),
-            place=f"{self._at.step}/{task.id}" if frame.journal is None else frame.journal.place(task),
+            place="" if journal is None else journal.place(task),
+            moment=f"{frame.scope}/{self._at.step}/{task.id}"
+            if journal is None
+            else journal.moment(task, self._at.step),
             answers=self._answers,
+            is_alone=self._is_alone,
         )
 
     # --- before and after --------------------------------------------------------------------------
@@ -194,10 +286,23 @@ class Visit:
     def _completed(self, returned: Any) -> Result:
         result = self._read(returned)
         log = self._frame.log
+        if log.tap is not None:
+            self._give_update(result)
         if log.is_heard:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
             log.node_completed(self._frame.scope, self._at.step, self._node.name, self._took(), keys)
         return result
+
+    def _give_update(self, result: Result) -> None:
+        """Show what the node wrote: of several writes to a key, all of them."""
+        frame = self._frame
+        if frame.log.is_asked("updates"):
+            written: dict[str, list[Any]] = {}
+            for name, value in result.writes:
+                if not name.startswith(HIDDEN):
+                    written.setdefault(name, []).append(clone(value))
+            shown = {name: values[0] if len(values) == 1 else values for name, values in written.items()}
+            frame.log.give("updates", self._node.name, frame.scope, shown)
 
     def _read(self, returned: Any) -> Result:
         if isinstance(returned, StateUpdate) and returned.up > 0:
@@ -206,8 +311,13 @@ class Visit:
                     f"it returned up={returned.up}, and there is no graph outside this one"
                 )
             raise Up(replace(returned, up=returned.up - 1))
-        view = None if self._task.is_sent else self._view
-        return read_result(self._frame.definition.schema, returned, view=view, values=self._at.values)
+        schema, values = self._frame.definition.schema, self._at.values
+        if not self._task.is_sent:
+            return read_result(schema, returned, view=self._view, values=values)
+        payload = self._task.payload
+        is_state = schema.holds(payload) or is_mapping(payload)
+        before = schema.contents(payload) if is_state else {}
+        return read_result(schema, returned, view=None, values=values, before=before)
 
     def _failed(self, error: BaseException) -> GraphError:
         name = self._node.name

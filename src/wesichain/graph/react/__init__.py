@@ -1,7 +1,7 @@
-"""ReAct in a graph: an agent as one node, and the loop as a graph of its own."""
+"""ReAct in a graph: an agent as one node. The loop as a graph of its own is in `stepwise`."""
 
+from .agent import AgentNode, is_agent
 from .failures import ToolFailurePolicy
 from .node import ReActAgentNode
-from .stepwise import ReActGraph, ReActOutput, react_graph
 
-__all__ = ["ReActAgentNode", "ReActGraph", "ReActOutput", "ToolFailurePolicy", "react_graph"]
+__all__ = ["AgentNode", "ReActAgentNode", "ToolFailurePolicy", "is_agent"]

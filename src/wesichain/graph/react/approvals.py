@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wesichain.agent import Approve, ApproveWith, Decision, Interrupted, Refuse
+from wesichain.agent import Approve, ApproveWith, Decision, Interrupted, Provide, Refuse
 from wesichain.core import PendingCall, ToolCall, from_plain
 from wesichain.errors import CodecError, GraphError
-from wesichain.graph.context import ask_again, interrupt
 from wesichain.graph.state import is_mapping
 from wesichain.tools import ToolRegistry
 
@@ -16,29 +15,26 @@ from wesichain.tools import ToolRegistry
 def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
     """What a person is shown: each call, with the token that its decision is given for."""
     return {
-        "reason": "approval",
+        "reason": "external" if all(one.external for one in pending) else "approval",
         "calls": [{"token": one.token, "tool": one.call.name, "args": one.call.args} for one in pending],
     }
-
-
-def decide(pending: Sequence[PendingCall], registry: ToolRegistry) -> dict[str, Decision]:
-    """Ask a person, until the answer is one."""
-    answer = interrupt(question(pending))
-    while True:
-        try:
-            return decisions(answer, pending, registry)
-        except GraphError as error:
-            answer = ask_again(question(pending), str(error))
 
 
 def decisions(answer: Any, pending: Sequence[PendingCall], registry: ToolRegistry) -> dict[str, Decision]:
     """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
 
-    A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or in short True or False.
+    A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or in short True or False; on a call
+    that somebody else carries out it is `Provide(value)`, `Provide(error=...)` or `Refuse(reason)`.
     """
     decided = _read(answer, pending)
     for one in pending:
-        if isinstance(decision := decided[one.token], ApproveWith):
+        decision = decided[one.token]
+        if not isinstance(decision, Refuse) and isinstance(decision, Provide) != one.external:
+            use = "Provide(value) or Provide(error=...)" if one.external else "Approve() or ApproveWith(args)"
+            raise GraphError(
+                f"{decision!r} is no decision on {one.call.name!r}; use {use}, or Refuse(reason)"
+            )
+        if isinstance(decision, ApproveWith) and not one.scope:  # those further down their own run checks
             prepared = registry.prepare(ToolCall(one.call.id, one.call.name, decision.args))
             if isinstance(prepared, Exception):
                 raise GraphError(f"the approved arguments do not fit: {prepared}") from prepared
@@ -63,7 +59,7 @@ def stored(plain: Any) -> Interrupted[str]:
 
 
 def _decision(answer: Any) -> Decision:
-    if isinstance(answer, Approve | ApproveWith | Refuse):
+    if isinstance(answer, Approve | ApproveWith | Refuse | Provide):
         return answer
     if answer is True:
         return Approve()

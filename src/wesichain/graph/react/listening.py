@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from wesichain.core import Event, StepFailed, ToolCompleted, ToolDispatched
@@ -15,9 +14,8 @@ from wesichain.tools import ToolContext
 class Listener:
     """Takes the events of one run. `settle` waits for an observer that is async."""
 
-    def __init__(self, ctx: GraphContext, change: Callable[[Event], Event] | None = None) -> None:
+    def __init__(self, ctx: GraphContext) -> None:
         self._ctx = ctx
-        self._change = change
         self._watcher = None if ctx.observer is None else Watcher(ctx.observer)
         self._tools: dict[str, str] = {}
         self._pending: list[asyncio.Future[Any]] = []
@@ -26,11 +24,11 @@ class Listener:
         """What makes a run report here; None where nobody listens."""
         if self._ctx.events is None and self._watcher is None:
             return None
-        return ToolContext(correlation_id=self._ctx.run_id, emit=self._hear)
+        return ToolContext(correlation_id=self._ctx.run_id, emit=self.hear)
 
-    def _hear(self, event: Event) -> None:
+    def hear(self, event: Event) -> None:
         if self._ctx.events is not None:
-            self._ctx.events.emit(event if self._change is None else self._change(event))
+            self._ctx.events.emit(event)
         if self._watcher is not None:
             self._observe(event)
 

@@ -24,6 +24,7 @@ from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
 from .listening import Listener
 from .prompt import instructions, seconds_left
+from .recorded import Recording
 
 
 class ReActAgentNode:
@@ -74,11 +75,12 @@ class ReActAgentNode:
     async def invoke(self, state: Any, ctx: GraphContext | None = None) -> StateUpdate:
         """Run the agent on the state."""
         ctx = ctx or GraphContext()
-        listener = Listener(ctx)
+        listener, recording = Listener(ctx), Recording(ctx.record)
         try:
-            outcome = await self._run(state, ctx, listener)
+            outcome = await self._run(state, ctx, listener, recording)
         finally:
             await listener.settle()
+            recording.check()
         read = read_state(state if outcome is None else outcome.state)
         if isinstance(outcome, Failed):
             raise_failure(outcome, node=ctx.node, state=write_state(state, read))
@@ -87,10 +89,14 @@ class ReActAgentNode:
                 raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
             pause(question(outcome.pending), to_plain(outcome))
         if outcome is None:
-            read.final_output = ""
+            read.final_output, read.stopped_by = "", "steps"
+        else:
+            read.stopped_by = outcome.stopped_by
         return StateUpdate(state_update(state, read), whole=True)
 
-    async def _run(self, state: Any, ctx: GraphContext, listener: Listener) -> Outcome[str] | None:
+    async def _run(
+        self, state: Any, ctx: GraphContext, listener: Listener, recording: Recording
+    ) -> Outcome[str] | None:
         """The run of one visit, or the rest of it after a person was asked; None if nothing may be spent."""
         runtime, parent = self._runtime(), listener.context()
         run_id = f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None
@@ -101,12 +107,16 @@ class ReActAgentNode:
         if limit < 1:
             return None
         budget = Budget(steps=limit, seconds=seconds_left(ctx))
+        stream, effects = self._stream or ctx.is_streamed, recording.effects
         if (answered := recall()) is None:
-            return await runtime.run(idle, budget=budget, parent=parent, stream=self._stream, clock=ctx.clock)
-        answer, memo = answered
-        interrupted = stored(memo)
+            return await runtime.run(
+                idle, budget=budget, parent=parent, stream=stream, effects=effects, clock=ctx.clock
+            )
+        interrupted = stored(answered.memo)
         try:
-            decided = decisions(answer, interrupted.pending, self._registry)
+            decided = decisions(answered.value, interrupted.pending, self._registry)
         except GraphError as error:
-            pause(question(interrupted.pending), memo, problem=str(error))
-        return await runtime.resume(interrupted, decided, budget=budget, parent=parent, stream=self._stream)
+            pause(question(interrupted.pending), answered.memo, problem=str(error))
+        return await runtime.resume(
+            interrupted, decided, budget=budget, parent=parent, stream=stream, effects=effects
+        )

@@ -1,114 +1,83 @@
 """The loop as a graph: each model call and each batch of tools is a node, with a checkpoint after it.
 
-It is the same loop. Every tool is made to wait for approval, so that the loop stops before a batch; the
-node `tools` approves what no person has to, and stops the loop again when the batch is done. Between
-the nodes the run is an `Interrupted` outcome: kept as it is while the process lives, and made again from
-the state in another one.
+It is the same loop, taken in steps (`Drive.step`): see `steps` for its nodes.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Annotated, Any, TypedDict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from typing_extensions import override
 
-from wesichain.agent import (
-    AgentRuntime,
-    Approve,
-    Caller,
-    Completed,
-    Decision,
-    Effects,
-    Failed,
-    Interrupted,
-    LoopGuard,
-    Outcome,
-    Refuse,
-)
-from wesichain.core import (
-    Action,
-    Clock,
-    ErrorStep,
-    Event,
-    LlmRequest,
-    LlmResponse,
-    Message,
-    PromptTemplate,
-    ReActStep,
-    RunInterrupted,
-    ToolCall,
-    ToolCallingLlm,
-    read_state,
-    to_plain,
-    write_state,
-)
-from wesichain.errors import CycleDetectedError
+from wesichain.agent import LoopGuard
+from wesichain.core import Clock, PromptTemplate, ReActState, ToolCallingLlm, read_state, write_state
+from wesichain.errors import GraphError
 from wesichain.graph.builder import GraphBuilder
 from wesichain.graph.checkpoints import Checkpointer
-from wesichain.graph.context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
+from wesichain.graph.context import DEFAULTS, ExecutionOptions, Sinks
 from wesichain.graph.definition import END
+from wesichain.graph.engine import Run
 from wesichain.graph.graph import Graph
-from wesichain.graph.state import Append, Overwrite, Untracked, is_mapping
+from wesichain.graph.performing import Frame
+from wesichain.graph.state import Values, is_mapping
 from wesichain.policy import Budget
-from wesichain.tools import (
-    CancellationToken,
-    PreparedCall,
-    Tool,
-    ToolRegistry,
-    ToolResult,
-    ToolSet,
-)
+from wesichain.tools import ToolRegistry, ToolSet
 
-from .approvals import decide, stored
-from .failures import ToolFailurePolicy, raise_failure
-from .listening import Listener
-from .prompt import instructions, seconds_left
+from .failures import ToolFailurePolicy
+from .steps import Live, ReActOutput, ReActSteps, Steps, after_model
 
-_NEXT = "the next node goes on"
 _GUARD = LoopGuard()
-
-
-class ReActOutput(TypedDict, total=False):
-    """What a ReAct graph gives back."""
-
-    input: str
-    agent_scratchpad: Annotated[list[ReActStep], Append]
-    final_output: str | None
-    iteration_count: int
-
-
-class ReActSteps(ReActOutput, total=False):
-    """And what it needs on the way: the messages, the rest of the run, and the run itself while it lives."""
-
-    messages: Annotated[list[Message], Append]
-    run: dict[str, Any] | None
-    live: Annotated[Any, Untracked]
+_STATE = "state"  # the form of a thread that was begun with an object, rather than a text or a mapping
 
 
 class ReActGraph(Graph[Any]):
-    """A graph that takes a question as a text, a dict or any state that a ReAct run reads, and gives back
-    the same kind of state.
+    """A graph that takes a question as a text, a mapping, or an object that a ReAct run reads.
+
+    A text and a mapping come back as a dict, an object as one of its class, from `invoke` and `stream` alike.
+    `resume` knows the thread, not the object: it gives a dict, or a `ReActState` where an object was given.
     """
 
     @override
-    async def invoke(self, state: Any = None, options: ExecutionOptions | None = None) -> Any:
-        if state is None or is_mapping(state):
-            return await super().invoke(state, options)
-        if isinstance(state, str):
-            return await super().invoke({"input": state}, options)
-        read = read_state(state)
-        ended = await super().invoke(
-            {
-                "input": read.user_input,
-                "agent_scratchpad": read.scratchpad,
-                "iteration_count": read.iteration_count,
-            },
-            options,
-        )
-        return write_state(state, read_state(ended))
+    async def invoke(
+        self, state: Any = None, options: ExecutionOptions | None = None, *, context: Any = None
+    ) -> Any:
+        return await _in_form(state, super().invoke(_taken(state), options, context=context))
+
+    @override
+    async def _invoke(self, given: Any, how: Any) -> Any:
+        return await _in_form(given, super()._invoke(_taken(given), how))
+
+    @override
+    async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: Any) -> Any:
+        return await _in_form(None, super()._resume(thread_id, value, checkpoint_id, how))
+
+    @override
+    async def _go(self, frame: Frame, run: Run, go: Callable[[], Awaitable[None]], **known: Any) -> Values:
+        """The agent's run ends with the graph's, wherever between two nodes that is."""
+
+        async def both() -> None:
+            try:
+                await go()
+            except BaseException as error:
+                live = run.position.values.data.get("live")
+                if isinstance(live, Live):
+                    live.drive.stop(str(error) or type(error).__name__)
+                    if (
+                        isinstance(error, GraphError)
+                        and error.state is None
+                        and live.drive.outcome is not None
+                    ):
+                        so_far = frame.definition.schema.build(run.position.values.copies())
+                        error.state = write_state(so_far, read_state(live.drive.outcome.state))
+                raise
+
+        return await super()._go(frame, run, both, **known)
+
+    @override
+    def _out(self, values: Values) -> Any:
+        ended = super()._out(values)
+        return _as_state(ended) if values.data.get("form") == _STATE else ended
 
 
 def react_graph(
@@ -126,12 +95,13 @@ def react_graph(
     clock: Clock | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> ReActGraph:
-    """A ReAct agent as the nodes `prepare`, `model` and `tools`: `graph.invoke({"input": "..."})`.
+    """A ReAct agent as the nodes `prepare`, `model` and `tools`: `graph.invoke("...")`.
 
     There is a checkpoint after every model call and every batch of tools, `interrupt_before=["tools"]`
     stops before they run, and a tool with `approval=True` asks (`GraphInterruptedError`) before it does.
+    A thread that is asked again remembers what was asked and answered on it. `context` is the tools' deps.
     """
-    steps = _Steps(
+    steps = Steps(
         llm,
         tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build(),
         prompt=prompt,
@@ -142,9 +112,10 @@ def react_graph(
         stream=stream,
     )
     builder = GraphBuilder(ReActSteps, output_type=ReActOutput)
-    builder.add_node("prepare", steps.prepare).add_node("model", steps.model).add_node("tools", steps.tools)
+    builder.add_node("prepare", steps.prepare, blocking=False)
+    builder.add_node("model", steps.model, blocking=False).add_node("tools", steps.tools, blocking=False)
     builder.set_entry("prepare").add_edge("prepare", "model").add_edge("tools", "model")
-    builder.add_conditional_edges("model", _after_model, ["tools", END])
+    builder.add_conditional_edges("model", after_model, {"tools": "tools", "end": END})
     # The loop guard sees to repeated calls, and a state with a conversation in it never comes again.
     defaults = ExecutionOptions(max_steps=max(100, 2 * max_iterations + 3), cycle_detection=False)
     return ReActGraph(
@@ -157,178 +128,53 @@ def react_graph(
     )
 
 
-class _Steps:
-    """The nodes."""
-
-    def __init__(
-        self,
-        llm: ToolCallingLlm,
-        registry: ToolRegistry,
-        *,
-        prompt: str | PromptTemplate | None,
-        budget: Budget,
-        policy: ToolFailurePolicy,
-        loop_guard: LoopGuard | None,
-        tool_concurrency: int,
-        stream: bool,
-    ) -> None:
-        self._llm = llm
-        self._given = registry
-        self._waiting = ToolRegistry(_that_waits(tool) for tool in registry)
-        self._prompt = prompt
-        self._budget = budget
-        self._policy = ToolFailurePolicy(policy).engine()
-        self._loop_guard = loop_guard
-        self._tool_concurrency = tool_concurrency
-        self._stream = stream
-        self._runtime()  # a wrong setting is found here, not at the first visit
-
-    def _runtime(self) -> AgentRuntime[str]:
-        return AgentRuntime(
-            self._llm,
-            self._waiting,
-            policy=self._policy,
-            on_limit="partial",
-            tool_concurrency=self._tool_concurrency,
-            exclude_after=None,
-            loop_guard=None,  # each leg of a run would count anew: `_check_repeats` looks at all of them
-        )
-
-    def prepare(self, state: ReActSteps) -> Mapping[str, Any]:
-        """Begin anew: what a run before this one left on the thread is not this one's."""
-        read_state(state)
-        return {"messages": Overwrite([]), "run": None, "live": None, "final_output": None}
-
-    async def model(self, state: ReActSteps, ctx: GraphContext) -> Mapping[str, Any]:
-        """Ask the model; go on with its calls, or end with its answer."""
-        runtime, listener = self._runtime(), Listener(ctx, _leg)
-        budget = replace(self._budget, seconds=seconds_left(ctx))
-        run, parent = _run_of(state), listener.context()
-        try:
-            if run is None:
-                outcome = await runtime.run(
-                    read_state(state),
-                    instructions=instructions(self._prompt, state),
-                    run_id=ctx.run_id,
-                    budget=budget,
-                    parent=parent,
-                    stream=self._stream,
-                )
-            else:
-                outcome = await runtime.resume(run, budget=budget, parent=parent, stream=self._stream)
-        finally:
-            await listener.settle()
-        return _update(state, outcome, ctx)
-
-    async def tools(self, state: ReActSteps, ctx: GraphContext) -> Mapping[str, Any]:
-        """Run the calls of the last reply, after a person's word on those that need it."""
-        run = _run_of(state)
-        assert run is not None, "the model led here"
-        if self._loop_guard is not None:
-            _check_repeats(state, self._loop_guard, ctx.node)
-        asked = [one for one in run.pending if self._needs_person(one.call)]
-        decided: dict[str, Decision] = {one.token: Approve() for one in run.pending}
-        if asked:
-            decided |= decide(asked, self._given)
-        approved = sum(not isinstance(decision, Refuse) for decision in decided.values())
-        token, listener = CancellationToken(), Listener(ctx, _leg)
-        if approved == 0:
-            token.cancel(_NEXT)
-        try:
-            outcome = await self._runtime().resume(
-                run,
-                decided,
-                cancellation=token,
-                budget=replace(self._budget, seconds=seconds_left(ctx)),
-                parent=listener.context(),
-                effects=lambda live: _UntilDone(live, approved, token),
-            )
-        finally:
-            await listener.settle()
-        return _update(state, outcome, ctx)
-
-    def _needs_person(self, call: ToolCall) -> bool:
-        prepared = self._given.prepare(call)
-        if not isinstance(prepared, PreparedCall):
-            return False
-        rule = prepared.tool.approval
-        return rule(prepared.args) if callable(rule) else rule
+# --- forms of the state ----------------------------------------------------------------------------
 
 
-def _after_model(state: ReActSteps) -> str:
-    return "tools" if state.get("run") else END
+def _is_object(state: Any) -> bool:
+    return not (state is None or isinstance(state, str) or is_mapping(state))
 
 
-class _UntilDone(Effects):
-    """Runs tools, and stops the loop when the last of them is done: the model is asked by another node."""
-
-    def __init__(self, live: Effects, calls: int, token: CancellationToken) -> None:
-        self._live = live
-        self._left = calls
-        self._token = token
-
-    @override
-    async def ask(
-        self, request: LlmRequest, *, step_id: int, on_text: Callable[[str], None] | None
-    ) -> LlmResponse:
-        return await self._live.ask(request, step_id=step_id, on_text=on_text)
-
-    @override
-    async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
-        result = await self._live.call(prepared, caller)
-        self._left -= 1
-        if self._left == 0:
-            self._token.cancel(_NEXT)
-        return result
-
-
-def _that_waits(tool: Tool) -> Tool:
-    waiting = copy.copy(tool)
-    waiting.approval = True
-    return waiting
-
-
-def _leg(event: Event) -> Event:
-    """An event of one leg of the run: that it stops for the next node is nobody's business."""
-    return replace(event, reason=_NEXT, pending=()) if isinstance(event, RunInterrupted) else event
-
-
-def _check_repeats(state: ReActSteps, guard: LoopGuard, node: str) -> None:
-    """End the run where the model has asked for the same call again and again."""
-    times, last = 0, None
-    for step in state.get("agent_scratchpad", []):
-        if isinstance(step, Action):
-            asked = (step.call.name, step.call.args)
-            times, last = (times + 1 if asked == last else 1), asked
-    if times < guard.stop_at:
-        return
-    message = f"cycle detected: the same call, with the same arguments, was asked for {times} times in a row"
+def _taken(state: Any) -> Any:
+    """What was given, as keys of the state. A part that says nothing leaves the thread's own alone."""
+    if state is None:
+        return None
+    if isinstance(state, str):
+        return {"input": state, "form": "dict"}
+    if is_mapping(state):
+        return {"form": "dict", **state}
     read = read_state(state)
-    read.scratchpad.append(ErrorStep(message))
-    raise CycleDetectedError(message, node=node, state=write_state(state, read))
+    taken: dict[str, Any] = {"input": read.user_input, "form": _STATE}
+    if read.scratchpad:
+        taken["agent_scratchpad"] = read.scratchpad
+    if read.iteration_count:
+        taken["iteration_count"] = read.iteration_count
+    return taken
 
 
-def _run_of(state: ReActSteps) -> Interrupted[str] | None:
-    """The run that the state holds, if one is under way."""
-    live, rest = state.get("live"), state.get("run")
-    if live is not None or rest is None:
-        return live
-    messages, steps = state.get("messages", []), state.get("agent_scratchpad", [])
-    return stored({**rest, "messages": to_plain(messages), "steps": to_plain(steps)})
+async def _in_form(given: Any, run: Awaitable[Any]) -> Any:
+    """What a run ends in, its error's state too, in the form in which it was given one."""
+    try:
+        return _alike(given, await run)
+    except GraphError as error:
+        error.state = _alike(given, _shown(error.state))
+        raise
 
 
-def _update(state: ReActSteps, outcome: Outcome[str], ctx: GraphContext) -> Mapping[str, Any]:
-    """What one leg added to the state."""
-    ended = read_state(outcome.state)
-    if isinstance(outcome, Failed):
-        raise_failure(outcome, node=ctx.node, state=write_state(state, ended))
-    update: dict[str, Any] = {
-        "messages": outcome.messages[len(state.get("messages", [])) :],
-        "agent_scratchpad": outcome.steps[len(state.get("agent_scratchpad", [])) :],
-        "iteration_count": ended.iteration_count,
-        "final_output": ended.final_output,
-    }
-    if isinstance(outcome, Completed):
-        return {**update, "run": None, "live": None}
-    rest = {name: item for name, item in outcome.to_plain().items() if name not in ("messages", "steps")}
-    return {**update, "run": to_plain(rest), "live": outcome}
+def _alike(given: Any, ended: Any) -> Any:
+    """What came out, as an object of the class that was given."""
+    return write_state(given, _as_state(ended)) if _is_object(given) and ended is not None else ended
+
+
+def _shown(state: Any) -> Any:
+    """The state that an error carries, without what the graph needs for itself."""
+    if not is_mapping(state) or "input" not in state:
+        return state
+    shown = {key: state[key] for key in ReActOutput.__annotations__ if key in state}
+    return _as_state(shown) if state.get("form") == _STATE else shown
+
+
+def _as_state(ended: Any) -> ReActState:
+    read = read_state(ended)
+    read.stopped_by = ended.get("stopped_by") if is_mapping(ended) else getattr(ended, "stopped_by", None)
+    return read

@@ -1,6 +1,6 @@
 """States: their types, how writes are folded into them, and who owns what."""
 
-from .compare import common_prefix, fingerprint, grow, same
+from .compare import OpaqueError, common_prefix, fingerprint, grow, same
 from .kinds import (
     fields_of,
     is_dataclass_type,
@@ -28,6 +28,7 @@ from .reducers import (
     SetUnion,
     Unset,
     Untracked,
+    Whole,
     as_items,
 )
 from .schema import HIDDEN, Form, Key, Schema, Values, put, schema_of
@@ -57,6 +58,7 @@ __all__ = [
     "Marker",
     "Merge",
     "NotAnUpdateError",
+    "OpaqueError",
     "Overwrite",
     "PerStep",
     "Reducer",
@@ -69,6 +71,7 @@ __all__ = [
     "Unset",
     "Untracked",
     "Values",
+    "Whole",
     "Write",
     "as_items",
     "clone",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import is_dataclass
 from enum import Enum
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from .kinds import fields_of, is_dict, is_list, is_model, is_some, is_tuple, kind_of
 from .owned import Growing
+from .reducers import Unset
 
 
 def same(old: Any, new: Any) -> bool:
@@ -37,6 +39,10 @@ def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
     return min(len(old), len(new))
 
 
+class OpaqueError(TypeError):
+    """A value of which nobody can say whether it is still the same: it has no hash but its address."""
+
+
 def fingerprint(value: Any) -> int:
     """A hash of the value: equal for values that are the same, different but for chance for others.
 
@@ -45,7 +51,7 @@ def fingerprint(value: Any) -> int:
     if isinstance(value, str):
         return hash(value)
     if value is None or isinstance(value, bool | int | float):
-        return hash(repr(value))  # hash() itself takes -1 for -2, and 1 for True
+        return hash((None, repr(value)))  # hash() itself takes -1 for -2, and 1 for True; "1" is not 1
     if isinstance(value, Growing):
         return grow(hash(list), value.items())
     if is_list(value) or is_tuple(value):
@@ -56,10 +62,15 @@ def fingerprint(value: Any) -> int:
         return hash((isinstance(value, set), frozenset(map(fingerprint, value))))
     if _is_record(value):
         return hash((kind_of(value), *map(fingerprint, _parts(value))))
+    if kind_of(value).__hash__ in (None, object.__hash__) and not isinstance(value, _UNCHANGING):
+        raise OpaqueError(f"{kind_of(value).__name__} has no hash of its own")
     try:
         return hash(value)
-    except TypeError:
-        return id(value)
+    except TypeError as error:
+        raise OpaqueError(str(error)) from error
+
+
+_UNCHANGING = (type, FunctionType, BuiltinFunctionType, ModuleType, Enum, Unset)
 
 
 def grow(mark: int, items: Sequence[Any]) -> int:

@@ -46,6 +46,14 @@ class Overwrite(Generic[T]):
     value: T
 
 
+@dataclass(frozen=True, slots=True)
+class Whole(Overwrite[T]):
+    """A key's value in a whole state that a node returned, where no write says what became of it.
+
+    It sets the key, and cannot stand beside what others wrote in the same super-step.
+    """
+
+
 def _append(old: Growing, new: Any) -> Growing:
     return old.extend(as_items(new))
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
 from typing import Any, TypeAlias, TypeGuard
 
 from wesichain.core import dataclass, maker
 
 from .compare import common_prefix, same
-from .kinds import is_dict, is_items, is_list, is_mapping, is_set
+from .kinds import is_dict, is_items, is_list, is_mapping, is_set, is_tuple
 from .owned import Growing, StateView, clone
-from .reducers import Append, Merge, Overwrite, SetUnion
+from .reducers import Append, Merge, Overwrite, Reducer, SetUnion, Whole
 from .schema import Key, Schema, Values
 
 
@@ -29,7 +30,7 @@ class StateUpdate:
     `values` is a partial mapping or a whole state. `goto` names nodes (or holds `Send`s) that run
     next, beside those that the edges lead to. `up` addresses a graph further out: 1 is the graph
     that this one is a node of; the inner run ends there. `whole`: the values are not an update but the
-    state as it is now, as far as they go; only what is different counts.
+    state as it is now, as far as they go; only what is different counts, and what the state has a key for.
     """
 
     values: Any = None
@@ -61,21 +62,32 @@ def is_overwrite(value: object) -> TypeGuard[Overwrite[Any]]:
     return isinstance(value, Overwrite)
 
 
-def read_result(schema: Schema, returned: Any, *, view: Any, values: Values) -> Result:
-    """Read what a node returned. `view` is the state that it was lent, made of `values`, or None."""
+def read_result(
+    schema: Schema, returned: Any, *, view: Any, values: Values, before: Mapping[str, Any] | None = None
+) -> Result:
+    """Read what a node returned. `view` is the state that it was lent, made of `values`, or None.
+
+    `before`: what a whole state is compared with, where that is not `values` but the payload of a Send.
+    """
     if returned is None:
         return NOTHING
     if isinstance(returned, StateUpdate):
-        view = returned.values if returned.whole else view
-        inner = read_result(schema, returned.values, view=view, values=values)
+        update = returned.values
+        if returned.whole:
+            if is_mapping(update):
+                update = {name: item for name, item in update.items() if schema.key(name) is not None}
+            view = update
+        inner = read_result(schema, update, view=view, values=values, before=before)
         more = (returned.goto,) if isinstance(returned.goto, str | Send) else returned.goto
         return Result(inner.writes, (*inner.goto, *map(_own_target, more)))
     if schema.holds(returned) or returned is view:
-        return Result(tuple(_differences(schema, returned, values)))
+        return Result(
+            tuple(_differences(schema, returned, values, values.data if before is None else before))
+        )
     if is_mapping(returned):
         return _result(tuple(_writes(schema, returned, view, values)))
     if is_items(returned):
-        many = [read_result(schema, item, view=view, values=values) for item in returned]
+        many = [read_result(schema, item, view=view, values=values, before=before) for item in returned]
         writes = [write for one in many for write in one.writes]
         return Result(tuple(writes), tuple(target for one in many for target in one.goto))
     if isinstance(returned, Send):
@@ -118,7 +130,7 @@ def _owned(schema: Schema, key: Key, value: Any, values: Values) -> Any:
     """The value checked, and copied: the node may keep its own."""
     try:
         if is_overwrite(value):
-            return Overwrite(clone(schema.checked(values.data, key.name, value.value)))
+            return type(value)(clone(schema.checked(values.data, key.name, value.value)))
         if key.reducer is None or key.reducer is Append:
             value = schema.checked(values.data, key.name, value)
         return clone(value)  # other reducers may take writes of another type than their value
@@ -128,31 +140,72 @@ def _owned(schema: Schema, key: Key, value: Any, values: Values) -> Any:
         raise NotAnUpdateError(f"it wrote a wrong value to the key {key.name!r}: {error}") from error
 
 
-def _differences(schema: Schema, state: Any, values: Values) -> list[Write]:
-    """What a whole state has that the values have not."""
+def _differences(schema: Schema, state: Any, values: Values, before: Mapping[str, Any]) -> list[Write]:
+    """What a whole state has that was not there before, as writes."""
     writes: list[Write] = []
     for name, value in schema.contents(state).items():
         key = known_key(schema, name)
-        old = values.data.get(name)
-        if name not in values.data or value is not old:
-            changes = difference(key, old, value) if name in values.data else [(name, Overwrite(value))]
+        if name not in before:
+            writes.append((name, _owned(schema, key, value, values)))
+        elif value is not before[name]:
+            changes = difference(key, before[name], value)
             writes += [(name, _owned(schema, key, change, values)) for _, change in changes]
     return writes
 
 
 def difference(key: Key, old: Any, new: Any) -> list[Write]:
-    """Nothing, what was added to a list, set or mapping that is folded, or the new value as a whole."""
+    """The write that makes the new value of the old one: folded alone, it gives just that, and beside others
+    it takes nothing away from them. Nothing, where they are the same; `Whole`, where there is no such write.
+    """
     if isinstance(old, Growing):
         old = old.shared()
     if same(old, new):
         return []
-    if key.reducer is Append and is_list(old) and is_list(new):
-        if len(old) == common_prefix(old, new):
-            return [(key.name, clone(new[len(old) :]))]
-    elif key.reducer is SetUnion and is_set(old) and is_set(new):
-        if old <= new:
-            return [(key.name, new - old)]
-    elif key.reducer is Merge and is_dict(old) and is_dict(new) and old.keys() <= new.keys():
-        changed = {name: item for name, item in new.items() if name not in old or not same(old[name], item)}
-        return [(key.name, clone(changed))]
-    return [(key.name, Overwrite(clone(new)))]
+    if key.reducer is None:
+        return [(key.name, clone(new))]
+    if key.per_step:  # each super-step folds it from its beginning
+        old = key.start() if key.start is not None else None
+        old = old.items() if isinstance(old, Growing) else old
+    for part in _parts(key.reducer, old, new):
+        return [(key.name, clone(part))]
+    return [(key.name, Whole(clone(new)))]
+
+
+def _parts(reducer: Reducer, old: Any, new: Any) -> Iterator[Any]:
+    """What could have been written to make the new value of the old one."""
+    if reducer is Append:
+        if is_list(old) and is_list(new) and len(old) == common_prefix(old, new):
+            yield new[len(old) :]
+    elif reducer is SetUnion:
+        if is_set(old) and is_set(new) and old <= new:
+            yield new - old
+    elif reducer is Merge:
+        if is_dict(old) and is_dict(new) and old.keys() <= new.keys():
+            yield {name: item for name, item in new.items() if name not in old or not same(old[name], item)}
+    else:
+        for part in (new, *_rest(old, new)):
+            if _gives(reducer, old, part, new):
+                yield part
+
+
+def _rest(old: Any, new: Any) -> Iterator[Any]:
+    """What was added to a number, a text or a list."""
+    try:
+        if isinstance(new, str) or is_list(new) or is_tuple(new):
+            if new[: len(old)] == old:
+                yield new[len(old) :]
+        else:
+            yield new - old
+    except Exception:  # noqa: BLE001  # of other types nothing is known
+        return
+
+
+def _gives(reducer: Reducer, old: Any, part: Any, new: Any) -> bool:
+    """Whether folding the part into the old value gives the new one."""
+    try:
+        folded = reducer.fold(clone(old), clone(part))
+        if isinstance(folded, float) and isinstance(new, float | int):
+            return isclose(folded, new, rel_tol=1e-12)
+        return same(folded, new) or bool(folded == new)
+    except Exception:  # noqa: BLE001  # a reducer that does not take it: it was not written so
+        return False

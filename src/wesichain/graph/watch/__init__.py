@@ -5,15 +5,19 @@ from .mermaid import mermaid
 from .narrate import RunLog, ScopedSink
 from .observer import CollectingObserver, ConsoleObserver, Observer, Watcher
 from .stream import GraphStream
+from .tap import Mode, StreamItem, Tap
 
 __all__ = [
     "CollectingObserver",
     "ConsoleObserver",
     "GraphStream",
+    "Mode",
     "NodeVisit",
     "Observer",
     "RunLog",
     "ScopedSink",
+    "StreamItem",
+    "Tap",
     "Watcher",
     "mermaid",
     "run_mermaid",

@@ -25,7 +25,7 @@ def _arrows(definition: Definition, source: str, ids: Mapping[str, str]) -> list
     """What leads away from a node."""
     here, goto = f"    {ids[source]}", definition.nodes[source].goto if source in definition.nodes else ()
     solid = [*definition.edges.get(source, ())]
-    solid += [definition.joins[index].target for index in definition.joins_of.get(source, ())]
+    solid += [join.target for join in definition.joins_of.get(source, ())]
     lines = [f"{here} --> {ids[target]}" for target in solid]
     for router in definition.routers.get(source, ()):
         for label, target in (router.targets or {name: name for name in definition.nodes}).items():

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from typing_extensions import override
 
@@ -26,6 +27,8 @@ from wesichain.core import (
 )
 from wesichain.trace import Redactor
 
+from .tap import Mode, Tap
+
 _log = logging.getLogger("wesichain")
 _NO_USAGE = Usage()
 
@@ -33,14 +36,22 @@ _NO_USAGE = Usage()
 class RunLog:
     """One log, one run id, one sequence: shared by a graph, its subgraphs and the agents in its nodes."""
 
-    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "run_id")
+    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "run_id", "tap")
 
     def __init__(
-        self, run_id: str, *, clock: Clock, sinks: Iterable[EventSink] = (), last_seq: int = 0
+        self,
+        run_id: str,
+        *,
+        clock: Clock,
+        sinks: Iterable[EventSink] = (),
+        tap: Tap | None = None,
+        last_seq: int = 0,
     ) -> None:
         self.run_id = run_id
+        self.tap = tap
         self._clock = clock
-        self._sinks = tuple(sinks)
+        is_told = tap is not None and (tap.wants("events") or tap.wants("messages"))
+        self._sinks = (*sinks, tap) if tap is not None and is_told else tuple(sinks)
         self._redactor = Redactor() if self._sinks else None
         self._seq = last_seq
         self._broken: set[int] = set()
@@ -53,6 +64,15 @@ class RunLog:
     @property
     def last_seq(self) -> int:
         return self._seq
+
+    def is_asked(self, mode: Mode) -> bool:
+        """Whether whoever streams the run asked for this."""
+        return self.tap is not None and self.tap.wants(mode)
+
+    def give(self, mode: Mode, node: str, subgraph: str, data: Any) -> None:
+        """Hand something to whoever streams the run."""
+        if self.tap is not None and self.tap.wants(mode):
+            self.tap.give(mode, node, subgraph, data)
 
     def take(self, event: Event, scope: str) -> None:
         """Take an event of an inner run into this log."""
@@ -118,12 +138,16 @@ class RunLog:
 class ScopedSink(EventSink):
     """Where an agent inside a node tells its events: they join the graph's log, under the node's scope."""
 
-    __slots__ = ("_log", "_scope")
+    __slots__ = ("_log", "_node", "_scope", "_subgraph")
 
-    def __init__(self, log: RunLog, scope: str) -> None:
+    def __init__(self, log: RunLog, scope: str, *, node: str = "", subgraph: str = "") -> None:
         self._log = log
         self._scope = scope
+        self._node = node
+        self._subgraph = subgraph
 
     @override
     def emit(self, event: Event) -> None:
         self._log.take(event, self._scope)
+        if self._log.tap is not None:
+            self._log.tap.hear(event, self._node, self._subgraph)

@@ -1,39 +1,42 @@
-"""Streams: the events of a run while it happens, for one reader."""
+"""Streams: what happens in a run while it does, for one reader."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Generic, Self, TypeVar
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final, Generic, Self, TypeVar
 
-from wesichain.agent import EventQueue
-from wesichain.core import Event, EventSink
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, GraphInterruptedError
+
+from .tap import Mode, Tap, checked_modes
 
 R = TypeVar("R")
+ItemT = TypeVar("ItemT")
 
 _GRACE = 2.0  # seconds that a run has to stop after its reader has left
 
 
-class GraphStream(Generic[R]):
+class GraphStream(Generic[R, ItemT]):
     """A run under way: iterate over it, then take `result`.
 
-    The run begins with the first event that is asked for. Leaving early, or dropping the stream, stops
-    it; a run that fails or is interrupted raises after its last event, as `invoke` would.
+    The run begins with the first item that is asked for. Leaving early, or dropping the stream, stops
+    it; a run that fails or is interrupted raises after its last item, as `invoke` would.
     """
 
-    def __init__(self, run: Callable[[EventSink], Awaitable[R]]) -> None:
+    def __init__(self, run: Callable[[Tap], Awaitable[R]], modes: Iterable[Mode] | None = None) -> None:
         self._result: list[R] = []
-        self._events = _events(run, self._result)
+        self._items: AsyncGenerator[ItemT, None] = _items(run, checked_modes(modes), self._result)
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event:
-        return await anext(self._events)
+    async def __anext__(self) -> ItemT:
+        return await anext(self._items)
 
     async def aclose(self) -> None:
-        await self._events.aclose()
+        await self._items.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -49,19 +52,51 @@ class GraphStream(Generic[R]):
         return self._result[0]
 
 
-async def _events(run: Callable[[EventSink], Awaitable[R]], result: list[R]) -> AsyncGenerator[Event, None]:
-    queue = EventQueue()
+class _Feed:
+    """Items on their way to the reader, from its own thread or from that of a node."""
+
+    __slots__ = ("_items", "_loop", "_thread")
+
+    def __init__(self) -> None:
+        self._items: asyncio.Queue[Any] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def put(self, item: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self._items.put_nowait(item)
+        else:
+            with suppress(RuntimeError):  # the loop is closed: nobody reads any more
+                self._loop.call_soon_threadsafe(self._items.put_nowait, item)
+
+    async def get(self) -> Any:
+        return await self._items.get()
+
+
+_OVER: Final = object()
+
+
+async def _items(
+    run: Callable[[Tap], Awaitable[R]], modes: tuple[Mode, ...] | None, result: list[R]
+) -> AsyncGenerator[Any, None]:
+    feed = _Feed()
+    tap = Tap(modes, feed.put)
 
     async def carry() -> None:
         try:
-            result.append(await run(queue))
+            result.append(await run(tap))
+        except GraphInterruptedError as stop:
+            for mode in tap.modes or ():
+                for asked in stop.interrupts:
+                    tap.give(mode, asked.node, asked.scope, asked)
+            raise
         finally:
-            queue.close()
+            feed.put(_OVER)
 
     task = asyncio.ensure_future(carry())
     try:
-        while (event := await queue.get()) is not None:
-            yield event
+        while (item := await feed.get()) is not _OVER:
+            yield item
         await task
     finally:
         if not task.done():

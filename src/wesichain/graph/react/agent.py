@@ -1,0 +1,156 @@
+"""An agent as it is, as a node: `builder.add_node("triage", agent)`, with the run's context as its deps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from wesichain.agent import Agent, Failed, Interrupted, Outcome
+from wesichain.core import Message, Role, to_plain
+from wesichain.errors import GraphDefinitionError, GraphError, NodeFailedError
+from wesichain.graph.context import GraphContext, pause, recall
+from wesichain.graph.state import Append, Schema, is_items, is_mapping
+
+from .approvals import decisions, question, stored
+from .failures import raise_failure
+from .listening import Listener
+from .prompt import seconds_left
+from .recorded import Recording
+
+_TASKS = ("input", "task", "question", "user_input")
+_OUTPUTS = ("output", "answer", "final_output")
+_MESSAGES = "messages"
+
+
+@runtime_checkable
+class Runs(Protocol):
+    """Whatever answers a task like an agent does."""
+
+    async def run(self, task: str, *, deps: Any = None) -> Any: ...
+
+
+class AgentNode:
+    """An agent in a graph. It reads its task from the key `input`, `task` or `question`, or else the last
+    message of `messages`, whose others are its history; and writes its answer to the key that is called like
+    the node, or to `output`, `answer` or `final_output`, and its messages to `messages`.
+    """
+
+    def __init__(self, agent: Runs, name: str, schema: Schema) -> None:
+        self._agent = agent
+        self._name = name
+        self._output = next((key for key in (name, *_OUTPUTS) if key in schema.keys), None)
+        if schema.is_open:
+            self._output = "output"
+        key = schema.keys.get(_MESSAGES)
+        self._has_messages = key is not None and key.reducer is Append
+        if self._output is None and not self._has_messages:
+            raise GraphDefinitionError(
+                f"node {name!r}: the state {schema.type.__name__} has no key for an agent's answer; add one "
+                f"of {', '.join(map(repr, (name, *_OUTPUTS)))}, or messages: Annotated[list[Message], Append]"
+            )
+
+    async def invoke(self, state: Any, ctx: GraphContext) -> dict[str, Any]:
+        """Run the agent on the state."""
+        task, history = self._task(state)
+        agent = self._agent
+        if not _is_ours(agent):
+            result = await agent.run(task, deps=ctx.context)
+            return {} if self._output is None else {self._output: getattr(result, "output", result)}
+        listener, recording = Listener(ctx), Recording(ctx.record)
+        try:
+            shared = _options(agent, ctx, listener, recording)
+            outcome = await _run(agent, task, history, ctx, shared)
+        finally:
+            await listener.settle()
+            recording.check()
+        return self._written(outcome, state, ctx, is_said=_last_said(state) == task)
+
+    def _written(
+        self, outcome: Outcome[Any], state: Any, ctx: GraphContext, *, is_said: bool
+    ) -> dict[str, Any]:
+        if isinstance(outcome, Failed):
+            raise_failure(outcome, node=ctx.node, state=state)
+        if isinstance(outcome, Interrupted):
+            if not outcome.pending:
+                raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
+            pause(question(outcome.pending), to_plain(outcome))
+        update: dict[str, Any] = {} if self._output is None else {self._output: outcome.output}
+        if self._has_messages:
+            new = [message for message in outcome.new_messages if message.role is not Role.SYSTEM]
+            update[_MESSAGES] = new[1:] if is_said else new
+        return update
+
+    def _task(self, state: Any) -> tuple[str, Sequence[Message]]:
+        """What the agent is asked, and what was said before."""
+        if isinstance(state, str):
+            return state, ()
+        spoken = _value(state, _MESSAGES)
+        messages: list[Message] = [*spoken] if is_items(spoken) else []
+        for key in _TASKS:
+            task = _value(state, key)
+            if isinstance(task, str) and task:
+                return task, messages
+        if messages and messages[-1].role is Role.USER:
+            said: Any = messages[-1].content  # a text, or parts: a task may be either
+            return said, messages[:-1]
+        raise NodeFailedError(
+            f"node {self._name!r}: the state has no task for the agent; set one of "
+            f"{', '.join(map(repr, _TASKS))}, or let its messages end with one of a user",
+            node=self._name,
+        )
+
+
+def _options(
+    agent: Agent[Any], ctx: GraphContext, listener: Listener, recording: Recording
+) -> dict[str, Any]:
+    """What every run of a visit is told: the graph's limits are its limits too."""
+    budget, seconds = agent.runtime.budget, seconds_left(ctx)
+    if ctx.remaining_steps is not None:
+        budget = replace(budget, steps=max(1, min(budget.steps, ctx.remaining_steps)))
+    if seconds is not None:
+        budget = replace(budget, seconds=min(seconds, budget.seconds or seconds))
+    return {
+        "deps": ctx.context,
+        "budget": budget,
+        "parent": listener.context(),
+        "stream": ctx.is_streamed,
+        "effects": recording.effects,
+        "clock": ctx.clock,
+    }
+
+
+async def _run(
+    agent: Agent[Any], task: str, history: Sequence[Message], ctx: GraphContext, shared: Any
+) -> Outcome[Any]:
+    """The run of one visit, or the rest of it after a person was asked."""
+    if (answered := recall()) is None:
+        run_id = f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None
+        return await agent.outcome(task, history=history, run_id=run_id, **shared)
+    interrupted = stored(answered.memo)
+    try:
+        decided = decisions(answered.value, interrupted.pending, agent.runtime.registry)
+    except GraphError as error:
+        pause(question(interrupted.pending), answered.memo, problem=str(error))
+    return await agent.runtime.go_on(interrupted, decided, **shared)
+
+
+def _value(state: Any, key: str) -> Any:
+    return state.get(key) if is_mapping(state) else getattr(state, key, None)
+
+
+def _last_said(state: Any) -> Any:
+    """The last message of a user, where the task was taken from the messages."""
+    if isinstance(state, str) or any(_value(state, key) for key in _TASKS):
+        return None
+    said = _value(state, _MESSAGES)
+    return said[-1].content if is_items(said) and said else None
+
+
+def _is_ours(agent: object) -> TypeGuard[Agent[Any]]:
+    return isinstance(agent, Agent)
+
+
+def is_agent(node: Any) -> TypeGuard[Runs]:
+    """Whether it is an agent, rather than a callable, a graph or an object with `invoke`."""
+    return not callable(node) and not hasattr(node, "invoke") and isinstance(node, Runs)

@@ -1,0 +1,159 @@
+"""The threads of a graph: opened for a run, looked at, written to from outside, forked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from wesichain.core import Clock
+from wesichain.errors import CheckpointError, ConfigError, GraphError
+
+from .checkpoints import Checkpointer, Journal, Loaded, Thread
+from .context import ALONE
+from .definition import END, START, Definition
+from .engine import Run
+from .intake import take_update
+from .recent import Recent
+from .snapshots import Snapshot, snapshot
+from .state import Send, Values
+from .superstep import Frontier, Position, advance
+
+Route = Callable[[str, str, Values], Awaitable[list[str | Send]]]
+
+
+class Threads:
+    """All threads that a graph has in its store."""
+
+    __slots__ = ("_clock", "_definition", "_recent", "store")
+
+    def __init__(self, definition: Definition, store: Checkpointer | None, clock: Clock) -> None:
+        self._definition = definition
+        self._clock = clock
+        self._recent = Recent()
+        self.store = store
+
+    # --- for runs ----------------------------------------------------------------------------------
+
+    async def open(
+        self,
+        thread_id: str,
+        *,
+        checkpoint_id: str | None = None,
+        since: int | None = None,
+        goes_on: bool = False,
+    ) -> tuple[Journal, Loaded | None]:
+        """A thread's journal, and the checkpoint that it stands on, if there is one.
+
+        `goes_on`: a run will go on from there; it may take the thread as the last one left it.
+        """
+        if self.store is None:
+            raise ConfigError(
+                "the graph has no threads: build it with a checkpointer, build(MemoryCheckpointer())"
+            )
+        if not _is_text(thread_id):
+            raise ConfigError(f"{thread_id!r} is not a thread id; use a text")
+        in_place = goes_on and ALONE.get()
+        if goes_on and checkpoint_id is None:
+            recent = await self._recent.take(thread_id, in_place=in_place)
+            if recent is not None:
+                return recent
+        since = 1 if checkpoint_id is not None else since
+        thread = await Thread.open(self.store, thread_id, since=since, in_place=in_place)
+        journal = Journal(thread, self._definition, clock=self._clock)
+        return journal, journal.load(None if checkpoint_id is None else _number(checkpoint_id))
+
+    async def find(
+        self, thread_id: str, checkpoint_id: str | None, *, goes_on: bool = False
+    ) -> tuple[Journal, Loaded]:
+        """The same for a thread, and a checkpoint of it, that must be there."""
+        journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id, goes_on=goes_on)
+        if loaded is None:
+            raise _unknown(thread_id, checkpoint_id)
+        return journal, loaded
+
+    async def find_back(self, thread_id: str, checkpoint_id: str) -> tuple[Journal, Loaded]:
+        """A checkpoint to go back to; the branch that begins there, if nothing was run on that yet."""
+        journal, loaded = await self.find(thread_id, checkpoint_id)
+        if journal.is_branch_of(loaded.checkpoint):
+            return await self.find(thread_id, None)
+        return journal, loaded
+
+    def put_back(self, journal: Journal | None, run: Run) -> None:
+        """Keep a thread at hand as a run has left it."""
+        if journal is not None and journal.is_newest:
+            self._recent.put(journal, run.standing(journal))
+
+    # --- for people --------------------------------------------------------------------------------
+
+    async def look(self, thread_id: str, checkpoint_id: str | None) -> Snapshot[Any]:
+        journal, loaded = await self.find(thread_id, checkpoint_id)
+        return self._snapshot(journal, loaded, newest=checkpoint_id is None)
+
+    async def history(self, thread_id: str, limit: int | None) -> list[Snapshot[Any]]:
+        journal, _ = await self.open(thread_id, since=1)
+        return [self._snapshot(journal, loaded, newest=False) for loaded in journal.load_all(limit)]
+
+    def _snapshot(self, journal: Journal, loaded: Loaded, *, newest: bool) -> Snapshot[Any]:
+        questions = journal.open_questions(loaded.checkpoint)
+        return snapshot(self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest)
+
+    async def update(
+        self, thread_id: str, update: Any, as_node: str | None, checkpoint_id: str | None, *, by: Updating
+    ) -> str:
+        """Write a checkpoint as if a node, or nobody, had made this update; its id."""
+        journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id)
+        if loaded is None and checkpoint_id is not None:
+            raise _unknown(thread_id, checkpoint_id)
+        run_id = loaded.run_id if loaded is not None else by.run_id
+        schema = self._definition.schema
+        position = loaded.position if loaded is not None else Position(schema.start(), Frontier())
+        node = as_node or (START if loaded is None else None)
+        folded = take_update(self._definition, update, position.values, node)
+        frontier = position.frontier
+        if node is not None:
+            if node not in (START, END, *self._definition.nodes):
+                known = ", ".join(map(repr, self._definition.nodes))
+                raise GraphError(f"as_node: there is no node {node!r}; the nodes: {known}", node=node)
+            targets = await by.route(run_id, node, folded.values)
+            frontier = advance(self._definition, self._waiting(frontier), (node,), targets)
+        after = Position(folded.values, frontier, position.step)
+        visits = None if loaded is None else loaded.visits
+        return await journal.commit(after, folded, source="update", run_id=run_id, visits=visits)
+
+    def _waiting(self, frontier: Frontier) -> Frontier:
+        """What of a frontier is no step to be taken now: half-arrived joins, and deferred nodes."""
+        nodes = self._definition.nodes
+        due = {task.node for task in frontier.tasks if not task.is_sent and nodes[task.node].defer}
+        return Frontier(arrived=frontier.arrived, deferred=frontier.deferred | due)
+
+    async def fork(self, thread_id: str, checkpoint_id: str, to: str) -> None:
+        journal, loaded = await self.find(thread_id, checkpoint_id)
+        await journal.copy_to(to, loaded.checkpoint)
+
+
+class Updating:
+    """What an update from outside needs of the graph: its routers, and an id for a thread that begins so."""
+
+    __slots__ = ("route", "run_id")
+
+    def __init__(self, run_id: str, route: Route) -> None:
+        self.run_id = run_id
+        self.route = route
+
+
+def _is_text(name: object) -> bool:
+    """Whether every store can keep it as a name: no surrogates, no NUL, and not nothing."""
+    return isinstance(name, str) and name == name.replace("\0", "").encode(errors="ignore").decode() != ""
+
+
+def _number(checkpoint_id: str) -> int:
+    text = str(checkpoint_id)
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def _unknown(thread_id: str, checkpoint_id: str | None) -> CheckpointError:
+    if checkpoint_id is None:
+        return CheckpointError(f"there is no thread {thread_id!r}")
+    return CheckpointError(
+        f"thread {thread_id!r} has no checkpoint {checkpoint_id!r}; see graph.history({thread_id!r})"
+    )

@@ -1,0 +1,171 @@
+"""Random programs, and the graphs that they are: in two versions, of which the second came later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+from typing import Annotated, Any, TypedDict
+
+from tests.graph.reference import Program, Step, mix, questions, visit
+from wesichain.graph import (
+    END,
+    Add,
+    Append,
+    Checkpointer,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    Merge,
+    PerStep,
+    Send,
+    SetUnion,
+    interrupt,
+)
+
+KEYS = ("log", "total", "tags", "facts", "best", "mixed", "now", "last")
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], Append]
+    total: Annotated[int, Add]
+    tags: Annotated[set[str], SetUnion]
+    facts: Annotated[dict[str, list[int]], Merge]
+    best: Annotated[int, max]
+    mixed: Annotated[int, mix]
+    now: Annotated[list[str], Append, PerStep]
+    last: str
+    turns: int
+    item: int
+
+
+class NewState(TypedDict, total=False):
+    """The same, wider, with one key more."""
+
+    era: str
+    log: Annotated[list[str | int], Append]
+    total: Annotated[int, Add]
+    tags: Annotated[set[str], SetUnion]
+    facts: Annotated[dict[str, list[int] | None], Merge]
+    best: Annotated[int, max]
+    mixed: Annotated[int, mix]
+    now: Annotated[list[str], Append, PerStep]
+    last: str | int
+    turns: int
+    item: int
+
+
+# --- making them -----------------------------------------------------------------------------------
+
+
+def random_program(chance: Random, *, depth: int = 2, first: int = 0) -> Program:
+    """A graph of three to six nodes: edges lead forward, joins and Sends anywhere ahead, turns back."""
+    size = chance.randint(3, 6) if depth == 2 else chance.randint(1, 3)
+    names = [f"n{first + index}" for index in range(size)]
+    keys = KEYS if depth == 2 else tuple(key for key in KEYS if key != "now")
+    steps = {
+        name: Step(
+            writes=tuple(chance.sample(keys, chance.randint(0, 3))),
+            whole=chance.random() < 0.25,
+            asks=chance.choice((0, 0, 0, 0, 0, 1, 2)),
+            defer=chance.random() < 0.15 and name != names[0],
+        )
+        for name in names
+    }
+    ahead = [(one, other) for index, one in enumerate(names) for other in names[index + 1 :]]
+    chosen = chance.sample(ahead, min(len(ahead), chance.randint(0, 6)))
+    program = Program(steps, edges=[(names[0], name) for name in names[1:2]] + chosen)
+    if size > 2:
+        for _ in range(chance.randint(0, 2)):
+            sources = tuple(sorted(chance.sample(names[:-1], 2)))
+            program.joins.append(
+                (sources, chance.choice(names[names.index(max(sources, key=names.index)) + 1 :]))
+            )
+    if ahead and chance.random() < 0.5:
+        source, target = chance.choice(ahead)
+        program.sends[source] = (target, chance.randint(1, 3))
+    if depth > 0:
+        for name in names:
+            if chance.random() < 0.2:
+                inner = random_program(chance, depth=depth - 1, first=10 * (int(name[1:]) + 1) + first)
+                steps[name] = Step(defer=steps[name].defer, inner=inner)
+    program.joins = list(dict.fromkeys(program.joins))
+    program.rounds = chance.choice((1, 1, 2, 3)) if depth == 2 else 1
+    if program.rounds > 1:
+        steps["turn"] = Step(defer=True)
+        program.edges += [(name, "turn") for name in names]
+    return program
+
+
+# --- the graphs ------------------------------------------------------------------------------------
+
+
+class Machine:
+    """Builds the graphs of a program, and counts what their nodes do."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.visits: Counter[str] = Counter()
+
+    def build(self, store: Checkpointer | None = None, *, version: int = 1) -> Graph[Any]:
+        return self._build(self.program, version, store)
+
+    def _build(self, program: Program, version: int, store: Checkpointer | None = None) -> Graph[Any]:
+        builder: GraphBuilder[Any] = GraphBuilder(State)
+        if version == 2:
+            builder = GraphBuilder(NewState, migrations={2: lambda state: {**state, "era": "new"}})
+            builder.add_node("extra", lambda _: None).add_node("more", lambda _: None)
+            builder.add_edge(["extra", next(iter(program.steps))], "more")
+        for name, step in program.steps.items():
+            node = self._node(name, step) if step.inner is None else self._build(step.inner, version)
+            builder.add_node(name, node, defer=step.defer)
+        for source, target in dict.fromkeys(program.edges):
+            builder.add_edge(source, target)
+        for sources, target in program.joins:
+            builder.add_edge(list(sources), target)
+        for source, (target, count) in program.sends.items():
+            builder.add_conditional_edges(source, _sender(target, count), [target])
+        first = next(iter(program.steps))
+        if program.rounds > 1:
+            builder.add_conditional_edges(
+                "turn", lambda s: first if s["turns"] < program.rounds else END, [first, END]
+            )
+        everything = [*program.steps, *(["extra", "more"] if version == 2 else [])]
+        builder.add_conditional_edges("__start__", lambda _: [], everything)  # nothing is unreachable
+        options = ExecutionOptions(cycle_detection=False, max_steps=1000)
+        return builder.set_entry(first).build(store, defaults=options)
+
+    def _node(self, name: str, step: Step) -> Any:
+        async def call(state: Any) -> Any:
+            seen = dict(state)
+            answers = [interrupt(question) for question in questions(name, step, seen)]
+            await asyncio.sleep(0)
+            update = visit(name, step, seen, answers)
+            self.visits[name] += 1
+            if not step.whole or ("item" in state and "log" not in state):
+                return update
+            return _applied(state, update)
+
+        return call
+
+
+def _sender(target: str, count: int) -> Any:
+    return lambda _: [Send(target, {"item": item}) for item in range(count)]
+
+
+def _applied(state: Any, update: dict[str, Any]) -> Any:
+    """The whole state, with the update in it."""
+    for key, new in update.items():
+        if key in ("log", "now"):
+            state[key] = [*state[key], *new]
+        elif key == "total":
+            state[key] += new
+        elif key in ("tags", "facts"):
+            state[key] = state[key] | new
+        elif key == "best":
+            state[key] = max(state[key], new)
+        elif key == "mixed":
+            state[key] = mix(state[key], new)
+        else:
+            state[key] = new
+    return state

@@ -1,0 +1,201 @@
+"""An agent as a node, as it is: its task from the state, its deps from the context, its answer to the state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from pydantic import BaseModel
+
+from wesichain import Agent, Approve, tool
+from wesichain.core import Message, ReActState, Role
+from wesichain.errors import GraphDefinitionError, GraphError, GraphInterruptedError, NodeFailedError
+from wesichain.graph import (
+    START,
+    Append,
+    ExecutionOptions,
+    GraphBuilder,
+    MemoryCheckpointer,
+    ReActAgentNode,
+    Send,
+)
+from wesichain.testing import ScriptedLlm, calls
+from wesichain.tools import ToolContext
+
+T = ExecutionOptions(thread_id="t")
+
+
+class Chat(TypedDict, total=False):
+    messages: Annotated[list[Message], Append]
+
+
+class Ticket(TypedDict, total=False):
+    input: str
+    triage: str
+    answer: str
+
+
+@dataclass
+class User:
+    name: str
+
+
+async def test_it_reads_its_task_and_writes_the_key_that_is_called_like_it() -> None:
+    builder = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm(["billing"])))
+    builder.add_node("reply", Agent(ScriptedLlm(["We have paid you back."]))).add_edge("triage", "reply")
+    done = await builder.set_entry("triage").build().invoke({"input": "Where is my money?"})
+    assert (done["triage"], done["answer"]) == ("billing", "We have paid you back.")
+
+
+async def test_in_a_plain_dict_it_is_input_and_output() -> None:
+    graph = GraphBuilder().add_node("a", Agent(ScriptedLlm(["fine"]))).set_entry("a").build()
+    assert (await graph.invoke({"task": "How are you?"}))["output"] == "fine"
+
+
+async def test_a_react_state_has_the_keys_too() -> None:
+    graph = GraphBuilder(ReActState).add_node("a", Agent(ScriptedLlm(["fine"]))).set_entry("a").build()
+    assert (await graph.invoke(ReActState("How are you?"))).final_output == "fine"
+
+
+async def test_messages_are_its_history_and_a_thread_remembers() -> None:
+    model = ScriptedLlm(["Hello Ann.", "You are Ann."])
+    graph = GraphBuilder(Chat).add_node("chat", Agent(model, instructions="Be kind.")).set_entry("chat")
+    built = graph.build(MemoryCheckpointer())
+    await built.invoke({"messages": [Message(Role.USER, "I am Ann.")]}, T)
+    done = await built.invoke({"messages": [Message(Role.USER, "Who am I?")]}, T)
+    assert [message.content for message in done["messages"]] == [
+        "I am Ann.",
+        "Hello Ann.",
+        "Who am I?",
+        "You are Ann.",
+    ]
+    seen = [message.content for message in model.requests[1].messages if message.role is not Role.SYSTEM]
+    assert seen == ["I am Ann.", "Hello Ann.", "Who am I?"]
+
+
+async def test_the_context_is_its_deps() -> None:
+    @tool
+    def whoami(ctx: ToolContext) -> str:
+        """Say who asks."""
+        return f"it is {ctx.deps.name}"
+
+    agent = Agent(ScriptedLlm([calls(("whoami", {})), "Done."]), tools=[whoami])
+    builder = GraphBuilder(Ticket, context_type=User).add_node("triage", agent).set_entry("triage")
+    stream = builder.build().stream({"input": "who?"}, modes=("events",), context=User("Ann"))
+    values = [getattr(item.data, "value", None) async for item in stream]
+    assert "it is Ann" in values
+
+
+async def test_a_call_that_needs_a_person_is_a_question_of_the_graph() -> None:
+    sent: list[str] = []
+
+    @tool(approval=True)
+    def send(to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return "sent"
+
+    agent = Agent(ScriptedLlm([calls(("send", {"to": "Bob"})), "It is sent."]), tools=[send])
+    builder = GraphBuilder(Ticket).add_node("triage", agent).set_entry("triage")
+    graph = builder.build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError) as caught:
+        await graph.invoke({"input": "write to Bob"}, T)
+    assert caught.value.interrupts[0].value["calls"][0]["tool"] == "send"
+    assert sent == []
+    with pytest.raises(GraphError, match="is not a decision"):
+        await graph.resume("t", "perhaps")
+    assert (await graph.resume("t", Approve()))["triage"] == "It is sent."
+    assert sent == ["Bob"]
+
+
+async def test_a_typed_answer_is_a_value_of_the_state() -> None:
+    class Verdict(BaseModel):
+        ok: bool
+
+    class State(TypedDict, total=False):
+        input: str
+        judge: Verdict
+
+    agent = Agent(ScriptedLlm([calls(("final_answer", {"ok": True}))]), output_type=Verdict)
+    graph = GraphBuilder(State).add_node("judge", agent).set_entry("judge").build(MemoryCheckpointer())
+    assert (await graph.invoke({"input": "?"}, T))["judge"] == Verdict(ok=True)
+
+
+async def test_agents_side_by_side_over_sends() -> None:
+    class State(TypedDict, total=False):
+        answer: Annotated[list[str], Append]
+
+    class Echo:
+        """Something else that answers like an agent."""
+
+        async def run(self, task: str, *, deps: Any = None) -> str:
+            return f"{task} for {deps}"
+
+    builder = GraphBuilder(State).add_node("echo", Echo())
+    builder.add_conditional_edges(START, lambda _: [Send("echo", {"task": t}) for t in "ab"], ["echo"])
+    assert (await builder.build().invoke({}, context="me"))["answer"] == ["a for me", "b for me"]
+
+
+async def test_tokens_stream_from_an_agent_as_from_a_node() -> None:
+    graph = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm(["some text"]))).set_entry("triage")
+    items = [item async for item in graph.build().stream({"input": "?"}, modes=("messages",))]
+    assert [(item.node, item.data) for item in items] == [("triage", "some text")]
+
+
+async def test_a_failed_run_is_the_nodes_failure() -> None:
+    graph = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm([]))).set_entry("triage").build()
+    with pytest.raises(NodeFailedError, match="node 'triage': the run failed"):
+        await graph.invoke({"input": "?"})
+
+
+async def test_it_takes_no_more_steps_than_the_graph_has() -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    endless = ScriptedLlm([calls(("look", {})) for _ in range(50)])
+    graph = GraphBuilder(Ticket).add_node("triage", Agent(endless, tools=[look])).set_entry("triage").build()
+    with pytest.raises(GraphError):
+        await graph.invoke({"input": "?"}, ExecutionOptions(max_steps=3))
+    assert len(endless.requests) == 3
+
+
+async def test_without_a_task_it_says_what_is_missing() -> None:
+    graph = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm(["x"]))).set_entry("triage").build()
+    with pytest.raises(NodeFailedError, match="no task for the agent; set one of 'input', 'task'"):
+        await graph.invoke({})
+
+
+def test_a_state_without_a_place_for_the_answer_is_refused_at_once() -> None:
+    class State(TypedDict, total=False):
+        input: str
+
+    with pytest.raises(GraphDefinitionError, match="has no key for an agent's answer; add one of 'triage'"):
+        GraphBuilder(State).add_node("triage", Agent(ScriptedLlm([])))
+
+
+class Steps(TypedDict, total=False):
+    input: str
+    final_output: str | None
+    stopped_by: str | None
+
+
+class Strict(TypedDict, total=False):
+    input: str
+    final_output: str | None
+
+
+@pytest.mark.parametrize("kind", [dict, ReActState, Steps, Strict], ids=lambda kind: str(kind.__name__))
+async def test_an_answer_that_a_limit_made_says_which(kind: Any) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    node = ReActAgentNode(llm=ScriptedLlm([calls(("look", {}))] * 3), tools=[look], max_iterations=2)
+    graph = GraphBuilder(kind).add_node("a", node).set_entry("a").build()
+    done = await graph.invoke(ReActState("q") if kind is ReActState else {"input": "q"})
+    found = done.stopped_by if kind is ReActState else done.get("stopped_by")
+    assert found == (None if kind is Strict else "steps")

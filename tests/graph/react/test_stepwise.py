@@ -1,0 +1,429 @@
+"""The loop as a graph: one run in steps, that is kept, stored, reopened, remembered and told as one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.graph.react.test_react import ADD, Keep, Mine, Sends, T, add, check_log, stepwise
+from wesichain import Agent, tool
+from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Interrupted, Refuse, RunOptions
+from wesichain.core import (
+    Action,
+    Event,
+    FinalAnswer,
+    LlmResponse,
+    ReActState,
+    Role,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    ToolCall,
+    from_json,
+    to_json,
+)
+from wesichain.errors import ConfigError, GraphError, GraphInterruptedError, MaxStepsExceededError
+from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer, react_graph
+from wesichain.graph.sqlite import SqliteCheckpointer
+from wesichain.testing import FunctionLlm, ScriptedLlm, calls
+from wesichain.tools import Finish, RunContext
+
+STOP = ExecutionOptions(thread_id="t", interrupt_before=["tools"])
+
+
+def said(request: Any) -> list[tuple[Role, str]]:
+    return [(message.role, message.text) for message in request.messages]
+
+
+def _after(state: Any) -> Any:
+    del state
+    return {"after": True}
+
+
+def check_runs(events: list[Event]) -> None:
+    """Every run that is told to begin is told to end, before its scope tells of another."""
+    for scope in {event.scope for event in events}:
+        is_open = False
+        for event in [event for event in events if event.scope == scope]:
+            assert is_open != isinstance(event, RunStarted), event
+            is_open = not isinstance(event, RunCompleted | RunFailed | RunInterrupted)
+        assert not is_open, scope
+
+
+def by_turn(*replies: Any) -> FunctionLlm:
+    """A model without a memory of its own: how many results it is shown says where it is."""
+    return FunctionLlm(lambda request: replies[sum(m.role is Role.TOOL for m in request.messages)])
+
+
+# --- a snapshot ------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_of_every_step_leads_to_the_same_end_and_tells_nothing() -> None:
+    model = by_turn(ADD, calls(("add", {"a": 2, "b": 2}), ("add", {"a": 3, "b": 3})), "unused", "10")
+    sink = Keep()
+    runtime = AgentRuntime(model, [add])
+    whole = await runtime.run("q", run_id="r")
+    assert isinstance(whole, Completed)
+    drive = runtime.open("q", run_id="r", events=sink)
+    while drive.outcome is None:
+        told = len(sink.events)
+        text = to_json(drive.snapshot())
+        assert len(sink.events) == told
+        elsewhere = AgentRuntime(model, [add]).reopen(from_json(Interrupted[str], text), {}, RunOptions())
+        ended = await elsewhere.carry()
+        assert isinstance(ended, Completed)
+        assert (ended.messages, ended.steps, ended.text) == (whole.messages, whole.steps, whole.text)
+        assert ended.iteration_count == whole.iteration_count
+        await drive.step()
+    assert drive.outcome.messages == whole.messages
+    with pytest.raises(ConfigError, match="has ended"):
+        drive.snapshot()
+
+
+# --- memory ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prompt", [None, "Be brief."])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_a_thread_remembers_questions_and_answers_and_no_reasoning(
+    prompt: str | None, is_elsewhere: bool
+) -> None:
+    llm, store = ScriptedLlm([ADD, "three", "four", ADD, "five"]), MemoryCheckpointer()
+
+    def make() -> Any:
+        return react_graph(llm=llm, tools=[add], prompt=prompt, checkpointer=store)
+
+    graph = make()
+    for question in ("one?", "two?", "last?"):
+        done = await (make() if is_elsewhere else graph).invoke(question, T)
+    system = [(Role.SYSTEM, prompt)] if prompt else []
+    before = [(Role.USER, "one?"), (Role.ASSISTANT, "three"), (Role.USER, "two?"), (Role.ASSISTANT, "four")]
+    assert said(llm.requests[2]) == [*system, *before[:2], (Role.USER, "two?")]
+    assert said(llm.requests[3]) == [*system, *before, (Role.USER, "last?")]
+    assert said(llm.requests[4])[-3:] == [(Role.USER, "last?"), (Role.ASSISTANT, "I add."), (Role.TOOL, "3")]
+    assert [step for step in done["agent_scratchpad"] if isinstance(step, FinalAnswer)] == [
+        FinalAnswer("three"),
+        FinalAnswer("four"),
+        FinalAnswer("five"),
+    ]
+    assert done["iteration_count"] == 5
+
+
+async def test_every_checkpoint_of_a_later_turn_leads_to_the_same_end() -> None:
+    llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
+
+    def make() -> Any:
+        return react_graph(llm=llm, tools=[add], prompt="Be brief.", checkpointer=store)
+
+    for question in ("one?", "two?"):
+        end = await make().invoke(question, T)
+    asked = said(llm.requests[-1])
+    assert asked[1:3] == [(Role.USER, "one?"), (Role.ASSISTANT, "It is 3.")]
+    history = await make().history("t")
+    turn = [one for one in history if one.values.get("input") == "two?"]
+    assert [one.next for one in turn] == [(), ("model",), ("tools",), ("model",), ("prepare",)]
+    for moment in turn[1:]:
+        fork = await make().fork("t", moment.checkpoint_id)
+        assert await make().resume(fork) == end
+        assert said(llm.requests[-1]) == asked
+
+
+async def test_a_thread_that_is_begun_anew_does_not_go_on_with_what_was_left() -> None:
+    llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
+    graph = react_graph(llm=llm, tools=[add], checkpointer=store)
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke("left?", STOP)
+    await graph.invoke("new?", ExecutionOptions(thread_id="t", restart=True))
+    assert said(llm.requests[1]) == [(Role.USER, "new?")]
+
+
+async def test_a_turn_of_a_long_thread_stores_what_is_new() -> None:
+    graph = react_graph(llm=FunctionLlm(lambda _: "ok"), checkpointer=(store := MemoryCheckpointer()))
+    sizes: list[int] = []
+    for turn in range(60):
+        await graph.invoke(f"question {turn}", T)
+        sizes.append(sum(len(str(entry)) for entry in await store.read("t")))
+    grown = [after - before for before, after in pairwise(sizes)]
+    assert median(grown[-15:]) < 1.2 * median(grown[:15])
+
+
+# --- forms -----------------------------------------------------------------------------------------
+
+GIVEN = ["q", {"input": "q"}, ReActState("q"), Mine("q")]
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=lambda given: type(given).__name__)
+async def test_what_goes_in_comes_out_alike_everywhere(given: Any) -> None:
+    expected: type[Any] = dict if isinstance(given, str) else type(given)
+    invoked = await stepwise(ADD, "3").invoke(given)
+    stream = stepwise(ADD, "3").stream(given)
+    events: list[Any] = [event async for event in stream]
+    assert events[0].user_input == "q"
+    graph = stepwise(ADD, "3", checkpointer=MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError) as stopped:
+        await graph.invoke(given, STOP)
+    resumed = await graph.resume("t")
+    assert type(invoked) is type(stream.result) is type(stopped.value.state) is expected
+    assert invoked == stream.result
+    if expected is Mine:
+        assert invoked.note == "kept"
+        assert resumed == ReActState("q", invoked.scratchpad, "3", 2)
+    else:
+        assert resumed == invoked
+    again = graph.stream_resume("t")
+    async for _ in again:
+        pass
+    assert again.result == resumed
+
+
+async def test_a_thread_gives_the_form_in_which_it_was_asked_last() -> None:
+    graph = stepwise("a", "b", checkpointer=MemoryCheckpointer())
+    assert isinstance(await graph.invoke(ReActState("one"), T), ReActState)
+    second = await graph.invoke("two", T)
+    assert (second["final_output"], second["iteration_count"]) == ("b", 2)
+
+
+async def test_out_of_iterations_the_limit_is_told_and_forgotten_with_the_next_run() -> None:
+    graph = stepwise(ADD, ADD, "fine", max_iterations=2, checkpointer=MemoryCheckpointer(), loop_guard=None)
+    done = await graph.invoke("q", T)
+    assert (done["final_output"], done["stopped_by"]) == ("I add.", "steps")
+    again = await graph.invoke(ReActState("q"), T)
+    assert (again.final_output, again.stopped_by) == ("fine", None)
+    stopped = await stepwise(ADD, max_iterations=1).invoke(ReActState("q"))
+    assert stopped.stopped_by == "steps"
+
+
+# --- between two nodes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", [None, MemoryCheckpointer], ids=["alone", "with-checkpoints"])
+async def test_what_is_seen_of_a_run_that_is_stopped_between_two_nodes(store: Any) -> None:
+    sink = Keep()
+    graph = stepwise(ADD, ADD, ADD, events=sink, checkpointer=store and store())
+    with pytest.raises(MaxStepsExceededError) as caught:
+        await graph.invoke("q", ExecutionOptions(max_steps=4))
+    assert caught.value.state["iteration_count"] == 2
+    assert [type(step).__name__ for step in caught.value.state["agent_scratchpad"]] == [
+        "Thought", "Action", "Observation", "Thought", "Action",
+    ]  # fmt: skip
+    assert set(caught.value.state) == {"input", "agent_scratchpad", "final_output", "iteration_count"}
+    check_log(sink.events)
+    assert [event.scope for event in sink.events if isinstance(event, RunInterrupted)] == ["model"]
+
+
+async def test_a_run_that_goes_on_is_told_as_one_that_goes_on() -> None:
+    sink, llm = Keep(), by_turn(ADD, "It is 3.")
+    graph = react_graph(llm=llm, tools=[add], events=sink, checkpointer=MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke("q", STOP)
+    await graph.resume("t")
+    check_runs(sink.events)
+    begun = [event.resumed for event in sink.events if isinstance(event, RunStarted) and event.scope]
+    assert begun == [False, True]
+
+
+async def test_whoever_streams_the_values_sees_each_step() -> None:
+    stream = stepwise(ADD, "3").stream("q", modes=["values"])
+    lengths = [len(item.data.get("agent_scratchpad", [])) async for item in stream]
+    assert lengths == [0, 0, 2, 3, 4]
+
+
+async def test_a_cancelled_run_ends_and_the_thread_goes_on_elsewhere() -> None:
+    begun = asyncio.Event()
+    ran: list[int] = []
+
+    @tool
+    async def slow(n: int) -> str:
+        """Wait, the first time."""
+        ran.append(n)
+        if len(ran) == 1:
+            begun.set()
+            await asyncio.sleep(60)
+        return "ok"
+
+    sink, store = Keep(), MemoryCheckpointer()
+    llm = by_turn(calls(("add", {"a": 1, "b": 2}), ("slow", {"n": 1})), "unused", "done")
+
+    def make() -> Any:
+        return react_graph(llm=llm, tools=[add, slow], events=sink, checkpointer=store)
+
+    running = asyncio.ensure_future(make().invoke("q", T))
+    await asyncio.wait_for(begun.wait(), 10)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert len([event for event in sink.events if isinstance(event, RunInterrupted)]) == 2
+    assert (await make().resume("t"))["final_output"] == "done"
+    assert (len(llm.requests), ran) == (2, [1, 1])
+
+
+async def test_a_tool_whose_result_is_the_answer_ends_the_graph() -> None:
+    @tool
+    def finish(text: str) -> Any:
+        """Say the last word."""
+        return Finish(text)
+
+    llm = ScriptedLlm([calls(("finish", {"text": "that is all"}))])
+    for store in (None, MemoryCheckpointer()):
+        done = await react_graph(llm=llm, tools=[finish], checkpointer=store).invoke("q")
+        assert done["final_output"] == "that is all"
+        llm = ScriptedLlm([calls(("finish", {"text": "that is all"}))])
+
+
+async def test_the_context_of_the_graph_is_the_tools_deps() -> None:
+    @tool
+    def who(ctx: RunContext[str]) -> str:
+        """Say who asks."""
+        return ctx.deps
+
+    graph = react_graph(llm=by_turn(calls(("who", {})), "done"), tools=[who])
+    done = await graph.invoke("q", context="Ann")
+    assert done["agent_scratchpad"][1].value == "Ann"
+
+
+# --- people ----------------------------------------------------------------------------------------
+
+
+async def test_other_arguments_stand_in_the_state_and_before_the_model() -> None:
+    post, store = Sends(), MemoryCheckpointer()
+    llm = by_turn(calls(("send", {"to": "Ann"})), "Done.")
+    with pytest.raises(GraphInterruptedError):
+        await react_graph(llm=llm, tools=[post.tool()], checkpointer=store).invoke("q", T)
+    graph = react_graph(llm=llm, tools=[post.tool()], checkpointer=store)
+    done = await graph.resume("t", ApproveWith({"to": "Bob"}))
+    assert (post.sent, done["agent_scratchpad"][0].call.args) == (["Bob"], {"to": "Bob"})
+    assert llm.requests[-1].messages[1].tool_calls[0].args == {"to": "Bob"}
+    messages = (await graph.get_state("t")).values["messages"]
+    assert [m.tool_calls[0].args for m in messages if m.tool_calls] == [{"to": "Bob"}]
+
+
+class Office:
+    """A clerk with a tool that needs approval, and a counter beside it."""
+
+    def __init__(self) -> None:
+        self.post = Sends()
+        self.counted: list[int] = []
+        clerk = by_turn(calls(("send", {"to": "Ann"})), calls(("send", {"to": "Cleo"})), "the clerk is done")
+        self.clerk = Agent(clerk, tools=[self.post.tool()], name="clerk")
+        self.llm = by_turn(calls(("count", {"n": 1}), ("clerk", {"task": "write"})), "unused", "Done.")
+
+    def graph(self, store: Any, **options: Any) -> Any:
+        @tool
+        def count(n: int) -> int:
+            """Count."""
+            self.counted.append(n)
+            return n
+
+        tools = [count, self.clerk.as_tool()]
+        return react_graph(llm=self.llm, tools=tools, checkpointer=store, tool_concurrency=2, **options)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sent"),
+    [
+        pytest.param(Approve(), Approve(), ["Ann", "Cleo"], id="both"),
+        pytest.param(ApproveWith({"to": "Bob"}), True, ["Bob", "Cleo"], id="other-arguments"),
+        pytest.param(Refuse("no"), True, ["Cleo"], id="refused"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_an_agent_inside_asks_and_nothing_runs_twice(
+    kind: str, first: Any, second: Any, sent: list[str], tmp_path: Any
+) -> None:
+    office, sink = Office(), Keep()
+    memory = MemoryCheckpointer()
+
+    def make() -> Any:
+        return office.graph(
+            memory if kind == "memory" else SqliteCheckpointer(tmp_path / "t.db"), events=sink
+        )
+
+    with pytest.raises(GraphInterruptedError) as one:
+        await make().invoke("q", T)
+    assert one.value.interrupts[0].value["calls"][0]["args"] == {"to": "Ann"}
+    with pytest.raises(GraphInterruptedError) as other:
+        await make().resume("t", first)
+    assert other.value.interrupts[0].value["calls"][0]["args"] == {"to": "Cleo"}
+    done = await make().resume("t", second)
+    assert (done["final_output"], office.post.sent, office.counted) == ("Done.", sent, [1])
+    assert len(office.llm.requests) == 2
+    answers = [message.text for message in office.llm.requests[-1].messages if message.role is Role.TOOL]
+    assert answers == ["1", "the clerk is done"]
+
+
+async def test_arguments_that_a_run_inside_cannot_follow_are_asked_for_again() -> None:
+    office = Office()
+    graph = office.graph(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke("q", T)
+    with pytest.raises(GraphInterruptedError, match="the approved arguments do not fit"):
+        await graph.resume("t", ApproveWith({"whom": "Bob"}))
+    assert office.post.sent == []
+    with pytest.raises(GraphInterruptedError):
+        await graph.resume("t", True)
+    assert (await graph.resume("t", True))["final_output"] == "Done."
+    assert (office.post.sent, office.counted) == (["Ann", "Cleo"], [1])
+
+
+async def test_a_react_graph_in_a_graph_asks_and_goes_on() -> None:
+    post, store, sink = Sends(), MemoryCheckpointer(), Keep()
+    llm = by_turn(calls(("send", {"to": "Ann"})), "Done.")
+
+    def make() -> Any:
+        inner = react_graph(llm=llm, tools=[post.tool()])
+        builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
+        builder.add_node("work", inner).add_node("after", _after).add_edge("work", "after")
+        return builder.set_entry("work").build(store, events=sink)
+
+    with pytest.raises(GraphInterruptedError):
+        await make().invoke({"input": "q"}, T)
+    done = await make().resume("t", True)
+    assert (done["final_output"], done["after"], post.sent) == ("Done.", True, ["Ann"])
+    assert len(llm.requests) == 2
+    check_runs(sink.events)
+
+
+async def test_calls_without_a_run_are_refused_in_words() -> None:
+    graph = stepwise("x", checkpointer=MemoryCheckpointer())
+    await graph.update_state("t", {"input": "q", "final_output": None}, as_node="model")
+    with pytest.raises(GraphError, match="no run of the agent under way"):
+        await graph.resume("t")
+
+
+# --- cost ------------------------------------------------------------------------------------------
+
+
+class Hops:
+    """A model that asks for as many calls, one after the other."""
+
+    model = "hops"
+
+    def __init__(self, hops: int) -> None:
+        self._left = hops
+
+    async def complete(self, request: Any) -> LlmResponse:
+        del request
+        self._left -= 1
+        call = ToolCall(f"c{self._left}", "add", {"a": self._left, "b": 1})
+        return LlmResponse("", (call,)) if self._left >= 0 else LlmResponse("done")
+
+
+async def cpu_of_a_hop(hops: int, store: Any) -> float:
+    graph = react_graph(llm=Hops(hops), tools=[add], max_iterations=hops + 1, checkpointer=store)
+    started = time.process_time()
+    done = await graph.invoke("q")
+    assert sum(isinstance(step, Action) for step in done["agent_scratchpad"]) == hops
+    return (time.process_time() - started) / hops
+
+
+@pytest.mark.parametrize("store", [None, MemoryCheckpointer], ids=["alone", "with-checkpoints"])
+async def test_a_hop_costs_the_same_however_long_the_run_is(store: Any) -> None:
+    await cpu_of_a_hop(20, store and store())
+    pairs = [[await cpu_of_a_hop(hops, store and store()) for hops in (40, 400)] for _ in range(3)]
+    assert median(long / short for short, long in pairs) < 1.8

@@ -1,0 +1,113 @@
+"""The context of a run: given to invoke and resume, seen by nodes and routers at any depth, never stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from wesichain.errors import ConfigError, GraphInterruptedError
+from wesichain.graph import (
+    Append,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    GraphContext,
+    MemoryCheckpointer,
+    interrupt,
+)
+
+T = ExecutionOptions(thread_id="t")
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[str], Append]
+
+
+@dataclass
+class User:
+    name: str
+    connection: object = None
+
+
+def greet(_: Log, ctx: GraphContext[User]) -> Any:
+    return {"log": [f"hello {ctx.context.name}"]}
+
+
+def graph(store: Any = None) -> Graph[Log]:
+    inner = GraphBuilder(Log, context_type=User).add_node("greet", greet).set_entry("greet").build()
+    builder = GraphBuilder(Log, context_type=User).add_node("sub", inner)
+
+    def ask(_: Log, ctx: GraphContext[User]) -> Any:
+        return {"log": [f"{ctx.context.name}: {interrupt('?')}"]}
+
+    builder.add_node("ask", ask)
+    return builder.add_edge("sub", "ask").set_entry("sub").build(store)
+
+
+async def test_nodes_and_inner_graphs_have_the_context_and_a_resume_has_its_own() -> None:
+    store = MemoryCheckpointer()
+    with pytest.raises(GraphInterruptedError):
+        await graph(store).invoke({}, T, context=User("Ann", object()))
+    done = await graph(store).resume("t", "yes", context=User("Bob"))
+    assert done["log"] == ["hello Ann", "Bob: yes"]
+    assert "Ann" not in "".join(entry.body for entry in await store.read("t") if "hello" not in entry.body)
+
+
+async def test_a_graph_that_a_node_invokes_inherits_the_context_or_has_another() -> None:
+    inner = GraphBuilder(Log, context_type=User).add_node("greet", greet).set_entry("greet").build()
+
+    async def both(_: Log) -> Any:
+        mine = await inner.invoke({})
+        other = await inner.invoke({}, context=User("Eve"))
+        return {"log": [*mine["log"], *other["log"]]}
+
+    outer = GraphBuilder(Log).add_node("both", both).set_entry("both").build()
+    assert (await outer.invoke({}, context=User("Ann")))["log"] == ["hello Ann", "hello Eve"]
+
+
+def test_the_sync_door_and_the_stream_take_it_too() -> None:
+    built = GraphBuilder(Log, context_type=User).add_node("greet", greet).set_entry("greet").build()
+    assert built.invoke_sync({}, context=User("Ann"))["log"] == ["hello Ann"]
+
+
+async def test_streams_and_routers_have_it() -> None:
+    builder = GraphBuilder(Log, context_type=User).add_node("greet", greet).add_node("end", lambda _: None)
+
+    def router(_: Log, ctx: GraphContext[User]) -> str:
+        return "end" if ctx.context.name == "Ann" else "greet"
+
+    builder.add_conditional_edges("greet", router, ["end", "greet"])
+    stream = builder.set_entry("greet").build().stream({}, modes=("updates",), context=User("Ann"))
+    assert [item.node async for item in stream] == ["greet", "end"]
+
+
+@pytest.mark.parametrize("context", ["Ann", {"name": "Ann"}, 5, User], ids=repr)
+async def test_a_context_of_another_type_is_refused(context: Any) -> None:
+    with pytest.raises(ConfigError, match="the graph was built with context_type=User"):
+        await graph().invoke({}, context=context)
+    with pytest.raises(ConfigError, match="context_type=User"):
+        await graph(MemoryCheckpointer()).resume("t", context=context)
+
+
+async def test_a_context_may_be_a_typed_dict_or_undeclared() -> None:
+    class Ctx(TypedDict):
+        name: str
+
+    def node(_: Log, ctx: GraphContext[Any]) -> Any:
+        return {"log": [ctx.context["name"]]}
+
+    for declared in (Ctx, None):
+        built = GraphBuilder(Log, context_type=declared).add_node("a", node).set_entry("a").build()
+        assert (await built.invoke({}, context={"name": "x"}))["log"] == ["x"]
+
+
+async def test_without_a_context_it_is_none() -> None:
+    seen: list[Any] = []
+
+    def node(_: Log, ctx: GraphContext) -> None:
+        seen.append(ctx.context)
+
+    await GraphBuilder(Log, context_type=User).add_node("a", node).set_entry("a").build().invoke({})
+    assert seen == [None]

@@ -1,0 +1,130 @@
+"""Costs: what a step, a turn, an answer and a look back cost does not grow with what went before.
+
+CPU time, as ratios of a long run to a short one, with room: a cost that grows with the length is ten times off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from wesichain.core import Message, Role
+from wesichain.errors import GraphInterruptedError
+from wesichain.graph import (
+    END,
+    START,
+    Append,
+    Checkpointer,
+    ExecutionOptions,
+    GraphBuilder,
+    MemoryCheckpointer,
+    Send,
+    interrupt,
+)
+from wesichain.graph.sqlite import SqliteCheckpointer
+
+T = ExecutionOptions(thread_id="t", max_steps=10**6)
+
+
+class Chat(TypedDict, total=False):
+    messages: Annotated[list[Message], Append]
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[str], Append]
+    n: int
+
+
+def cpu(run: Callable[[], Any]) -> float:
+    gc.collect()
+    began = time.process_time()
+    run()
+    return time.process_time() - began
+
+
+def store_of(kind: str, folder: Path) -> Checkpointer:
+    return MemoryCheckpointer() if kind == "memory" else SqliteCheckpointer(folder / "t.db")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_turn_of_a_chat_costs_the_same_after_a_thousand(kind: str, tmp_path: Path) -> None:
+    def reply(state: Chat) -> Any:
+        return {"messages": [Message(Role.ASSISTANT, f"reply {len(state['messages'])} " + "x" * 1000)]}
+
+    builder = GraphBuilder(Chat).add_node("reply", reply, blocking=False).set_entry("reply")
+    graph = builder.build(store_of(kind, tmp_path))
+
+    async def turns(count: int) -> None:
+        for _ in range(count):
+            await graph.invoke({"messages": [Message(Role.USER, "question " + "y" * 1000)]}, T)
+
+    async def main() -> tuple[float, float]:
+        await turns(10)
+        times: list[float] = []
+        for count in (100, 800, 100):
+            began = time.process_time()
+            await turns(count)
+            times.append(time.process_time() - began)
+        return times[0], times[2]
+
+    early, late = asyncio.run(main())
+    assert late < 4 * early, f"100 turns: {early:.3f} s of CPU at first, {late:.3f} s after 900"
+    assert len(asyncio.run(_state(graph))["messages"]) == 2020
+
+
+async def _state(graph: Any) -> Any:
+    return (await graph.get_state("t")).values
+
+
+def asking(count: int) -> Callable[[], Any]:
+    builder = GraphBuilder(Log).add_node("ask", lambda n: {"log": [interrupt(f"q{n}")]}, blocking=False)
+    builder.add_conditional_edges(START, lambda s: [Send("ask", n) for n in range(s["n"])], ["ask"])
+    graph = builder.build(MemoryCheckpointer())
+
+    async def main() -> None:
+        with pytest.raises(GraphInterruptedError) as caught:
+            await graph.invoke({"n": count}, T)
+        done = await graph.resume("t", {asked.id: asked.value for asked in caught.value.interrupts})
+        assert len(done["log"]) == count
+
+    return lambda: asyncio.run(main())
+
+
+def test_an_answer_costs_the_same_among_a_hundred_and_among_a_thousand() -> None:
+    few, many = min(cpu(asking(100)) for _ in range(3)), cpu(asking(1000))
+    assert many < 30 * few, f"100 answers: {few:.3f} s of CPU, 1000: {many:.3f} s"
+
+
+def long_thread(steps: int) -> Any:
+    builder = GraphBuilder(Log).add_node(
+        "step", lambda s: {"n": s.get("n", 0) + 1, "log": [f"step {s.get('n', 0)}"]}, blocking=False
+    )
+    builder.add_conditional_edges("step", lambda s: "step" if s["n"] < steps else END, ["step", END])
+    graph = builder.set_entry("step").build(MemoryCheckpointer())
+    asyncio.run(graph.invoke({}, T))
+    return graph
+
+
+async def _history(graph: Any, limit: int) -> list[Any]:
+    found: list[Any] = await graph.history("t", limit=limit)
+    return found
+
+
+def test_a_look_back_costs_what_is_looked_at() -> None:
+    short, long = long_thread(500), long_thread(5000)
+    few = min(cpu(lambda: asyncio.run(_history(short, 250))) for _ in range(3))
+    many = cpu(lambda: asyncio.run(_history(long, 2500)))
+    assert many < 40 * few, f"250 of 500: {few:.3f} s of CPU, 2500 of 5000: {many:.3f} s"
+    newest = asyncio.run(_history(long, 3))
+    assert [one.values["log"][-1] for one in newest] == ["step 4999", "step 4998", "step 4997"]
+
+
+def test_a_step_costs_the_same_after_ten_thousand() -> None:
+    few, many = min(cpu(lambda: long_thread(500)) for _ in range(3)), cpu(lambda: long_thread(5000))
+    assert many < 30 * few

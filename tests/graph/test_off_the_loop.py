@@ -1,0 +1,136 @@
+"""Nodes off the loop: a sync node lets nobody wait, and costs no thread where nobody can."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from wesichain.errors import NodeFailedError
+from wesichain.graph import (
+    START,
+    Append,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    MemoryCheckpointer,
+    Send,
+)
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], Append]
+
+
+def who(_: Any) -> Any:
+    return {"log": [threading.current_thread() is threading.main_thread()]}
+
+
+def alone(**how: Any) -> Graph[Log]:
+    return GraphBuilder(Log).add_node("a", who, **how).set_entry("a").build()
+
+
+def beside(count: int, **how: Any) -> Graph[Log]:
+    builder = GraphBuilder(Log)
+    for index in range(count):
+        builder.add_node(f"n{index}", who, **how).add_edge(START, f"n{index}")
+    return builder.build()
+
+
+def test_a_lone_node_under_the_sync_door_runs_in_place() -> None:
+    assert alone().invoke_sync({})["log"] == [True]
+    assert alone(blocking=True).invoke_sync({})["log"] == [False]
+    assert alone().invoke_sync({}, ExecutionOptions(node_timeout=5))["log"] == [False]
+
+
+def test_siblings_under_the_sync_door_do_not_wait_for_each_other() -> None:
+    assert beside(3).invoke_sync({})["log"] == [False] * 3
+    assert beside(3, blocking=False).invoke_sync({})["log"] == [True] * 3
+
+
+async def test_in_async_code_others_may_wait() -> None:
+    assert (await alone().invoke({}))["log"] == [False]
+    assert (await alone(blocking=False).invoke({}))["log"] == [True]
+
+
+@pytest.mark.parametrize("outer", ["alone", "beside"])
+def test_an_inner_graph_is_alone_where_its_node_is(outer: str) -> None:
+    builder = GraphBuilder(Log).add_node("sub", alone()).add_edge(START, "sub")
+    if outer == "beside":
+        builder.add_node("by", lambda _: None).add_edge(START, "by")
+    assert builder.build().invoke_sync({})["log"] == [outer == "alone"]
+
+
+@pytest.mark.parametrize("door", ["sync", "async"])
+def test_four_nodes_that_sleep_take_as_long_as_one(door: str) -> None:
+    builder = GraphBuilder(Log).add_node("work", lambda _: time.sleep(0.5))
+    builder.add_conditional_edges(START, lambda _: [Send("work", n) for n in range(4)], ["work"])
+    graph = builder.build(MemoryCheckpointer())
+    began = time.monotonic()
+    graph.invoke_sync({}) if door == "sync" else asyncio.run(graph.invoke({}))
+    assert time.monotonic() - began < 1.5, "2 s one after the other"
+
+
+async def test_a_blocking_call_does_not_freeze_the_loop() -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticker = asyncio.ensure_future(tick())
+    graph = GraphBuilder(Log).add_node("a", lambda _: time.sleep(0.5)).set_entry("a").build()
+    await graph.invoke({})
+    ticker.cancel()
+    assert ticks >= 5
+
+
+async def test_a_node_that_hangs_keeps_no_other_waiting() -> None:
+    gate = threading.Event()
+    stuck = GraphBuilder(Log).add_node("a", lambda _: {"log": [gate.wait(20)]}).set_entry("a").build()
+    hanging = [asyncio.ensure_future(stuck.invoke({})) for _ in range(64)]
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    assert (await alone().invoke({}))["log"] == [False]
+    assert time.monotonic() - began < 5
+    gate.set()
+    await asyncio.gather(*hanging)
+
+
+async def test_a_function_that_returns_a_coroutine_is_awaited_on_the_loop() -> None:
+    async def later() -> Any:
+        return {"log": [threading.current_thread() is threading.main_thread()]}
+
+    graph = GraphBuilder(Log).add_node("a", lambda _: later()).set_entry("a").build()
+    assert (await graph.invoke({}))["log"] == [True]
+
+
+async def test_what_a_thread_is_about_to_have_done_is_kept_when_a_sibling_fails() -> None:
+    begun, calls = threading.Event(), list[str]()
+    broken = True
+
+    def slow(_: Any) -> Any:
+        begun.set()
+        time.sleep(0.1)
+        calls.append("slow")
+        return {"log": ["slow"]}
+
+    async def fail(_: Any) -> Any:
+        while not begun.is_set():
+            await asyncio.sleep(0.005)
+        if broken:
+            raise ConnectionError("down")
+        return {"log": ["fine"]}
+
+    builder = GraphBuilder(Log).add_node("slow", slow).add_node("fail", fail)
+    graph = builder.add_edge(START, "slow").add_edge(START, "fail").build(MemoryCheckpointer())
+    with pytest.raises(NodeFailedError, match="down"):
+        await graph.invoke({}, ExecutionOptions(thread_id="t"))
+    broken = False
+    assert (await graph.resume("t"))["log"] == ["slow", "fine"]
+    assert calls == ["slow"]
