@@ -9,6 +9,9 @@ import pytest
 from tests.trace.runs import NOON, hops, run
 from wesichain.core import (
     Event,
+    LlmResponse,
+    ModelResponded,
+    Price,
     RunFailed,
     RunInterrupted,
     RunStarted,
@@ -142,3 +145,12 @@ def test_quantiles(durations: list[int], p50: float, p95: float, p99: float) -> 
         figures.add(duration)
     assert (figures.p50, figures.p95, figures.p99) == (p50, p95, p99)
     assert figures.count == len(durations)
+
+
+def test_what_the_cache_held_costs_what_the_cache_costs() -> None:
+    metrics = Metrics({"m": Price(3, 15, 0.3, 3.75)})
+    usage = Usage(1_000_000, 0, cache_read_tokens=900_000)
+    metrics.emit(RunStarted("r", 0, 0, 0.0, "hi", "m"))
+    metrics.emit(ModelResponded("r", 1, 1, 0.0, LlmResponse("yes", usage=usage), 1.0))
+    assert metrics.cost() == pytest.approx(0.3 + 0.27)
+    assert "1000000 in (900000 from a cache)" in metrics.table()

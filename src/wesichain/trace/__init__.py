@@ -15,6 +15,7 @@ from .recordings import (
     find_run,
     list_runs,
     load,
+    parts_folder,
     prune,
     read_new,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "list_runs",
     "load",
     "neutralise",
+    "parts_folder",
     "prune",
     "read_new",
     "redact",

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from itertools import zip_longest
 from os import PathLike
 from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from wesichain.core import Event, JsonValue, TextDelta, dataclass, is_array, is_object, to_json
+from wesichain.core import Event, JsonValue, OutputDelta, TextDelta, dataclass, is_array, is_object, to_json
 
 from .recordings import Recording, load
 from .redaction import Redactor
 from .terminal import neutralise
 
-_IGNORED = frozenset({"run_id", "at", "seq", "duration_ms", "token", "expires_at"})
+_IGNORED = frozenset({"run_id", "at", "seq", "duration_ms", "seconds", "token", "expires_at"})
 _CALL_IDS = frozenset({"id", "call_id", "tool_call_id"})
 _ALIGNED = 2_000  # events a side; more are compared in order
 _SHOWN = 120
@@ -88,7 +89,7 @@ def _events(run: Run) -> list[Event]:
         run = load(run)
     events = run.events if isinstance(run, Recording) else run
     redactor = Redactor()
-    return [redactor.event(event) for event in events if not isinstance(event, TextDelta)]
+    return [redactor.event(event) for event in events if not isinstance(event, TextDelta | OutputDelta)]
 
 
 def _comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -100,6 +101,8 @@ def _normal(value: Any, ids: dict[str, str]) -> Any:
     """The fields of a value that are compared, with ids of calls numbered as they appear; JSON as it is."""
     if isinstance(value, tuple):
         return [_normal(item, ids) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, bytes):
+        return sha256(value).hexdigest()
     if not is_dataclass(value) or isinstance(value, type):
         return value
     plain: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import TextIO
 
 from wesichain.core import (
@@ -15,6 +16,7 @@ from wesichain.core import (
     ModelResponded,
     NodeFailed,
     NodeStarted,
+    Provide,
     Refuse,
     RunCompleted,
     RunFailed,
@@ -47,6 +49,7 @@ class ConsoleSink:
         self._color = color
         self._max_width = max_width
         self._streamed: dict[tuple[str, str], bool] = {}  # runs shown piece by piece: is the line open?
+        self._faults: dict[tuple[str, str], str] = {}  # the last one of each run that goes on
 
     def emit(self, event: Event) -> None:
         run = event.run_id, event.scope
@@ -61,6 +64,12 @@ class ConsoleSink:
             self._streamed.pop(run, None)
         elif isinstance(event, ModelResponded | RunCompleted) and run in self._streamed:
             return  # its text was shown as it came
+        if isinstance(event, StepFailed):
+            self._faults[run] = event.message
+        elif isinstance(event, RunFailed | RunCompleted | RunInterrupted):
+            fault = self._faults.pop(run, None)
+            if isinstance(event, RunFailed) and event.message == fault:  # told once, where it happened
+                event = replace(event, message="")
         for style, mark, text in _told(event, self._max_width):
             self._say(style, mark, text, indent=event.scope.count("/") + 1 if event.scope else 0)
 
@@ -113,7 +122,7 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
         case RunCompleted():
             return [("answer", "", text_of(event.output))]
         case RunFailed():
-            return [("error", "✗ ", f"{event.error}: {event.message}")]
+            return [("error", "✗ ", ": ".join(filter(None, (event.error, event.message))))]
         case RunInterrupted():
             waiting = "".join(f"\nwaits for approval: {_line(item.call.name)}" for item in event.pending)
             return [("error", "‖ ", event.reason + waiting)]
@@ -135,6 +144,8 @@ def _said(decided: Decided, width: int) -> str:
             return f"approved: {tool} with {_cut(text_of(args), width)}"
         case Refuse(reason=reason):
             return f"refused: {tool}" + (f" ({_cut(reason, width)})" if reason else "")
+        case Provide(value=value, error=error):
+            return f"provided: {tool} -> {_cut(error or text_of(value), width)}"
 
 
 def _line(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from wesichain.core import (
     Event,
     ModelResponded,
+    Prices,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -20,6 +21,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     Usage,
+    cost_of,
 )
 
 from .recordings import STATUS_OF
@@ -70,13 +72,17 @@ class Figures:
         return self.quantile(0.99)
 
 
+_FREE = (0.0, 0.0)
+
+
 class Metrics:
     """A sink that counts runs by status, model calls, tool calls, faults by error, and tokens by model.
 
-    `prices` are per million tokens, (input, output), by model. Nested runs count as runs.
+    `prices` are per million tokens, by model: (input, output), or a `Price` with those of the cache.
+    Nested runs count as runs.
     """
 
-    def __init__(self, prices: Mapping[str, tuple[float, float]] | None = None) -> None:
+    def __init__(self, prices: Prices | None = None) -> None:
         self.prices = dict(prices or {})
         self.runs: Counter[str] = Counter()
         self.run_times = Figures()
@@ -135,10 +141,10 @@ class Metrics:
         started = self._open.get(run)
         return started.model if started else ""
 
-    def cost(self, prices: Mapping[str, tuple[float, float]] | None = None) -> float:
+    def cost(self, prices: Prices | None = None) -> float:
         """What the tokens cost, by the prices given here or at the start; models without a price are free."""
         prices = self.prices if prices is None else prices
-        return sum(_cost(usage, prices.get(model, (0.0, 0.0))) for model, usage in self.tokens.items())
+        return sum(cost_of(usage, prices.get(model, _FREE)) for model, usage in self.tokens.items())
 
     def table(self) -> str:
         """Everything as a table of plain text."""
@@ -163,7 +169,8 @@ class Metrics:
         ]
         lines.append(f"runs: {runs}")
         cost = f", cost {self.cost():.6f}" if self.prices else ""
-        lines.append(f"tokens: {tokens.input_tokens} in, {tokens.output_tokens} out{cost}")
+        cached = f" ({tokens.cache_read_tokens} from a cache)" if tokens.cache_read_tokens else ""
+        lines.append(f"tokens: {tokens.input_tokens} in{cached}, {tokens.output_tokens} out{cost}")
         lines += [f"fault {_plain(error)}: {count}" for error, count in self.faults.most_common()]
         return "\n".join(lines)
 
@@ -171,7 +178,7 @@ class Metrics:
         """Everything in the text format that Prometheus reads."""
         with self._lock:
             spent = [
-                (model, usage, _cost(usage, self.prices.get(model, (0, 0))))
+                (model, usage, cost_of(usage, self.prices.get(model, _FREE)))
                 for model, usage in self.tokens.items()
             ]
             blocks = [
@@ -200,10 +207,6 @@ def _figures(table: dict[str, Figures], name: str) -> Figures:
     if name not in table and len(table) >= _NAMES:
         name = _OTHER
     return table.setdefault(name, Figures())
-
-
-def _cost(usage: Usage, price: tuple[float, float]) -> float:
-    return (usage.input_tokens * price[0] + usage.output_tokens * price[1]) / 1_000_000
 
 
 def _plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode, urlsafe_b64encode
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.trace import Redactor, redact
+from wesichain.trace.redaction.disguises import bared
 from wesichain.trace.redaction.rules import hide_secrets, may_hold_secret
 
 CANARY = "canary-3f9a7c21d8"
@@ -49,7 +51,8 @@ pieces = st.sampled_from(
         "-", "_", ".", "@", "://", "Bearer ", "bearer", "AKIAIOSFODNN7EXAMPLE", "ghp_abcdefghijklmnopqrst",
         "xoxb-12345678", "eyJabcdefghij.abcdefghij", "-----BEGIN PRIVATE KEY-----",
         "-----END PRIVATE KEY-----", "sk-", "hunter2", "abc", "1", "https://u:p@h/", "[redacted:",
-        "[redacted:secret]", "[redacted:environment]", "\u0130", "\u212a", "é",
+        "[redacted:secret]", "[redacted:environment]", "[redacted:encoded]", " is ", " was ", "mysql -p", "-u bob:",
+        "\u200b", "\u2060", "YWRtaW46aHVudGVyMg==", "SG.abcdefghij.abcdefghij", "npm_abcdefghijklmnop", "\u0130", "\u212a", "é",
     ]
 )  # fmt: skip
 tangles = st.lists(pieces, max_size=12).map("".join) | st.text(max_size=40)
@@ -102,6 +105,39 @@ def test_any_environment(text: str, environ: dict[str, str]) -> None:
 def test_no_rule_keeps_another_from_its_find(forms: list[str], between: str) -> None:
     text = between.join(form.replace("{}", f"canary{number}x") for number, form in enumerate(forms))
     assert "canary" not in REDACTOR.text(text)
+
+
+UNSEEN = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e"
+
+
+@given(st.text(alphabet="ab " + UNSEEN, max_size=60))
+def test_every_letter_is_found_where_it_stood(text: str) -> None:
+    bare, place = bared(text)
+    assert bare == "".join(letter for letter in text if letter not in UNSEEN)
+    assert [text[place(index)] for index in range(len(bare))] == list(bare)
+
+
+@given(
+    st.sampled_from(
+        [CANARY, KEY, "password=canaryx123", "curl -u bob:canaryx123", "the token is canaryx123"]
+    ),
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from(UNSEEN)), max_size=8),
+)
+def test_unseen_letters_save_no_secret(secret: str, inserted: list[tuple[int, str]]) -> None:
+    text = secret
+    for spot, letter in inserted:
+        text = text[: min(spot, len(text))] + letter + text[min(spot, len(text)) :]
+    cleaned = "".join(letter for letter in REDACTOR.text(f"see {text} ok") if letter not in UNSEEN)
+    assert "canary" not in cleaned
+    assert REDACTOR.text(cleaned) == cleaned
+
+
+@given(st.sampled_from([CANARY, KEY, "password=canaryx123", f"x {KEY} y", "bob:canaryx123"]), st.booleans())
+def test_base64_saves_no_secret(secret: str, url_safe: bool) -> None:
+    encode = urlsafe_b64encode if url_safe else b64encode
+    said = encode(secret.encode()).decode()
+    for form in (said, said.rstrip("=")):
+        assert REDACTOR.text(f"blob: {form} end") == "blob: [redacted:encoded] end"
 
 
 secret_values: st.SearchStrategy[Any] = st.recursive(

@@ -94,6 +94,40 @@ def test_a_name_that_holds_none(name: str) -> None:
         pytest.param(
             "password=sk-abcdefgh1234!x", "password=[redacted:secret]", id="a key within a password"
         ),
+        pytest.param("npm_abcdefghijklmnopqrst0123456789ABCDEF", "[redacted:npm-token]", id="an npm token"),
+        pytest.param(
+            "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",
+            "[redacted:sendgrid-key]",
+            id="a SendGrid key",
+        ),
+        pytest.param(f"SK{'0a1b' * 8}.", "[redacted:twilio-key].", id="a Twilio key"),
+        pytest.param(f"AC{'0a1b' * 8}", "[redacted:twilio-key]", id="a Twilio account"),
+        pytest.param("curl -u bob:hunter2 x", "curl -u bob:[redacted:secret] x", id="curl -u"),
+        pytest.param("curl -ubob:hunter2 x", "curl -ubob:[redacted:secret] x", id="curl -u without a space"),
+        pytest.param("curl --user 'bob:pw' x", "curl --user 'bob:[redacted:secret]' x", id="curl --user"),
+        pytest.param("mysql -uroot -phunter2 db", "mysql -uroot -p[redacted:secret] db", id="mysql -p"),
+        pytest.param("mysqldump -p'a b'", "mysqldump -p'[redacted:secret] b'", id="mysqldump, quoted"),
+        pytest.param("sshpass -p pw1 ssh x", "sshpass -p [redacted:secret] ssh x", id="sshpass"),
+        pytest.param("redis-cli -a pw1 ping", "redis-cli -a [redacted:secret] ping", id="redis-cli"),
+        pytest.param(
+            "see YWRtaW46aHVudGVyMg== ok", "see [redacted:encoded] ok", id="user:password in base64"
+        ),
+        pytest.param("c2stYW50LWFwaTAzLWFiY2RlZmdoMTIzNDU2Nzg", "[redacted:encoded]", id="a key in base64"),
+        pytest.param("cGFzc3dvcmQ9aHVudGVyMg==", "[redacted:encoded]", id="a pair in base64"),
+        pytest.param(
+            "sk-\u200bant-api03-abc\u200bdefgh.", "[redacted:anthropic-key].", id="zero-width letters"
+        ),
+        pytest.param(
+            "p\u200dassword=hunt\u2060er2 ok", "p\u200dassword=[redacted:secret] ok", id="and in a pair"
+        ),
+        pytest.param("The password is hunter2.", "The password is [redacted:secret].", id="a sentence"),
+        pytest.param("my API key is abc123!", "my API key is [redacted:secret]!", id="a key in a sentence"),
+        pytest.param(
+            "the password for bob was set to 'swordfish' today",
+            "the password for bob was set to '[redacted:secret]' today",
+            id="a quoted word in a sentence",
+        ),
+        pytest.param("log in with password hunter2", "log in with password [redacted:secret]", id="a phrase"),
     ],
 )
 def test_what_is_redacted(text: str, expected: str) -> None:
@@ -106,7 +140,11 @@ def test_what_is_redacted(text: str, expected: str) -> None:
         "task-force", "risk-averse, sk-learn", "max_tokens=500", "token: the unit of text", "password: str",
         "the secret is out", "author: Jane Doe", "monkey: bananas", "https://host:8080/a@b", "a@b.com",
         "bearer of news", "pwd=/home/jane", "highlight_test_case", "if token == None:", "eyJ", "AKIA",
-        "sort key: name", '{"tokens": 5, "key": "value"}', "",
+        "sort key: name", '{"tokens": 5, "key": "value"}', "", "the password is required",
+        "the token is invalid", "docker run -u 1000:1000 -p 8080:80", "mkdir -p/srv", "ssh -p2222 host",
+        "mysql -p db", "the API key is missing, see https://x.y/z1", "token is valid until 2026-01-01",
+        "VGhpcyBpcyBqdXN0IGEgdGV4dCBvZiBvdXJz", "src/wesichain/trace/redaction/rules", "SKU-12345678901234567890",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467", "reset the password, then log in",
     ],
 )  # fmt: skip
 def test_what_is_left_alone(text: str) -> None:
@@ -142,6 +180,13 @@ def test_a_secret_of_the_environment_in_json_and_in_a_url() -> None:
         assert "ry" not in redactor.text(text).replace("environment", "")
 
 
+def test_a_secret_of_the_environment_in_disguise() -> None:
+    redactor = Redactor(environ={"MY_KEY": "canary-value-9"})
+    assert redactor.text("x Y2FuYXJ5LXZhbHVlLTk= y") == "x [redacted:encoded] y"
+    assert redactor.text("cana\u200bry-value-9") == "[redacted:environment]"
+    assert redactor.text("Y2FuYXJ5LXZhbHVlLTk") == "[redacted:encoded]"
+
+
 def test_the_environment_is_read_when_the_redactor_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "canary-0123456789")
     redactor = Redactor()
@@ -156,6 +201,8 @@ def test_the_environment_is_read_when_the_redactor_is_made(monkeypatch: pytest.M
         "token", "token ", "token=", 'token:"', "token: '", "password,", "eyJ", "-eyJ-", "sk-", "sk-a",
         "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "bearer ", "://", "://a@", "a://b:", "xox", "AKIA",
         "A", "key ", "--pass ", "\\", '\\"', "'", "auth=(", "ghp_", " ", "\n", "=", "K",
+        "mysql -p", "mysql ", "-u a:", "-u", "\u200b", "s\u200b", "password is ", "the token is a1", "YWRt", "aB3/", "SG.",
+        "SG.a", "SKAC", "AC0", "npm_", "password for x is ",
     ],
 )  # fmt: skip
 def test_time_grows_with_the_text_alone(piece: str) -> None:

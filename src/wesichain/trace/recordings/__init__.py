@@ -2,6 +2,7 @@
 
 from .folder import RunSummary, find_run, list_runs, prune
 from .format import STATUS_OF
+from .parts import parts_folder
 from .recorder import Recorder
 from .recording import RecordedCall, RecordedStep, Recording, load, read_new
 
@@ -15,6 +16,7 @@ __all__ = [
     "find_run",
     "list_runs",
     "load",
+    "parts_folder",
     "prune",
     "read_new",
 ]

@@ -14,6 +14,7 @@ from wesichain.core import Clock, SystemClock, Usage, dataclass, from_json
 from wesichain.errors import CodecError, ConfigError
 
 from .format import Ended, Status, read_header
+from .parts import remove_parts
 
 _SUFFIX = ".jsonl"
 _STAMP = "20260101T000000.000000Z-"
@@ -206,6 +207,7 @@ def prune(
     doomed.difference_update(spare)
     for path in doomed:
         path.unlink(missing_ok=True)
+        remove_parts(path)
     return tuple(sorted(doomed))
 
 

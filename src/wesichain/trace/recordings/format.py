@@ -7,7 +7,8 @@
 
 A run that is resumed goes on in its file, behind the `Ended`. A line that is not JSON was torn by a
 crash or a full disk, one that is no event comes of a model that broke its protocol; the lines around it
-are whole.
+are whole. The bytes of pictures, documents and sounds are not in the file: a part is told as
+`"url":"sha256:..."`, and `RUN.parts/` beside `RUN.jsonl` has a file of that name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal, TypeAlias
 
 from wesichain.core import (
+    BlobReader,
     Event,
     JsonValue,
     RunCompleted,
@@ -125,7 +127,7 @@ def read_header(line: bytes, where: str) -> Header:
     return from_plain(Header, plain)
 
 
-def read_lines(data: bytes, *, first: int = 1) -> Iterator[Line | str]:
+def read_lines(data: bytes, *, first: int = 1, blobs: BlobReader | None = None) -> Iterator[Line | str]:
     """The lines of `data`, numbered from `first`; for one that cannot be read, a sentence that says why."""
     for number, line in enumerate(data.split(b"\n"), start=first):
         if not line:
@@ -136,6 +138,6 @@ def read_lines(data: bytes, *, first: int = 1) -> Iterator[Line | str]:
             yield f"line {number} is torn: its {len(line)} bytes are not JSON"
             continue
         try:
-            yield from_plain(Line, plain)
+            yield from_plain(Line, plain, blobs=blobs)
         except CodecError as error:
             yield f"line {number} is no event: {error}"

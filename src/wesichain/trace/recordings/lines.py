@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origi
 
 from pydantic_core import SchemaSerializer, core_schema
 
-from wesichain.core import Event, to_json
+from wesichain.core import MEDIA, BlobWriter, Event, to_json
 from wesichain.errors import CodecError
 from wesichain.trace.redaction import Redactor
 
@@ -23,44 +23,55 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
-def line(value: Any) -> bytes:
-    """One value of the project as a line of JSON, without its end. What has no JSON is a `CodecError`."""
+def line(value: Any, blobs: BlobWriter | None = None) -> bytes:
+    """One value of the project as a line of JSON, without its end. What has no JSON is a `CodecError`.
+
+    The bytes of parts go to `blobs`.
+    """
     try:
-        return (_WRITERS.get(value.__class__) or _writer(value.__class__))(value, exclude_defaults=True)
+        return (_WRITERS.get(value.__class__) or _writer(value.__class__))(
+            value, exclude_defaults=True, warnings="error"
+        )
     except Exception:  # noqa: BLE001  # a lone surrogate, a foreign object: the codec says what is wrong
-        return to_json(value).encode()
+        return to_json(value, blobs=blobs).encode()
 
 
 def lines_of(
-    events: Sequence[Event], redactor: Redactor, unwritable: Callable[[Event, Exception], None]
+    events: Sequence[Event],
+    redactor: Redactor,
+    unwritable: Callable[[Event, Exception], None],
+    blobs: BlobWriter | None = None,
 ) -> list[bytes]:
     """The events as lines, without secrets. `unwritable` is told of one that has no JSON, and why."""
     find, make = _WRITERS.get, _writer
     try:
         return [
-            (find(event.__class__) or make(event.__class__))(event, exclude_defaults=True)
+            (find(event.__class__) or make(event.__class__))(event, exclude_defaults=True, warnings="error")
             for event in redactor.events(events)
         ]
     except Exception:  # noqa: BLE001  # as above: one of them is no usual one
-        return list(_lines_of_any(events, redactor, unwritable))
+        return list(_lines_of_any(events, redactor, unwritable, blobs))
 
 
 def _lines_of_any(
-    events: Sequence[Event], redactor: Redactor, unwritable: Callable[[Event, Exception], None]
+    events: Sequence[Event],
+    redactor: Redactor,
+    unwritable: Callable[[Event, Exception], None],
+    blobs: BlobWriter | None,
 ) -> Iterator[bytes]:
     for event in events:
         try:
-            yield _whole_line(redactor.event(event))
+            yield _whole_line(redactor.event(event), blobs)
         except Exception as error:  # noqa: BLE001  # an event may hold anything that a model's code returned
             unwritable(event, error)
 
 
-def _whole_line(event: Event) -> bytes:
+def _whole_line(event: Event, blobs: BlobWriter | None) -> bytes:
     """The line of an event that may hold halves of letters, with whole ones in their place."""
     try:
-        return line(event)
+        return line(event, blobs)
     except CodecError:
-        return line(replace(_WHOLE_LETTERS.event(event), run_id=whole_letters(event.run_id)))
+        return line(replace(_WHOLE_LETTERS.event(event), run_id=whole_letters(event.run_id)), blobs)
 
 
 _WHOLE_LETTERS = Redactor(whole_letters, environ={})
@@ -80,6 +91,13 @@ _SCALARS = {
 }
 
 
+def _refuse(_: object) -> object:
+    raise CodecError("the bytes of parts are kept apart: the codec writes them")
+
+
+_NOT_HERE = core_schema.any_schema(serialization=core_schema.plain_serializer_function_ser_schema(_refuse))
+
+
 def _schema(type_: Any) -> CoreSchema:
     origin, args = get_origin(type_), get_args(type_)
     if type_ in _SCALARS:
@@ -88,6 +106,10 @@ def _schema(type_: Any) -> CoreSchema:
         return core_schema.tuple_schema([_schema(args[0])], variadic_item_index=0)
     if origin in (Union, UnionType) and len(args) == 2 and type(None) in args:
         return core_schema.nullable_schema(_schema(next(arg for arg in args if arg is not type(None))))
+    if origin in (Union, UnionType) and str in args:  # content: text; parts are for the codec
+        return _SCALARS[str]
+    if origin in (Union, UnionType) and set(MEDIA) <= set(args):
+        return _NOT_HERE
     if origin in (Union, UnionType) and all(map(is_dataclass, args)):
         return core_schema.union_schema([_schema(arg) for arg in args])
     if origin is Literal or (isinstance(type_, type) and issubclass(type_, str)):

@@ -17,6 +17,7 @@ from wesichain.core import (
     Clock,
     Event,
     ModelResponded,
+    OutputDelta,
     RunStarted,
     StepFailed,
     StepStarted,
@@ -118,7 +119,7 @@ class Recorder:
 
     def _take(self, event: Event, held: list[Event] | None = None) -> None:
         kind = type(event)
-        if kind is TextDelta and not self._deltas:
+        if (kind is TextDelta or kind is OutputDelta) and not self._deltas:
             return
         run = self._runs.get(event.run_id)
         if run is None or (kind is RunStarted and not event.scope):

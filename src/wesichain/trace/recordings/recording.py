@@ -29,6 +29,7 @@ from wesichain.core import (
 )
 
 from .format import STATUS_OF, VERSION, Dropped, End, Ended, Status, read_header, read_lines
+from .parts import PartsFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,8 @@ def load(path: str | PathLike[str]) -> Recording:
     events: list[Event] = []
     problems: list[str] = []
     dropped: Counter[str] = Counter()
-    for line in read_lines(rest, first=2):
+    blobs = PartsFolder(path)
+    for line in read_lines(rest, first=2, blobs=blobs):
         match line:
             case str():
                 problems.append(line)
@@ -216,6 +218,7 @@ def load(path: str | PathLike[str]) -> Recording:
             case _:
                 events.append(line)
     problems += [f"{count} events were not recorded: {reason}" for reason, count in dropped.items()]
+    problems += [f"the bytes of sha256 {digest} are not beside the recording" for digest in blobs.missing]
     return Recording(header.run_id, tuple(events), header.version, tuple(problems))
 
 
@@ -229,6 +232,6 @@ def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, .
         file.seek(offset)
         data = file.read()
     whole = data[: data.rfind(b"\n") + 1]
-    lines = read_lines(whole)
+    lines = read_lines(whole, blobs=PartsFolder(path))
     events = tuple(line for line in lines if not isinstance(line, str | Dropped | Ended))
     return events, offset + len(whole)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
-from wesichain.core import Event, ModelResponded, Usage, to_json
+from wesichain.core import BlobWriter, Event, ModelResponded, Usage, to_json
 
 from .format import Dropped
+from .parts import HeldParts
 
 _log = logging.getLogger("wesichain.trace")
 
@@ -28,7 +29,7 @@ _FLAGS: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr
 
 class LinesOf(Protocol):
     def __call__(
-        self, events: Sequence[Event], *, unwritable: Callable[[Event, Exception], None]
+        self, events: Sequence[Event], *, unwritable: Callable[[Event, Exception], None], blobs: BlobWriter
     ) -> list[bytes]: ...
 
 
@@ -42,7 +43,8 @@ class RunFile:
 
     __slots__ = (
         "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_watched", "_lines_of",
-        "_lock", "_max_bytes", "_paths", "_size", "_untold", "_warned", "dropped", "held", "nested", "path",
+        "_lock", "_max_bytes", "_parts", "_paths", "_size", "_untold", "_warned", "dropped", "held", "nested",
+        "path",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +66,7 @@ class RunFile:
         self._is_made = not head
         self._lines_of = lines_of
         self._max_bytes = max_bytes
+        self._parts = HeldParts(max_bytes)
         self._durable = durable
         self._size = 0  # bytes in the file, as of the last write
         self._full = False
@@ -110,7 +113,7 @@ class RunFile:
         if self._full:
             self._drop(len(events), self._cap())
             return []
-        lines = self._lines_of(events, unwritable=self._unwritable)
+        lines = self._lines_of(events, unwritable=self._unwritable, blobs=self._parts)
         if self._size + sum(map(len, lines)) + len(lines) > self._max_bytes:
             return self._fitting(lines)
         return lines
@@ -126,7 +129,7 @@ class RunFile:
         return lines[:fit]
 
     def _last(self, event: Event, ended: bytes) -> list[bytes]:
-        lines = self._lines_of([event], unwritable=self._unwritable)
+        lines = self._lines_of([event], unwritable=self._unwritable, blobs=self._parts)
         if self._full and any(len(line) > _RESERVE for line in lines):
             self._drop(1, f"the last event has {len(lines[0])} bytes and {self._cap()}")
             return [ended]
@@ -175,6 +178,7 @@ class RunFile:
     def _append(self, data: bytes) -> None:
         descriptor = os.open(self.path, _FLAGS) if self._is_made else self._make()
         try:
+            self._parts.write(self.path)  # before the lines that name them
             self._size = append(descriptor, data)
             if self._durable:
                 os.fsync(descriptor)

@@ -22,12 +22,14 @@ from wesichain.core import (
     RunEvent,
     RunStarted,
     StepStarted,
+    Text,
     ToolCall,
     ToolCompleted,
     ToolDispatched,
     ToolSpec,
     is_array,
 )
+from wesichain.errors import CodecError
 
 from .rules import (
     environment_secrets,
@@ -48,7 +50,7 @@ _KNOWN_LENGTH = 1024
 # an approval: bound to its call, and of no use unless it reaches the person who decides.
 _NOT_TEXT = frozenset(
     {"run_id", "step_id", "seq", "at", "scope", "id", "call_id", "tool_call_id", "checkpoint_id", "role",
-     "finish_reason", "usage", "duration_ms", "token", "expires_at", "resumed"}
+     "finish_reason", "usage", "duration_ms", "token", "expires_at", "resumed", "data", "media_type"}
 )  # fmt: skip
 
 
@@ -130,7 +132,7 @@ class Redactor:
         known = self._known
         if text in known:
             return True
-        if may_hold_secret(text):
+        if may_hold_secret(text, self._secrets):
             return False
         for secret in self._secrets:
             if secret in text:
@@ -144,7 +146,11 @@ class Redactor:
         return True
 
     def _is_clean_start(self, event: RunStarted) -> bool:
-        if event.decisions or not (self._is_clean(event.user_input) and self._is_clean(event.model)):
+        if (
+            event.decisions
+            or event.parts
+            or not (self._is_clean(event.user_input) and self._is_clean(event.model))
+        ):
             return False
         if event.tools is not self._tools:  # as in every run of an agent
             if not all(map(self._is_clean_spec, event.tools)):
@@ -159,14 +165,15 @@ class Redactor:
         return True
 
     def _is_clean_reply(self, event: ModelResponded) -> bool:
-        return self._is_clean_turn(event.response)
+        reply = event.response
+        return not reply.parts and not reply.omitted and self._is_clean_turn(reply)
 
     def _is_clean_dispatch(self, event: ToolDispatched) -> bool:
         return event.call is self._call or self._is_clean_call(event.call)
 
     def _is_clean_result(self, event: ToolCompleted) -> bool:
         name, value = event.tool_name, event.value
-        if name not in self._known and not self._is_clean(name):
+        if event.parts or (name not in self._known and not self._is_clean(name)):
             return False
         if isinstance(value, str):
             return value in self._known or self._is_clean(value)
@@ -194,6 +201,8 @@ class Redactor:
 
     def _is_clean_turn(self, turn: Message | LlmResponse) -> bool:
         text = turn.content
+        if not isinstance(text, str):  # parts: the slow look is good enough
+            return False
         if text and text not in self._known and not self._is_clean(text):
             return False
         for call in turn.tool_calls:
@@ -266,7 +275,10 @@ class Redactor:
                     new = placeholder("text")
                 if new is not old:
                     changes[name] = new
-            return replace(value, **changes) if changes else value
+            try:
+                return replace(value, **changes) if changes else value
+            except CodecError:  # the address of a part was a secret from end to end
+                return Text(f"[{placeholder('secret')}]")
         return value
 
     def _clean_object(self, value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,6 +14,9 @@ from itertools import pairwise
 from typing import TypeAlias
 from urllib.parse import quote
 
+from .disguises import bared, encoded, has_long_word, has_unseen
+from .phrases import commands, may_hold_command, said_after
+
 _regex = cache(re.compile)  # patterns are compiled when they are first needed: that takes milliseconds
 Span: TypeAlias = tuple[int, int, str]  # from, to, and what sort of secret is there
 _PLACEHOLDER = r"\[redacted:[a-z-]+\]"
@@ -65,6 +68,7 @@ def is_secret_name(name: str) -> bool:
 
 
 _NAME_PARTS = ("pass", "pwd", "secret", "token", "key", "auth", "credential", "cookie", "jwt")
+_SPOKEN_PARTS = ("pass", "pwd", "secret", "token", "key")  # those that sentences are looked through for
 _NAME = r"[A-Za-z0-9_.\-]{1,64}+"
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _OWNED_KEY = rf"(?i)\b(?:{'|'.join(sorted(_KEY_OWNERS))}) \Z"
@@ -125,14 +129,17 @@ def _pair_at(text: str, spot: int) -> tuple[int, int] | None:
     name = text[start:name_end]
     if separator is not None:
         begin, mark = separator.end(), separator.group().strip("\"'\\ \t\r\n")
-    elif "--" in name:
-        begin, mark = name_end + 1, " "
     else:
-        return None
+        begin, mark = name_end + 1, " "
     if not is_secret_name(name) and not (
         name.lower() == "key" and _regex(_OWNED_KEY).search(text, max(0, start - 16), start)
     ):
         return None
+    if separator is None and "--" not in name:
+        if not any(part in name.lower() for part in _SPOKEN_PARTS):
+            return None
+        found = said_after(text, name_end, name.lower())
+        return None if found is None or text[slice(*found)].lower() in _HARMLESS else found
     return _value_at(text, begin, name.lower(), mark)
 
 
@@ -173,6 +180,9 @@ _SHAPES = {
     "aws-key": r"A(?<!\wA)(?:KIA|SIA)[0-9A-Z]{12,}+",
     "google-key": r"AIza(?<!\wAIza)[\w\-]{20,}+",
     "github-token": r"g(?<!\wg)(?:h[pousr]|ithub_pat)_[A-Za-z0-9_]{16,}+",
+    "npm-token": r"npm_(?<!\wnpm_)[A-Za-z0-9]{16,}+",
+    "sendgrid-key": r"SG\.(?<!\wSG\.)[\w\-]{10,}+\.[\w\-]{10,}+",
+    "twilio-key": r"(?:SK|AC)(?<!\wSK)(?<!\wAC)[0-9a-f]{32}(?!\w)",
     "huggingface-token": r"hf_(?<!\whf_)[A-Za-z0-9]{16,}+",
     "stripe-key": r"[rsp](?<!\w[rsp])k_(?:live|test)_[A-Za-z0-9]{8,}+",
     "jwt": r"eyJ(?<![\w\-]eyJ)[\w\-]{8,}+\.[\w\-]{8,}+(?:\.[\w\-]*+)?",
@@ -206,37 +216,82 @@ def hide_secrets(text: str, values: Sequence[str] = ()) -> str:
     """
     out: list[str] = []
     done = 0
-    for start, end, label in sorted((*_known(text, values), *_pairs(text), *_shapes(text)), key=_by_place):
+    for start, end, label in sorted(_spans(text, values), key=_by_place):
         if start >= done:
             out += (text[done:start], placeholder(label))
         done = max(done, end)
     return "".join((*out, text[done:])) if out else text
 
 
+def _spans(text: str, values: Sequence[str]) -> Iterator[Span]:
+    yield from _seen(text, values)
+    if has_unseen(text):
+        bare, place = bared(text)
+        for start, end, label in _seen(bare, values):
+            yield place(start), place(end - 1) + 1, label
+
+
+def _seen(text: str, values: Sequence[str]) -> Iterator[Span]:
+    yield from _plain(text, values)
+    for start, end in encoded(text, lambda said: any(_plain(said, values))):
+        yield start, end, "encoded"
+
+
+def _plain(text: str, values: Sequence[str]) -> Iterator[Span]:
+    yield from _known(text, values)
+    yield from _pairs(text)
+    yield from _shapes(text)
+    for start, end in commands(text):
+        yield start, end, "secret"
+
+
 def _by_place(span: Span) -> tuple[int, int]:
     return span[0], -span[1]
 
 
-def may_hold_secret(text: str) -> bool:
-    """Whether a rule could find anything: plain searches only, and never wrong when it says no."""
+def may_hold_secret(text: str, values: Sequence[str] = ()) -> bool:
+    """Whether a rule could find anything: plain searches mostly, and never wrong when it says no."""
+    if _may_hold_plain(text):
+        return True
+    if not text.isascii() and has_unseen(text):
+        bare, _ = bared(text)
+        if any(value in bare for value in values) or may_hold_secret(bare, values):
+            return True
+    return has_long_word(text) and any(encoded(text, lambda said: any(_plain(said, values))))
+
+
+def _may_hold_plain(text: str) -> bool:
     if (
         (
             "-" in text
-            and ("sk-" in text or "xox" in text or "--" in text or "pat-" in text or "pypi-" in text)
+            and (
+                "sk-" in text
+                or "xox" in text
+                or "--" in text
+                or "pat-" in text
+                or "pypi-" in text
+                or may_hold_command(text)
+            )
         )
-        or ("_" in text and ("_live_" in text or "_test_" in text or "hf_" in text or "gh" in text))
-        or ("A" in text and ("AKIA" in text or "ASIA" in text or "AIza" in text))
+        or (
+            "_" in text
+            and ("_live_" in text or "_test_" in text or "hf_" in text or "gh" in text or "npm_" in text)
+        )
+        or ("A" in text and ("AKIA" in text or "ASIA" in text or "AIza" in text or "AC" in text))
+        or ("S" in text and ("SG." in text or "SK" in text))
         or ("J" in text and "eyJ" in text)
         or ("@" in text and "://" in text)
         or "earer" in text
         or "EARER" in text
     ):
         return True
-    if ":" in text or "=" in text or "'," in text or '",' in text:
-        low = text.lower()
-        for part in _NAME_PARTS:  # twice as quick as any()
-            if part in low:
-                return True
+    parts = _NAME_PARTS if ":" in text or "=" in text or "'," in text or '",' in text else _SPOKEN_PARTS
+    if parts is _SPOKEN_PARTS and (len(text) < 12 or " " not in text):
+        return False
+    low = text.lower()
+    for part in parts:  # noqa: SIM110  # twice as quick as any()
+        if part in low:
+            return True
     return False
 
 
@@ -282,4 +337,4 @@ def _forms(value: str) -> tuple[str, str, str]:
 
 
 # Letters that our own placeholders are made of: replacing them would never come to an end.
-_OUR_WORDS = "\n".join(placeholder(label) for label in ("environment", "secret", "text", *_SHAPES))
+_OUR_WORDS = "\n".join(placeholder(label) for label in ("environment", "secret", "text", "encoded", *_SHAPES))

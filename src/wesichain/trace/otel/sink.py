@@ -1,4 +1,4 @@
-"""OpenTelemetry: runs as spans, by the semantic conventions for generative AI. Needs the extra `otel`.
+"""The sink: recorded or live events as spans, by the semantic conventions for generative AI.
 
 | events | span | kind |
 |---|---|---|
@@ -10,11 +10,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from wesichain._version import __version__
 from wesichain.core import (
@@ -35,19 +32,28 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     Transcript,
-    Usage,
     dump_json,
-    to_json,
 )
-from wesichain.errors import MissingDependencyError
 
-try:
-    from opentelemetry import trace
-    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
-except ImportError as error:  # pragma: no cover
-    raise MissingDependencyError("OtelSink", package="opentelemetry-api", extra="otel") from error
-
-_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+from .api import (
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+    get_tracer,
+    set_span_in_context,
+)
+from .wording import (
+    definitions_of,
+    messages_of,
+    model_name,
+    provider_of_model,
+    reply_of,
+    usage_of,
+    wants_content,
+)
 
 
 @dataclass(slots=True)
@@ -97,8 +103,8 @@ class OtelSink:
         name: str = "",
         provider: str = "",
     ) -> None:
-        self._tracer: Tracer = trace.get_tracer("wesichain", __version__, tracer_provider)
-        self._content = os.environ.get(_CAPTURE, "").lower() == "true" if content is None else content
+        self._tracer: Tracer = get_tracer("wesichain", __version__, tracer_provider)
+        self._content = wants_content(content)
         self._name = name
         self._provider = provider
         self._runs: dict[tuple[str, str], _Run] = {}
@@ -111,8 +117,9 @@ class OtelSink:
                 return
             run = self._runs.get((event.run_id, event.scope))
             if run is not None:  # else its start was not seen
-                shown = run.seen.take(event) if self._content else ()
-                self._follow(run, event, shown)
+                if self._content:
+                    run.seen.take(event)
+                self._follow(run, event)
 
     def close(self) -> None:
         """End the spans of runs that have not ended."""
@@ -132,7 +139,7 @@ class OtelSink:
         name = "" if event.scope else self._name
         span = self._tracer.start_span(
             f"{operation} {name}".strip(),
-            context=None if outer is None else trace.set_span_in_context(outer.parent_of(place)),
+            context=None if outer is None else set_span_in_context(outer.parent_of(place)),
             kind=SpanKind.INTERNAL,
             start_time=_nanoseconds(event),
             attributes={"gen_ai.operation.name": operation, "wesichain.run.id": event.run_id},
@@ -144,25 +151,24 @@ class OtelSink:
         if not is_graph:
             span.set_attributes(self._model_attributes(event.model))
         if self._content:
-            span.set_attribute("gen_ai.input.messages", _messages([Message(Role.USER, event.user_input)]))
+            span.set_attribute("gen_ai.input.messages", messages_of([Message(Role.USER, event.user_input)]))
             if event.tools:
-                span.set_attribute("gen_ai.tool.definitions", _definitions(event))
+                span.set_attribute("gen_ai.tool.definitions", definitions_of(event.tools))
         self._runs[event.run_id, event.scope] = _Run(span, event.model, latest=_nanoseconds(event))
 
     def _model_attributes(self, model: str) -> dict[str, str]:
-        prefix, colon, name = model.partition(":")
-        provider = self._provider or (prefix if colon else "unknown")
-        return {"gen_ai.provider.name": provider, "gen_ai.request.model": name if colon else model}
+        provider = self._provider or provider_of_model(model)
+        return {"gen_ai.provider.name": provider, "gen_ai.request.model": model_name(model)}
 
     def _end_run(self, run: _Run, event: RunCompleted | RunFailed | RunInterrupted) -> None:
         for span in run.inner():  # a cancelled step, a call that was abandoned
             span.end(run.time_of(event))
-        run.span.set_attributes({"wesichain.steps": event.step_id, **_usage(event.usage)})
+        run.span.set_attributes({"wesichain.steps": event.step_id, **usage_of(event.usage)})
         match event:
             case RunCompleted():
                 if self._content:
                     reply = event.output if isinstance(event.output, str) else dump_json(event.output)
-                    run.span.set_attribute("gen_ai.output.messages", _reply(LlmResponse(reply)))
+                    run.span.set_attribute("gen_ai.output.messages", reply_of(LlmResponse(reply)))
             case RunFailed():
                 _fail(run.span, event.error, event.message)
             case RunInterrupted():
@@ -172,10 +178,10 @@ class OtelSink:
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _follow(self, run: _Run, event: Event, shown: tuple[Message, ...]) -> None:
+    def _follow(self, run: _Run, event: Event) -> None:
         match event:
             case StepStarted():
-                self._start_chat(run, event, shown)
+                self._start_chat(run, event)
             case ModelResponded():
                 self._end_chat(run, event)
             case ToolDispatched():
@@ -197,10 +203,10 @@ class OtelSink:
 
     def _child(self, run: _Run, name: str, event: Event, kind: SpanKind = SpanKind.INTERNAL) -> Span:
         return self._tracer.start_span(
-            name, trace.set_span_in_context(run.span), kind=kind, start_time=run.time_of(event)
+            name, set_span_in_context(run.span), kind=kind, start_time=run.time_of(event)
         )
 
-    def _start_chat(self, run: _Run, event: StepStarted, shown: tuple[Message, ...]) -> None:
+    def _start_chat(self, run: _Run, event: StepStarted) -> None:
         if run.chat is not None:  # the reply never came
             run.chat.end(run.time_of(event))
         attributes = self._model_attributes(run.model)
@@ -210,7 +216,7 @@ class OtelSink:
             {"gen_ai.operation.name": "chat", "wesichain.step": event.step_id, **attributes}
         )
         if self._content:
-            run.chat.set_attribute("gen_ai.input.messages", _messages(shown))
+            run.chat.set_attribute("gen_ai.input.messages", messages_of(run.seen.messages))
 
     def _end_chat(self, run: _Run, event: ModelResponded) -> None:
         span, run.chat = run.chat, None
@@ -218,9 +224,9 @@ class OtelSink:
             return
         reply = event.response
         span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
-        span.set_attributes(_usage(reply.usage))
+        span.set_attributes(usage_of(reply.usage))
         if self._content:
-            span.set_attribute("gen_ai.output.messages", _reply(reply))
+            span.set_attribute("gen_ai.output.messages", reply_of(reply))
         span.end(run.time_of(event))
 
     def _start_tool(self, run: _Run, event: ToolDispatched) -> None:
@@ -275,51 +281,3 @@ def _nanoseconds(event: Event) -> int:
 def _fail(span: Span, error: str, message: str) -> None:
     span.set_attribute("error.type", error)
     span.set_status(Status(StatusCode.ERROR, message))
-
-
-def _usage(usage: Usage) -> dict[str, int]:
-    return {
-        "gen_ai.usage.input_tokens": usage.input_tokens,
-        "gen_ai.usage.output_tokens": usage.output_tokens,
-    }
-
-
-# --- what was said, in the form of the conventions ---------------------------------------------------
-
-
-def _messages(messages: Sequence[Message]) -> str:
-    return dump_json([{"role": message.role.value, "parts": _parts(message)} for message in messages])
-
-
-def _reply(reply: LlmResponse) -> str:
-    parts = _parts(Message(Role.ASSISTANT, reply.content, None, reply.tool_calls, reply.reasoning))
-    return dump_json([{"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}])
-
-
-def _parts(message: Message) -> list[dict[str, Any]]:
-    if message.role is Role.TOOL:
-        return [{"type": "tool_call_response", "id": message.tool_call_id, "response": message.content}]
-    parts: list[dict[str, Any]] = []
-    if message.reasoning:
-        parts.append({"type": "reasoning", "content": message.reasoning})
-    if message.content:
-        parts.append({"type": "text", "content": message.content})
-    parts += [
-        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.args}
-        for call in message.tool_calls
-    ]
-    return parts
-
-
-def _definitions(event: RunStarted) -> str:
-    return to_json(
-        [
-            {
-                "type": "function",
-                "name": t.name,
-                "description": t.description,
-                "parameters": dict(t.parameters),
-            }
-            for t in event.tools
-        ]
-    )

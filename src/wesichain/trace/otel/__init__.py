@@ -1,0 +1,9 @@
+"""OpenTelemetry, by the semantic conventions for generative AI. Needs the extra `otel`.
+
+`instrument()` traces every run of the process; `OtelSink` makes spans of the events of the runs it is given.
+"""
+
+from .live import Instrumentation, conversation, instrument
+from .sink import OtelSink
+
+__all__ = ["Instrumentation", "OtelSink", "conversation", "instrument"]

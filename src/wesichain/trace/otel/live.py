@@ -1,0 +1,309 @@
+"""Instrumentation: spans that are current while a model or a tool runs, and metrics, by the conventions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from wesichain._version import __version__
+from wesichain.core import (
+    CallHook,
+    Event,
+    EventSink,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    Role,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    ToolCall,
+    around,
+    dump_json,
+)
+from wesichain.trace.redaction import Redactor
+
+from .api import (
+    Histogram,
+    MeterProvider,
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    TracerProvider,
+    attach,
+    get_current,
+    get_meter,
+    get_tracer,
+    set_span_in_context,
+)
+from .wording import (
+    definitions_of,
+    messages_of,
+    model_name,
+    provider_of,
+    reply_of,
+    usage_of,
+    wants_content,
+)
+
+# The buckets that the conventions advise.
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+_UNNAMED = "agent"  # what an agent is called that was given no name
+Attributes: TypeAlias = dict[str, str | int]
+
+
+@dataclass(slots=True)
+class _Run:
+    """The span of a run, in the task that it runs in, and what was current there before."""
+
+    run_id: str
+    span: Span
+    before: Any  # the context
+    outer: _Run | None
+    has_provider: bool = False
+
+
+_run: ContextVar[_Run | None] = ContextVar("wesichain_otel_run", default=None)
+_chat: ContextVar[Span | None] = ContextVar("wesichain_otel_chat", default=None)
+_conversation: ContextVar[str] = ContextVar("wesichain_otel_conversation", default="")
+
+
+@contextmanager
+def conversation(id: str) -> Generator[None]:
+    """Says of the runs inside that they belong to a conversation: their spans have its id."""
+    token = _conversation.set(id)
+    try:
+        yield
+    finally:
+        _conversation.reset(token)
+
+
+def instrument(
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    content: bool | None = None,
+) -> Instrumentation:
+    """Trace and measure every run of this process, until `close()`; a second call replaces the first.
+
+    What was said is told only with `content=True`, or where the environment variable
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`; secrets are taken out of it.
+    """
+    made = Instrumentation(tracer_provider, meter_provider, content=content)
+    around.hook = made
+    return made
+
+
+class Instrumentation(CallHook):
+    """Runs each call of a run inside a span. A run belongs to the span that is current where it starts."""
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None,
+        meter_provider: MeterProvider | None,
+        *,
+        content: bool | None,
+    ) -> None:
+        self._tracer = get_tracer("wesichain", __version__, tracer_provider)
+        self._content = wants_content(content)
+        self._redactor = Redactor()
+        meter = get_meter("wesichain", __version__, meter_provider)
+        self._duration: Histogram = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="How long model calls, tool calls and runs took.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self._tokens: Histogram = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="The tokens that model calls read and wrote.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+
+    def close(self) -> None:
+        """Trace no more; runs that go on end their spans."""
+        if around.hook is self:
+            around.hook = None
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    @override
+    def listener(self, agent: str) -> EventSink:
+        return _Listener(self, "" if agent == _UNNAMED else agent)
+
+    def hear(self, event: Event, name: str) -> None:
+        """Begin or end the span of a run, in the task that it runs in."""
+        if event.scope:  # a nested run tells its own events, in its own task
+            return
+        if isinstance(event, RunStarted):
+            self._start(event, name)
+        elif isinstance(event, RunCompleted | RunFailed | RunInterrupted):
+            self._end(event)
+
+    def _start(self, event: RunStarted, name: str) -> None:
+        model = model_name(event.model)
+        attributes: Attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.request.model": model,
+            "wesichain.run.id": event.run_id,
+            **self._said(),
+        }
+        if name:
+            attributes["gen_ai.agent.name"] = name
+        span = self._tracer.start_span(f"invoke_agent {name}".strip(), attributes=attributes)
+        if self._content:
+            asked = [Message(Role.USER, self._redactor.text(event.user_input))]
+            span.set_attribute("gen_ai.input.messages", messages_of(asked))
+            if event.tools:
+                span.set_attribute("gen_ai.tool.definitions", definitions_of(event.tools))
+        before = get_current()
+        attach(set_span_in_context(span, before))
+        _run.set(_Run(event.run_id, span, before, _run.get()))
+
+    def _end(self, event: RunCompleted | RunFailed | RunInterrupted) -> None:
+        run = _run.get()
+        if run is None or run.run_id != event.run_id:  # it began before this was there
+            return
+        span = run.span
+        span.set_attributes({"wesichain.steps": event.step_id, **usage_of(event.usage)})
+        match event:
+            case RunCompleted():
+                if self._content:
+                    said = event.output if isinstance(event.output, str) else dump_json(event.output)
+                    span.set_attribute("gen_ai.output.messages", reply_of(LlmResponse(said)))
+            case RunFailed():
+                _fail(span, event.error, event.message)
+            case RunInterrupted():
+                span.set_attribute("wesichain.interrupted", event.reason)
+        span.end()
+        attach(run.before)
+        _run.set(run.outer)
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    @override
+    async def model(self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]) -> Any:
+        provider = provider_of(llm, request.model)
+        told: Attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model_name(request.model),
+        }
+        self._tell_provider(provider)
+        with self._current(f"chat {told['gen_ai.request.model']}", told, SpanKind.CLIENT) as span:
+            if self._content:
+                span.set_attribute("gen_ai.input.messages", self._clean(messages_of(request.messages)))
+                if request.tools:
+                    span.set_attribute("gen_ai.tool.definitions", definitions_of(request.tools))
+            held = _chat.set(span)
+            try:
+                answer = await reply
+            finally:
+                _chat.reset(held)
+            if isinstance(answer, LlmResponse):
+                self._tell_reply(span, answer, told)
+            return answer
+
+    def _tell_provider(self, provider: str) -> None:
+        """The run's span learns of its provider with the first call: events do not name it."""
+        run = _run.get()
+        if run is not None and not run.has_provider:
+            run.has_provider = True
+            run.span.set_attribute("gen_ai.provider.name", provider)
+
+    def _tell_reply(self, span: Span, reply: LlmResponse, told: Attributes) -> None:
+        span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
+        span.set_attributes(usage_of(reply.usage))
+        if self._content:
+            span.set_attribute("gen_ai.output.messages", self._clean(reply_of(reply)))
+        for kind, count in (("input", reply.usage.input_tokens), ("output", reply.usage.output_tokens)):
+            self._tokens.record(count, {**told, "gen_ai.token.type": kind})
+
+    @override
+    def responded(self, *, id: str, model: str) -> None:
+        span = _chat.get()
+        if span is not None:
+            if id:
+                span.set_attribute("gen_ai.response.id", id)
+            if model:
+                span.set_attribute("gen_ai.response.model", model)
+
+    @override
+    async def tool(self, call: ToolCall, description: str, result: Coroutine[Any, Any, Any]) -> Any:
+        told: Attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
+        with self._current(f"execute_tool {call.name}", told, SpanKind.INTERNAL) as span:
+            span.set_attributes({"gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"})
+            if description:
+                span.set_attribute("gen_ai.tool.description", description)
+            if self._content:
+                span.set_attribute("gen_ai.tool.call.arguments", self._clean(dump_json(call.args)))
+            done = await result
+            error = getattr(done, "error", None)
+            if error is not None:
+                told["error.type"] = type(error).__name__
+                _fail(span, type(error).__name__, self._redactor.text(str(error)))
+            elif self._content:
+                told_value = self._clean(_text(getattr(done, "value", None)))
+                span.set_attribute("gen_ai.tool.call.result", told_value)
+            return done
+
+    @contextmanager
+    def _current(self, name: str, told: Attributes, kind: SpanKind) -> Generator[Span]:
+        """A span that is current for what runs inside; what is raised there ends it, and is measured too."""
+        span = self._tracer.start_span(name, kind=kind, attributes={**told, **self._said()})
+        before = get_current()
+        attach(set_span_in_context(span, before))
+        start = perf_counter()
+        try:
+            yield span
+        except BaseException as error:
+            told["error.type"] = type(error).__name__
+            is_cut = isinstance(error, asyncio.CancelledError | GeneratorExit)
+            _fail(span, type(error).__name__, "cancelled" if is_cut else self._redactor.text(str(error)))
+            raise
+        finally:
+            attach(before)
+            span.end()
+            self._duration.record(perf_counter() - start, told)
+
+    def _said(self) -> Attributes:
+        open_now = _conversation.get()
+        return {"gen_ai.conversation.id": open_now} if open_now else {}
+
+    def _clean(self, text: str) -> str:
+        return self._redactor.text(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener(EventSink):
+    """Hears the runs of one agent."""
+
+    instrumentation: Instrumentation
+    agent: str
+
+    @override
+    def emit(self, event: Event) -> None:
+        self.instrumentation.hear(event, self.agent)
+
+
+def _text(value: Any) -> str:
+    try:
+        return dump_json(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _fail(span: Span, error: str, message: str) -> None:
+    span.set_attribute("error.type", error)
+    span.set_status(Status(StatusCode.ERROR, message))

@@ -1,0 +1,167 @@
+"""What was said and spent, and by whom, in the words of the conventions for generative AI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from wesichain.core import LlmResponse, Message, Role, Text, ToolSpec, Usage, dump_json, to_json
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+# The conventions' names for providers: by our names, by their hosts, and by the names of their models.
+_PROVIDERS = {
+    "openai": "openai",
+    "responses": "openai",
+    "azure": "azure.ai.openai",
+    "anthropic": "anthropic",
+    "google": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "bedrock": "aws.bedrock",
+    "mistral": "mistral_ai",
+    "groq": "groq",
+    "deepseek": "deepseek",
+    "xai": "x_ai",
+    "cohere": "cohere",
+    "perplexity": "perplexity",
+    "local": "llama.cpp",
+}
+_HOSTS = {
+    "openai.com": "openai",
+    "azure.com": "azure.ai.openai",
+    "anthropic.com": "anthropic",
+    "googleapis.com": "gcp.gemini",
+    "amazonaws.com": "aws.bedrock",
+    "mistral.ai": "mistral_ai",
+    "groq.com": "groq",
+    "deepseek.com": "deepseek",
+    "x.ai": "x_ai",
+    "cohere.com": "cohere",
+    "perplexity.ai": "perplexity",
+    "openrouter.ai": "openrouter",
+}
+_MODELS = {
+    "gpt-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "grok": "x_ai",
+    "deepseek": "deepseek",
+    "command-": "cohere",
+}
+
+
+def wants_content(content: bool | None) -> bool:
+    return os.environ.get(CAPTURE, "").lower() == "true" if content is None else content
+
+
+def provider_of_model(model: str) -> str:
+    """The provider of a model that is known by its name alone: `openai:gpt-5`, `claude-...`."""
+    prefix, colon, _ = model.partition(":")
+    if colon:
+        return _PROVIDERS.get(prefix, prefix)
+    return next((name for start, name in _MODELS.items() if model.startswith(start)), "unknown")
+
+
+def provider_of(llm: object, model: str) -> str:
+    """The provider of a client: as it says itself, by its address, its kind, or else by the model's name."""
+    said: Any = getattr(llm, "provider", None)
+    if isinstance(said, str) and said:
+        return _PROVIDERS.get(said, said)
+    inner = getattr(llm, "llm", None) or getattr(llm, "_llm", None)  # a model around another
+    inner = inner or next(iter(getattr(llm, "models", ())), None)
+    if inner is not None:
+        return provider_of(inner, model)
+    address = urlsplit(str(getattr(llm, "base_url", None) or getattr(llm, "_base_url", None) or ""))
+    host = address.hostname or ""
+    for end, name in _HOSTS.items():
+        if host == end or host.endswith(f".{end}"):
+            return name
+    if address.port == 11434:
+        return "ollama"
+    kind = type(llm).__module__.split(".")
+    if kind[:2] == ["wesichain", "llm"] and len(kind) > 2 and kind[2] in _PROVIDERS and not host:
+        return _PROVIDERS[kind[2]]
+    return provider_of_model(model) if provider_of_model(model) != "unknown" else host or kind[0]
+
+
+def model_name(model: str) -> str:
+    prefix, colon, name = model.partition(":")
+    return name if colon and prefix in _PROVIDERS else model
+
+
+def usage_of(usage: Usage) -> dict[str, int]:
+    """Tokens; those of a cache and of reasoning where a provider told them."""
+    told = {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+    }
+    told |= {
+        name: count
+        for name, count in (
+            ("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
+            ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
+            ("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens),
+        )
+        if count
+    }
+    return told
+
+
+def messages_of(messages: Sequence[Message]) -> str:
+    return dump_json([{"role": message.role.value, "parts": _parts(message)} for message in messages])
+
+
+def reply_of(reply: LlmResponse) -> str:
+    parts = _parts(Message(Role.ASSISTANT, reply.content, None, reply.tool_calls, reply.reasoning))
+    return dump_json([{"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}])
+
+
+def _parts(message: Message) -> list[dict[str, Any]]:
+    if message.role is Role.TOOL:
+        return [
+            {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text},
+            *_media(message),
+        ]
+    parts: list[dict[str, Any]] = []
+    if message.reasoning:
+        parts.append({"type": "reasoning", "content": message.reasoning})
+    if message.text:
+        parts.append({"type": "text", "content": message.text})
+    parts += _media(message)
+    parts += [
+        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.args}
+        for call in message.tool_calls
+    ]
+    return parts
+
+
+def _media(message: Message) -> list[dict[str, Any]]:
+    """Pictures, documents and sounds: what they are and their hash or address, never their bytes."""
+    if isinstance(message.content, str):
+        return []
+    return [
+        {"type": "uri", "modality": part.kind, "mime_type": part.media_type,
+         "uri": f"sha256:{part.digest}" if part.digest else part.url}
+        for part in message.content
+        if not isinstance(part, Text)
+    ]  # fmt: skip
+
+
+def definitions_of(tools: Sequence[ToolSpec]) -> str:
+    return to_json(
+        [
+            {
+                "type": "function",
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": dict(spec.parameters),
+            }
+            for spec in tools
+        ]
+    )

@@ -1,0 +1,366 @@
+"""Instrumentation: spans are current where the work is done, and say what the conventions ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import requests
+from opentelemetry import trace
+from opentelemetry.instrumentation.requests import RequestsInstrumentor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+from opentelemetry.trace import SpanKind, StatusCode
+
+from tests.cli.stub_server import serving, text
+from wesichain import Agent, AgentRuntime, CancellationToken, tool
+from wesichain.agent import Interrupted
+from wesichain.core import LlmResponse, Usage, around
+from wesichain.llm.openai import OpenAiClient
+from wesichain.testing import FunctionLlm, ScriptedLlm, calls
+from wesichain.trace import otel
+
+
+@dataclass(slots=True)
+class World:
+    """A real SDK, a real HTTP client that is traced, and a server for it."""
+
+    exporter: InMemorySpanExporter
+    reader: InMemoryMetricReader
+    provider: TracerProvider
+    url: str
+    options: dict[str, Any]
+
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans() if span.name == name]
+
+    def points(self, metric: str) -> list[Any]:
+        data = self.reader.get_metrics_data()
+        return [
+            point
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for found in scope.metrics
+            if found.name == metric
+            for point in found.data.data_points
+        ]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+    RequestsInstrumentor().instrument(tracer_provider=provider)
+    options: dict[str, Any] = {"tracer_provider": provider, "meter_provider": meters}
+    made = otel.instrument(**options)
+    yield World(exporter, reader, provider, f"http://127.0.0.1:{server.server_address[1]}", options)
+    made.close()
+    RequestsInstrumentor().uninstrument()
+    server.shutdown()
+    server.server_close()
+    assert around.hook is None
+
+
+def close(hook: object) -> None:
+    assert isinstance(hook, otel.Instrumentation)
+    hook.close()
+
+
+def parent(span: ReadableSpan) -> int | None:
+    return span.parent.span_id if span.parent else None
+
+
+def own(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return int(span.context.span_id)
+
+
+def said(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "blocking-in-async"])
+async def test_what_a_tool_traces_stands_below_its_call(world: World, kind: str) -> None:
+    def get(city: str) -> int:
+        """Ask a server."""
+        return requests.get(f"{world.url}/{city}", timeout=10).status_code
+
+    async def aget(city: str) -> int:
+        """Ask a server."""
+        if kind == "async":
+            return await asyncio.to_thread(get, city)
+        return get(city)
+
+    fetch = tool(name="fetch")(get if kind == "sync" else aget)
+    asked = [("fetch", {"city": f"c{number}"}) for number in range(8)]
+    agent = Agent(ScriptedLlm([calls(*asked), "done"]), tools=[fetch], tool_concurrency=8)
+    await agent.run("go")
+    tools = {own(span): span for span in world.named("execute_tool fetch")}
+    requested = [
+        span for span in world.spans() if "http.method" in said(span) or "http.request.method" in said(span)
+    ]
+    assert len(tools) == len(requested) == 8
+    assert {parent(span) for span in requested} == set(tools)  # each below its own
+    (run,) = world.named("invoke_agent")
+    assert {parent(span) for span in tools.values()} == {own(run)}
+    assert {parent(span) for span in world.spans() if span.name.startswith("chat")} == {own(run)}
+    assert len({span.context.trace_id for span in world.spans() if span.context}) == 1
+
+
+async def test_runs_at_once_and_nested_are_one_tree_each(world: World) -> None:
+    inner = Agent(FunctionLlm(lambda _: "inner"), name="helper")
+
+    async def ask(number: int) -> None:
+        model = ScriptedLlm([calls(("helper", {"task": f"t{number}"})), "outer"])
+        with world.provider.get_tracer("test").start_as_current_span(f"request {number}"):
+            await Agent(model, tools=[inner.as_tool()]).run("go")
+
+    await asyncio.gather(*(ask(number) for number in range(8)))
+    by_id = {own(span): span for span in world.spans()}
+    nested = [
+        span
+        for span in world.spans()
+        if span.name.startswith("invoke_agent") and by_id[parent(span) or 0].name == "execute_tool helper"
+    ]
+    assert len(nested) == 8
+    for span in nested:
+        names = []
+        at: ReadableSpan | None = span
+        while at is not None:
+            names.append(at.name.split(" ")[0])
+            at = by_id.get(parent(at) or 0)
+        assert names == ["invoke_agent", "execute_tool", "invoke_agent", "request"]
+        assert said(span)["gen_ai.agent.name"] == "helper"
+
+
+async def test_after_a_run_the_caller_has_its_own_span_again(world: World) -> None:
+    tracer = world.provider.get_tracer("test")
+    with tracer.start_as_current_span("mine") as mine:
+        await Agent(FunctionLlm(lambda _: "one")).run("a")
+        assert trace.get_current_span() is mine
+        outcome = await AgentRuntime(FunctionLlm(_broken)).run("b")
+        assert type(outcome).__name__ == "Failed"
+        assert trace.get_current_span() is mine
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def _broken(_: object) -> str:
+    raise ConnectionError("token=abc123def456 is no good")
+
+
+async def test_a_model_that_fails_and_a_tool_that_fails(world: World) -> None:
+    await AgentRuntime(FunctionLlm(_broken)).run("b")
+    (chat,) = [span for span in world.spans() if span.name.startswith("chat")]
+    assert chat.status.status_code is StatusCode.ERROR
+    assert said(chat)["error.type"] == "ConnectionError"
+    assert "abc123def456" not in str(chat.status.description)
+    (run,) = world.named("invoke_agent")
+    assert run.status.status_code is StatusCode.ERROR
+
+    @tool
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("no")
+
+    await AgentRuntime(ScriptedLlm([calls(("fail", {})), "x"]), [fail]).run("c")
+    (call,) = world.named("execute_tool fail")
+    assert said(call)["error.type"] == "ToolExecutionError"
+
+
+@pytest.mark.parametrize("where", ["model", "tool"])
+async def test_a_cancelled_run_leaves_no_span_open(world: World, where: str) -> None:
+    token = CancellationToken()
+
+    async def stuck(_: Any = None) -> LlmResponse:
+        token.cancel("enough")
+        await asyncio.sleep(30)
+        raise AssertionError
+
+    @tool(name="wait")
+    async def wait() -> str:
+        """Wait."""
+        await stuck()
+        return ""
+
+    class Stuck:
+        complete = staticmethod(stuck)
+
+    model = Stuck() if where == "model" else ScriptedLlm([calls(("wait", {}))])
+    before = trace.get_current_span()
+    outcome = await AgentRuntime(model, [wait]).run("go", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    assert trace.get_current_span() is before
+    names = {span.name.split(" ")[0] for span in world.spans()}
+    assert names == (
+        {"chat", "invoke_agent"} if where == "model" else {"chat", "execute_tool", "invoke_agent"}
+    )
+    assert all(span.end_time for span in world.spans())
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_real_client_names_provider_and_tokens(world: World, streamed: bool) -> None:
+    with serving(text("hi")) as url:
+        client = OpenAiClient("gpt-5", base_url=url, api_key="k")
+        agent = Agent(client)
+        if streamed:
+            async with agent.stream("hello") as run:
+                async for _ in run:
+                    pass
+        else:
+            await agent.run("hello")
+    (chat,) = world.named("chat gpt-5")
+    assert chat.kind is SpanKind.CLIENT
+    assert said(chat)["gen_ai.provider.name"] == "openai"
+    assert said(chat)["gen_ai.response.id"] == "x"
+    assert said(chat)["gen_ai.response.model"] == "stub"
+    (invoked,) = world.named("invoke_agent")
+    assert said(invoked)["gen_ai.provider.name"] == "openai"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "model", "provider"),
+    [
+        pytest.param({"base_url": "https://api.mistral.ai/v1"}, "large", "mistral_ai", id="by-its-host"),
+        pytest.param({"base_url": "https://x.openai.azure.com"}, "d", "azure.ai.openai", id="azure"),
+        pytest.param({"base_url": "http://127.0.0.1:11434/v1"}, "llama3", "ollama", id="ollama"),
+        pytest.param({"base_url": "http://gpu.lan:8000/v1"}, "qwen", "gpu.lan", id="a-host-of-ones-own"),
+        pytest.param({"provider": "bedrock"}, "nova", "aws.bedrock", id="as-it-says"),
+        pytest.param({}, "claude-opus", "anthropic", id="by-the-model"),
+        pytest.param({}, "mine", "tests", id="a-class-of-ones-own"),
+    ],
+)
+async def test_the_provider(world: World, attributes: dict[str, str], model: str, provider: str) -> None:
+    class Mine:
+        async def complete(self, request: Any) -> LlmResponse:
+            return LlmResponse("hi")
+
+    made = Mine()
+    made.model = model  # type: ignore[attr-defined]
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    await Agent(made).run("x")
+    (chat,) = world.named(f"chat {model}")
+    assert said(chat)["gen_ai.provider.name"] == provider
+
+
+async def test_the_whole_input_is_told_where_content_is_captured(world: World) -> None:
+    assert otel.instrument(**world.options, content=True) is around.hook
+
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    model = ScriptedLlm([calls(("add", {"a": 1, "b": 2}), content="I add."), "it is 3"])
+    await Agent(model, tools=[add], instructions="Be brief. password=hunter2secret").run("1 + 2?")
+    first, last = (json.loads(said(span)["gen_ai.input.messages"]) for span in world.named("chat scripted"))
+    assert [message["role"] for message in first] == ["system", "user"]
+    assert [message["role"] for message in last] == ["system", "user", "assistant", "tool"]
+    assert "hunter2secret" not in str([said(span) for span in world.spans()])
+    (call,) = world.named("execute_tool add")
+    assert json.loads(said(call)["gen_ai.tool.call.arguments"]) == {"a": 1, "b": 2}
+    assert said(call)["gen_ai.tool.call.result"] == "3"
+    assert said(call)["gen_ai.tool.description"] == "Add."
+    assert json.loads(said(world.named("invoke_agent")[0])["gen_ai.output.messages"])[0]["parts"][0] == {
+        "type": "text",
+        "content": "it is 3",
+    }
+    close(around.hook)
+
+
+async def test_nothing_that_was_said_is_told_otherwise(world: World) -> None:
+    await Agent(FunctionLlm(lambda _: "an answer"), instructions="secretive").run("a question")
+    told = str([said(span) for span in world.spans()])
+    assert "an answer" not in told
+    assert "a question" not in told
+    assert "secretive" not in told
+
+
+async def test_a_conversation_is_on_every_span(world: World) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    with otel.conversation("c-17"):
+        await Agent(ScriptedLlm([calls(("look", {})), "done"]), tools=[look]).run("x")
+    assert {said(span).get("gen_ai.conversation.id") for span in world.spans()} == {"c-17"}
+    world.exporter.clear()
+    await Agent(FunctionLlm(lambda _: "x")).run("y")
+    assert {said(span).get("gen_ai.conversation.id") for span in world.spans()} == {None}
+
+
+async def test_calls_and_tokens_are_measured(world: World) -> None:
+    model = ScriptedLlm([LlmResponse("hi", usage=Usage(100, 7))])
+    await Agent(model).run("x")
+    await AgentRuntime(FunctionLlm(_broken)).run("b")
+    durations = {
+        (point.attributes["gen_ai.operation.name"], point.attributes.get("error.type")): point.count
+        for point in world.points("gen_ai.client.operation.duration")
+    }
+    assert durations == {("chat", None): 1, ("chat", "ConnectionError"): 1}
+    tokens = {
+        point.attributes["gen_ai.token.type"]: point.sum
+        for point in world.points("gen_ai.client.token.usage")
+    }
+    assert tokens == {"input": 100, "output": 7}
+
+
+async def test_every_name_is_one_of_the_conventions(world: World) -> None:
+    otel.instrument(**world.options, content=True)
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    with otel.conversation("c"):
+        await Agent(
+            ScriptedLlm([calls(("look", {})), LlmResponse("x", usage=Usage(1, 2))]), tools=[look]
+        ).run("x")
+    known = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
+    used = {name for span in world.spans() for name in said(span)}
+    assert {name for name in used if name.startswith("gen_ai.")} <= known
+    assert {name for name in used if not name.startswith(("gen_ai.", "wesichain."))} == set()
+    data = world.reader.get_metrics_data()
+    assert data is not None
+    metrics = {m.name for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics}
+    assert metrics == {
+        gen_ai_metrics.GEN_AI_CLIENT_OPERATION_DURATION,
+        gen_ai_metrics.GEN_AI_CLIENT_TOKEN_USAGE,
+    }
+    close(around.hook)
+
+
+async def test_closing_undoes_it(world: World) -> None:
+    close(around.hook)
+    await Agent(FunctionLlm(lambda _: "x")).run("y")
+    assert world.spans() == []
