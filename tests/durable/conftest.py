@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.stage import Scene, as_line
-from wesichain.durable.engine import Runs
+from wesichain.durable.workflows import Store
 
 Play = Callable[[Scene], dict[str, Any]]
 
@@ -23,7 +23,7 @@ Play = Callable[[Scene], dict[str, Any]]
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with its tables and nothing in them, made once: that takes longer than most tests."""
     path = tmp_path_factory.mktemp("empty") / "runs.db"
-    Runs(f"sqlite:///{path}").close()
+    Store(f"sqlite:///{path}").close()
     return path
 
 

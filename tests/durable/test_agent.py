@@ -24,7 +24,6 @@ from wesichain.errors import (
     ConfigError,
     DurableError,
     LlmTransportError,
-    ReplayMismatchError,
     RunFailedError,
     RunIdConflictError,
     RunInterruptedError,
@@ -291,7 +290,7 @@ async def test_a_run_goes_on_when_everything_is_decided(url: str, decision: Deci
         async with DurableAgent(deleter(), "deleter", database_url=url) as another:
             first, second = await another.pending("r")
             await another.approve("r", first.token, decision)
-            assert await another.pending("r") == (second,)
+            assert await another.pending("r") == [second]
             assert await another.status("r") is RunState.INTERRUPTED
             with pytest.raises(RunInterruptedError):
                 await durable.resume("r")
@@ -335,7 +334,7 @@ async def test_a_run_that_its_policy_halted_can_be_resumed(url: str) -> None:
         with pytest.raises(RunInterruptedError, match="ill"):
             await durable.run("hi", run_id="r")
         assert await durable.status("r") is RunState.INTERRUPTED
-        assert await durable.pending("r") == ()
+        assert await durable.pending("r") == []
         with pytest.raises(RunInterruptedError):
             await durable.run("hi", run_id="r")
         is_well = True
@@ -449,7 +448,7 @@ async def test_a_run_that_waits_for_a_person_can_be_cancelled(url: str) -> None:
         first, _ = await durable.pending("r")
         await durable.cancel("r")
         assert await durable.status("r") is RunState.CANCELLED
-        assert await durable.pending("r") == ()
+        assert await durable.pending("r") == []
         with pytest.raises(DurableError, match="waits for the token"):
             await durable.approve("r", first.token, Approve())
         with pytest.raises(RunInterruptedError):  # it waits again
@@ -482,30 +481,6 @@ async def cut_off(url: str, agent: Agent[Any], *, after: int) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     await durable.close()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        pytest.param({"instructions": "Be terse."}, id="another-prompt"),
-        pytest.param({"tools": [add, delete]}, id="another-tool"),
-        pytest.param({"tools": []}, id="a-tool-less", marks=pytest.mark.slow),
-    ],
-)
-async def test_a_changed_program_is_refused_and_the_old_one_goes_on(
-    url: str, changed: dict[str, Any]
-) -> None:
-    replies = (calls(("add", {"a": 1, "b": 2})), "three")
-    first: dict[str, Any] = {"tools": [add], "instructions": "Be brief."}
-    await cut_off(url, Agent(turns(*replies), **first), after=4)
-    async with DurableAgent(Agent(turns(*replies), **{**first, **changed}), "agent", database_url=url) as new:
-        with pytest.raises(ReplayMismatchError, match=r"'(begin|ask 1)'"):
-            await new.resume("r")
-        assert await new.status("r") is RunState.FAILED
-    async with DurableAgent(Agent(turns(*replies), **first), "agent", database_url=url) as old:
-        with pytest.raises(ReplayMismatchError):
-            await old.run("1 + 2?", run_id="r")
-        assert (await old.resume("r")).output == "three"
 
 
 async def test_a_missing_key_ends_the_run_until_it_is_there(url: str) -> None:
@@ -577,7 +552,7 @@ async def test_a_pickle_in_the_database_is_not_loaded(url: str, tmp_path: Path) 
             db.execute("UPDATE workflow_status SET serialization = 'py_pickle'")
         db.close()
         with pytest.raises(DurableError, match="cannot be read"):
-            await durable.status("r")
+            await durable.outcome("r")
         assert not Path("pwned").exists()
 
 
@@ -591,7 +566,7 @@ async def test_what_is_in_the_environment_does_not_reach_the_database(
         assert all(canary.encode() not in file.read_bytes() for file in tmp_path.glob("runs.db*"))
 
 
-async def test_an_agent_as_a_tool_is_a_step_and_tells_its_events_again(url: str) -> None:
+async def test_an_agent_as_a_tool_goes_on_where_it_was(url: str) -> None:
     keys: list[str] = []
 
     @tool

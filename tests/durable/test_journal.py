@@ -187,7 +187,7 @@ async def test_a_call_whose_outcome_is_unknown_is_not_run_again_whatever_the_pol
     assert isinstance(outcome, Completed)
     assert "is unknown" in outcome.messages[2].content
     assert paid == ["r:1:c"]
-    assert sum("is unknown" in text for text in texts.values()) > 1  # it was retried, and refused each time
+    assert sum("is unknown" in text for text in texts.values()) == 1  # nobody asked for it again
 
 
 # --- the journal and its records ---------------------------------------------------------------------
@@ -286,7 +286,8 @@ JSON = st.recursive(
 @given(value=JSON, asked=st.text(), elapsed=st.floats(0, 1e9))
 def test_a_record_is_read_as_it_was_written(value: Any, asked: str, elapsed: float) -> None:
     record = Record(asked, 1.5, elapsed, Deed(value=value))
-    assert from_json(Record, written(record, limit=1_000_000)) == record
+    kept, text = written(record, limit=1_000_000)
+    assert from_json(Record, text) == record == kept
 
 
 @pytest.mark.parametrize(
@@ -298,7 +299,7 @@ def test_a_record_is_read_as_it_was_written(value: Any, asked: str, elapsed: flo
     ],
 )
 def test_what_cannot_be_kept_becomes_an_error_of_the_step(deed: Deed, why: str) -> None:
-    text = written(Record("asked", 1.0, 2.0, deed), limit=500)
+    _, text = written(Record("asked", 1.0, 2.0, deed), limit=500)
     read = from_json(Record, text)
     assert read.deed.raised is not None
     assert read.deed.raised.error == "CodecError"
@@ -317,9 +318,6 @@ def test_the_fingerprint_of_a_request_is_that_of_everything_said() -> None:
     calm = prints("a", "b", "c")
     assert calm == prints("a", "b", "c")
     assert prints("a", "b", "x")[:2] == calm[:2]
-    for other in (
-        prints("x", "b", "c"),
-        prints("a", "b", "c", model="n"),
-        prints("a", "b", "c", tools=(spec,)),
-    ):
-        assert not set(other) & set(calm)
+    assert not set(prints("x", "b", "c")) & set(calm)
+    # The tools are a part of the program's version; the model may change without one.
+    assert prints("a", "b", "c", model="n") == prints("a", "b", "c", tools=(spec,)) == calm

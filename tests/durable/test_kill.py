@@ -28,7 +28,8 @@ QUICK = ["ask 1 after", "pay after", "event 8"]
 
 def plain(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {key: value for key, value in event.items() if key not in ("at", "duration_ms")} for event in events
+        {key: value for key, value in event.items() if key not in ("at", "duration_ms", "seconds")}
+        for event in events
     ]
 
 

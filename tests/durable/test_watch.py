@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from wesichain.durable.ledger import Lease, Ledger
-from wesichain.durable.watch import LOOKS, Census, Watch, this_machine
+from wesichain.durable.store import Lease, watch
+from wesichain.durable.store.watch import LOOKS, Census, Watch, this_machine
 
 HERE = this_machine()
 
@@ -69,24 +69,15 @@ def test_a_look_that_fails_is_told_once_and_taken_again(caplog: pytest.LogCaptur
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_the_ledger_keeps_leases_and_decisions(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    url = request.getfixturevalue("postgres") if kind == "postgres" else f"sqlite:///{tmp_path}/l.db"
-    one, two = Ledger(url), Ledger(url)
-    lease = Lease("e", HERE, 1, 0)
-    one.beat(lease)
-    one.beat(lease)
-    assert [(kept.executor, kept.beat) for kept in two.leases() if kept.executor == "e"] == [("e", 1)]
-    two.forget("e")
-    assert "e" not in {kept.executor for kept in one.leases()}
-    assert one.decide("r", "t", "yes")
-    assert not two.decide("r", "t", "no")
-    two.cancel("r")
-    assert one.is_cancelled("r")
-    assert one.decisions("r")["t"] == "yes"
-    one.uncancel("r")
-    assert not two.is_cancelled("r")
-    one.close()
-    two.close()
+def test_a_machine_of_the_same_name_is_another_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    boot = tmp_path / "boot_id"
+    boot.write_text("another start of another system\n")
+    monkeypatch.setattr(watch, "_BOOT", boot)
+    there = this_machine()
+    monkeypatch.undo()
+    assert there.split()[0] == HERE.split()[0]
+    assert there != HERE
+    # There, a process of this number may well live.
+    assert Census().living([Lease("there", there, gone.pid, 0)]) == {"there"}

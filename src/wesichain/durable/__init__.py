@@ -1,6 +1,18 @@
 """Durable runs: an agent's runs as DBOS workflows, which outlive the process that runs them."""
 
 from .agent import DurableAgent
-from .states import RunState
+from .graph import DurableGraph
+from .runs import DurableRuns
+from .states import PendingDecision, RunState, RunSummary
+from .store import Concurrency, Rate
 
-__all__ = ["DurableAgent", "RunState"]
+__all__ = [
+    "Concurrency",
+    "DurableAgent",
+    "DurableGraph",
+    "DurableRuns",
+    "PendingDecision",
+    "Rate",
+    "RunState",
+    "RunSummary",
+]

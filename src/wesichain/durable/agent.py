@@ -3,66 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
-from wesichain.agent import (
-    Agent,
-    ApproveWith,
-    Completed,
-    Decision,
-    Interrupted,
-    Outcome,
-    RunResult,
-    result_of,
-)
-from wesichain.core import (
-    Clock,
-    EventSink,
-    Message,
-    PendingCall,
-    SystemClock,
-    ToolCall,
-    from_json,
-    home_folder,
-    to_json,
-)
-from wesichain.errors import (
-    ConfigError,
-    DurableError,
-    ReplayMismatchError,
-    RunIdConflictError,
-    ToolDispatchError,
-)
-from wesichain.policy import Spent
+from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunResult, result_of
+from wesichain.core import Clock, Event, EventSink, Message, SystemClock, ToolCall
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError, ToolDispatchError
 from wesichain.tools import CancellationToken
 
-from .effects import DurableEffects
-from .engine import Engine, Row, Runs, engine_for, release
-from .journal import MAX_STEP, Journal, Step
-from .ledger import AWAY, brief, checked_url
-from .records import Deed, fingerprint
-from .states import RunState, checked_name
-from .stretches import (
-    Begin,
-    Ending,
-    GoOn,
-    cancel,
-    ending_of,
-    last,
-    new_run,
-    next_id,
-    run_of,
-    standing,
-    state_of,
-    waiting,
-)
+from .engine import CANCELLED, Engine, Service, Work, engine_for, release
+from .execution import Execution
+from .findings import Found
+from .journal import MAX_STEP, Program
+from .runs import DurableRuns, Pending, mapped
+from .states import PendingDecision, RunState, RunSummary, checked_name
+from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
+from .stretches import asked_of, new_order, run_of
+from .versions import OnChange, checked_on_change, checked_version, version_of
 
 OutT = TypeVar("OutT")
-R = TypeVar("R")
+PRIORITY = 10
 
 
 class DurableAgent(Generic[OutT]):
@@ -70,10 +31,14 @@ class DurableAgent(Generic[OutT]):
 
     `name` is what the runs are found by: the same in every process that runs, queues or watches them.
     Without a `database_url` they are kept in a SQLite file in the user's data folder. A process that has
-    called `run`, `resume` or `serve` also takes runs from the agent's queue, `concurrency` at a time;
-    the other methods run nothing. A dead process's runs are taken over after about `lease` seconds.
-    `events` hear every run, beside the agent's own sinks; a run that goes on in another process is told
-    to the sinks there from its beginning. The output of a step has at most `max_step` bytes.
+    called `run`, `resume` or `serve` also takes runs from the agent's queue, as `concurrency` and `rate`
+    allow; the other methods run nothing. A dead process's runs are taken over after about `lease` seconds;
+    one that has ended the process that ran it `max_recoveries` times more than once is failed.
+
+    `version` names the program; by default it is a hash of its instructions, tools and output type. Runs
+    under way stay with workers of their version (`on_change="wait"`), or go on under this one from their last
+    finished step ("adopt"). `events` hear every run, beside the agent's own sinks; a run that goes on in
+    another process is told to the sinks there from its beginning. A step has at most `max_step` bytes.
     """
 
     def __init__(
@@ -82,29 +47,78 @@ class DurableAgent(Generic[OutT]):
         name: str | None = None,
         *,
         database_url: str | None = None,
-        concurrency: int = 10,
+        version: str | None = None,
+        on_change: OnChange = "wait",
+        concurrency: int | Concurrency = 10,
+        rate: Rate | tuple[int, float] | Sequence[Rate] | None = None,
+        max_recoveries: int = 5,
         lease: float = 5.0,
         max_step: int = MAX_STEP,
         events: EventSink | Iterable[EventSink] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if concurrency < 1 or lease <= 0 or max_step < 1:
-            raise ConfigError("concurrency, lease and max_step of a DurableAgent must be above zero")
+        if lease <= 0 or max_step < 1 or max_recoveries < 0:
+            raise ConfigError(
+                "lease and max_step of a DurableAgent must be above zero, max_recoveries not below"
+            )
         self.agent = agent
         self.name = checked_name(agent.name if name is None else name)
-        self._url = None if database_url is None else checked_url(database_url)
-        self._concurrency = concurrency
+        self.version = version_of(agent) if version is None else checked_version(version)
+        self._is_exact = version is None
+        self._adopts = checked_on_change(on_change)
+        self._concurrency = concurrency_of(concurrency)
+        self._rates = rates_of(rate)
+        self._max_recoveries = max_recoveries
         self._lease = lease
         self._max_step = max_step
         self._sinks = (events,) if isinstance(events, EventSink) else tuple(events or ())
         self._clock = clock or SystemClock()
+        self._runs = DurableRuns(database_url, agent=self.name, clock=self._clock)
         self._engine: Engine | None = None
-        self._opened: Runs | None = None
-        self._opening = threading.Lock()
+        self._execution = Execution(
+            agent,
+            Program(self.version, self._is_exact),
+            sinks=self._sinks,
+            clock=self._clock,
+            max_step=max_step,
+        )
+        self._service = Service(
+            Serving(self.name, self.version, max_recoveries),
+            self._adopts,
+            self._concurrency,
+            self._rates,
+            self._execution.carry,
+        )
 
     @property
     def database_url(self) -> str:
-        return self._url or checked_url(f"sqlite:///{home_folder() / 'durable.db'}")
+        return self._runs.database_url
+
+    def configured(
+        self,
+        *,
+        name: str | None = None,
+        database_url: str | None = None,
+        concurrency: int | None = None,
+        on_change: OnChange | None = None,
+        events: Iterable[EventSink] = (),
+    ) -> DurableAgent[OutT]:
+        """The same with other settings: those that are given. `events` hear its runs as well."""
+        worker = self._concurrency if concurrency is None else replace(self._concurrency, worker=concurrency)
+        return DurableAgent(
+            self.agent,
+            name or self.name,
+            database_url=database_url or self.database_url,
+            version=None if self._is_exact else self.version,
+            on_change=on_change or ("adopt" if self._adopts else "wait"),
+            concurrency=worker,
+            rate=self._rates,
+            max_recoveries=self._max_recoveries,
+            lease=self._lease,
+            max_step=self._max_step,
+            events=(*self._sinks, *events),
+            clock=self._clock,
+        )
 
     # --- running -------------------------------------------------------------------------------------
 
@@ -114,21 +128,51 @@ class DurableAgent(Generic[OutT]):
         """The answer to a task. A `run_id` that exists goes on, or gives its result again.
 
         Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling
-        the call that began a run cancels the run.
+        the call that began a run cancels the run. One that another version began waits for a worker of it.
         """
-        run_id, order = new_run(task, run_id, history)
-        row = await self._ask(lambda runs: runs.row(run_id))
+        run_id, order = new_order(task, run_id, history)
         engine = await self._serving()
-        if row is None:
-            await self._start(engine, run_id, order)
-        await self._check(run_id, order)
-        return self._result(await self.outcome(run_id))
+        new = NewRun(run_id, self.name, self.version, order, asked_of(order), priority=PRIORITY)
+        if not await mapped(engine.start(self._service, new)):
+            await self._check(new)
+            return self._result(await self.outcome(run_id))
+        return self._result(await self._here(engine, run_id))
 
-    async def enqueue(self, task: str, *, run_id: str | None = None, history: Sequence[Message] = ()) -> str:
-        """Leave a task to whoever serves the agent; returns the id of its run."""
-        run_id, order = new_run(task, run_id, history)
-        await self._ask(lambda runs: runs.enqueue(self.name, run_id, order))
-        await self._check(run_id, order)
+    async def enqueue(
+        self,
+        task: str,
+        *,
+        run_id: str | None = None,
+        history: Sequence[Message] = (),
+        priority: int = PRIORITY,
+        delay: float | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Leave a task to whoever serves the agent; returns the id of its run.
+
+        `priority` 1 is served before 2 (10 unless told). `delay` is in seconds. `key` is what limits per
+        key count by: a customer, a tenant.
+        """
+        if type(priority) is not int or not 1 <= priority <= 1_000_000:
+            raise ConfigError(
+                f"priority={priority!r} must be a whole number from 1 (served first) to 1000000"
+            )
+        if delay is not None and not 0 <= delay < 10**9:
+            raise ConfigError(f"delay={delay!r} must be seconds, 0 or more")
+        run_id, order = new_order(task, run_id, history)
+        asked = asked_of(order)
+        new = NewRun(
+            run_id,
+            self.name,
+            self.version,
+            order,
+            asked,
+            priority=priority,
+            delay=delay or None,
+            key=key or None,
+        )
+        if not await self._runs.ask(lambda store: store.ledger.begin(new)):
+            await self._check(new)
         return run_id
 
     async def serve(self, stop: CancellationToken, *, grace: float = 30.0) -> None:
@@ -139,69 +183,67 @@ class DurableAgent(Generic[OutT]):
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
         """Go on with a run that was cancelled or refused, or interrupted and decided on; then as `run`."""
-        row = await self._ask(lambda runs: last(runs, run_id))
-        engine = await self._serving()
-        match state_of(row):
-            case RunState.CANCELLED:
-                await self._ask(lambda runs: runs.uncancel(row))
-            case RunState.FAILED if row.ending is None:
-                await self._ask(lambda runs: runs.retry(row))
-            case RunState.INTERRUPTED:
-                await self._ask(lambda runs: runs.ledger.uncancel(run_id))
-                order = await self._ask(lambda runs: self._order_to_go_on(runs, row))
-                if order is not None:
-                    await self._start(engine, next_id(row.id), order)
-            case _:
-                pass
+        await self._runs.status(run_id)
+        await self._serving()
+        await self._runs.resume(run_id)
         return self._result(await self.outcome(run_id))
 
     # --- looking and deciding ------------------------------------------------------------------------
 
     async def status(self, run_id: str) -> RunState:
         """Where the run stands."""
-        return await self._ask(lambda runs: standing(runs, last(runs, run_id)))
+        return await self._runs.status(run_id)
 
-    async def pending(self, run_id: str) -> tuple[PendingCall, ...]:
-        """The calls of the run that wait for a person, each with its token."""
+    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
+        """The agent's runs, the newest first: all, or those in a state."""
+        return await self._runs.list(status, limit)
 
-        def undecided(runs: Runs) -> tuple[PendingCall, ...]:
-            row = last(runs, run_id)
-            decided = runs.ledger.decisions(run_id)
-            return tuple(item for item in waiting(runs, row) if item.token not in decided)
+    async def show(self, run_id: str) -> RunSummary:
+        """One run, as it is listed: its state, its version, whether a worker serves that."""
+        return await self._runs.show(run_id)
 
-        return await self._ask(undecided)
+    async def pending(self, run_id: str | None = None) -> Pending:
+        """The calls that wait for a person, of one run or of all, each with its run and its token."""
+        return await self._runs.pending(run_id)
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
-        await self._ask(lambda runs: self._decide(runs, run_id, token, decision))
+        await self._runs.approve(run_id, token, decision, check=self._fits)
+
+    def events(self, run_id: str) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+        return self._runs.events(run_id)
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
-        row = await self._ask(lambda runs: cancel(runs, run_id))
-        if self._engine is not None and (token := self._engine.active.get(row.id)):
-            token.cancel("the run was cancelled")
+        await self._runs.cancel(run_id)
+        if self._engine is not None:
+            for workflow_id, token in [*self._engine.active.items()]:
+                if run_of(workflow_id) == run_id:
+                    token.cancel(CANCELLED)
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
         """How the run ended or was interrupted, waiting for that. A run that was refused raises why."""
-        async with asyncio.timeout(timeout):
-            pause = 0.02
-            while not (row := await self._ask(lambda runs: last(runs, run_id), patient=True)).is_over:
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, 0.5)
-        return await self._ask(lambda runs: self._ended(runs, row))
+        return await self._ended(await self._runs.found(run_id, timeout=timeout))
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> RunResult[OutT]:
         """What the run gave, waiting for it; raises as `run` does."""
         return self._result(await self.outcome(run_id, timeout=timeout))
+
+    async def delete(self, run_id: str) -> None:
+        """Erase a run that is over, and all that is kept of it."""
+        await self._runs.delete(run_id)
+
+    async def prune(self, *, older_than: float) -> int:
+        """Erase the agent's runs that ended more than so many seconds ago; how many."""
+        return await self._runs.prune(older_than=older_than)
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await release(engine, id(self), grace=grace)
-        runs, self._opened = self._opened, None
-        if runs is not None:
-            runs.close()
+        await self._runs.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -211,143 +253,46 @@ class DurableAgent(Generic[OutT]):
 
     # --- inside --------------------------------------------------------------------------------------
 
-    async def _ask(self, question: Callable[[Runs], R], *, patient: bool = False) -> R:
-        """Ask the database, in a thread; a patient one waits until it can be reached."""
-
-        def ask() -> R:
-            with self._opening:
-                runs = self._opened = self._opened or Runs(self.database_url)
-            return question(runs)
-
-        while True:
-            try:
-                return await asyncio.to_thread(ask)
-            except AWAY as error:
-                if not patient:
-                    raise DurableError(f"the database cannot be reached: {brief(error)}") from error
-            await asyncio.sleep(0.5)
-
     async def _serving(self) -> Engine:
-        engine = await engine_for(
-            self.database_url, self.name, lease=self._lease, concurrency=self._concurrency
-        )
+        engine = await mapped(engine_for(self.database_url, lease=self._lease))
         if engine is not self._engine:
             engine.users.add(id(self))
             self._engine = engine
-        await engine.serve(self.name, self._execute)
+        await mapped(engine.serve(self._service))
         return engine
 
-    async def _start(self, engine: Engine, workflow_id: str, order: str) -> None:
-        """Run a stretch of a run here, to its end. A caller who is cancelled cancels the run."""
-        over = await engine.start(self.name, workflow_id, order)
+    async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
+        """What a run that was begun here comes to. A caller who is cancelled cancels the run."""
         try:
-            await over
+            outcome = await engine.ended_here(run_id)
+            found = await self._runs.found(run_id)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or not task.cancelling():
-                return  # the engine was closed: another process goes on with it
-            await self.cancel(run_of(workflow_id))
-            await engine.until_idle(2.0, workflow_id)
+            await self.cancel(run_id)
+            await engine.until_idle(2.0, run_id)
             raise
+        is_told = outcome is not None and found.standing.status == "SUCCESS" and not found.standing.stretch
+        return outcome if is_told and outcome is not None else await self._ended(found)
 
-    async def _check(self, run_id: str, order: str) -> None:
+    async def _check(self, new: NewRun) -> None:
         """See that the run with this id is of this agent and task."""
-        row = await self._ask(lambda runs: runs.row(run_id))
-        if row is None or row.agent != self.name or row.order != order:
+        there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
+        if there is None or there.agent != self.name or there.asked != new.asked:
             raise RunIdConflictError(
-                f"the run id {run_id!r} is taken by a run with another task; choose another id"
+                f"the run id {new.run_id!r} is taken by a run with another task; choose another id"
             )
 
-    async def _execute(
-        self, workflow_id: str, order: str, recorded: Mapping[str, str], step: Step, token: CancellationToken
-    ) -> str:
-        """Carry out an order, as far as that was not done before."""
-        runtime = self.agent.runtime
-        given: Begin | GoOn = from_json(Begin | GoOn, order)
-        at = given.at if isinstance(given, GoOn) else 0.0
-        journal = Journal(recorded, step, clock=self._clock, at=at, max_step=self._max_step)
-        effects = partial(DurableEffects, journal)
-        match given:
-            case GoOn(outcome=interrupted, decisions=decisions):
-                journal.token = token
-                outcome = await runtime.go_on(
-                    interrupted,
-                    decisions,
-                    cancellation=token,
-                    events=self._sinks,
-                    effects=effects,
-                    clock=journal,
-                )
-            case Begin(task=task, history=history):
-
-                async def begin() -> Deed:
-                    return Deed(value=await self.agent.prompt(task))
-
-                asked = fingerprint([order, self.agent.fixed_instructions])
-                begun: Any = (await journal.perform("begin", asked, begin)).value
-                journal.token = token
-                outcome = await runtime.run(
-                    task,
-                    history=history,
-                    instructions=begun[0],
-                    advice=begun[1],
-                    run_id=run_of(workflow_id),
-                    cancellation=token,
-                    events=self._sinks,
-                    effects=effects,
-                    clock=journal,
-                )
-        return to_json(Ending(outcome, outcome.events))
-
-    def _decide(self, runs: Runs, run_id: str, token: str, decision: Decision) -> None:
-        row = last(runs, run_id)
-        found = next((item for item in waiting(runs, row) if item.token == token), None)
-        if found is None:
-            raise DurableError(f"no call of the run {run_id!r} waits for the token {token[:64]!r}")
-        if found.expires_at is not None and self._clock.time() > found.expires_at:
-            raise DurableError(f"the approval of {found.call.name!r} has expired; run the task again")
-        if isinstance(decision, ApproveWith):
-            call = ToolCall(found.call.id, found.call.name, decision.args)
+    def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
+        if isinstance(decision, ApproveWith) and not waiting.scope:  # further down, its own run checks them
+            call = ToolCall(waiting.call.id, waiting.call.name, decision.args)
             refused = self.agent.runtime.registry.prepare(call)
             if isinstance(refused, ToolDispatchError):
                 raise DurableError(f"the approved arguments do not fit: {refused}") from refused
-        if not runs.ledger.decide(run_id, token, to_json(decision)):
-            raise DurableError(f"the approval of {found.call.name!r} was decided already")
-        order = self._order_to_go_on(runs, row)
-        if order is not None:
-            runs.enqueue(self.name, next_id(row.id), order)
-            if runs.ledger.is_cancelled(run_id):
-                runs.cancel(next_id(row.id))
 
-    def _order_to_go_on(self, runs: Runs, row: Row) -> str | None:
-        """The order for the next stretch of an interrupted run, once each of its calls is decided."""
-        outcome = ending_of(row).outcome
-        assert isinstance(outcome, Interrupted)
-        decided = runs.ledger.decisions(run_of(row.id))
-        decisions = {item.token: decided[item.token] for item in outcome.pending if item.token in decided}
-        if len(decisions) < len(outcome.pending):
-            return None
-        read = {token: from_json(Decision, text) for token, text in decisions.items()}
-        return to_json(GoOn(outcome, read, self._clock.time()))
-
-    def _ended(self, runs: Runs, row: Row) -> Outcome[OutT]:
-        if standing(runs, row) is RunState.CANCELLED:
-            base = runs.row(run_of(row.id))
-            given: Begin | GoOn = from_json(Begin | GoOn, row.order if base is None else base.order)
-            task = given.task if isinstance(given, Begin) else given.outcome.info.task
-            idle = self.agent.runtime.start(task, run_id=run_of(row.id))
-            return idle.interrupt("the run was cancelled", spent=Spent())
-        if row.ending is None:
-            kind, message = row.error or ("DurableError", f"DBOS gave it up: {row.status}")
-            if kind == ReplayMismatchError.__name__:
-                raise ReplayMismatchError(message)
-            raise DurableError(f"the run {run_of(row.id)!r} could not go on: {kind}: {message}")
-        ending = ending_of(row)
-        outcome: Outcome[Any] = ending.outcome
-        outcome.info.events.extend(ending.events)
-        if isinstance(outcome, Completed):
-            return replace(outcome, output=self.agent.runtime.read_output(outcome.text))
-        return outcome
+    async def _ended(self, found: Found) -> Outcome[OutT]:
+        if found.standing.status == "CANCELLED" and found.standing.executor:
+            await self._runs.told_of(found.standing.run_id, found.standing.executor)
+        outcome = await self._runs.ask(lambda store: self._execution.found(store, found))
+        return await self._execution.look_through(outcome) if isinstance(outcome, Work) else outcome
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from typing_extensions import override
 
-from wesichain.agent import Caller, Effects, retell, revived_dispatch, revived_error
+from wesichain.agent import (
+    Caller,
+    Effects,
+    Running,
+    retell,
+    retell_spare,
+    revived_cause,
+    revived_dispatch,
+    revived_error,
+    spare_events,
+)
+from wesichain.context import ViewRequest
 from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall
 from wesichain.errors import (
     AgentError,
     ConfigError,
     LlmError,
     LlmResponseError,
+    RunInterruptedError,
     ToolSerializationError,
 )
+from wesichain.policy import chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .journal import Journal
@@ -24,18 +39,31 @@ from .records import Conversed, Deed, Raised, fingerprint, fingerprint_of_call
 
 
 class DurableEffects(Effects):
-    """The world, with a journal before it. A tool that must run once writes down its intent first."""
+    """The world, with a journal before it. A tool that must run once writes down its intent first.
 
-    def __init__(self, journal: Journal, live: Effects) -> None:
+    The runs inside a call have effects of their own on the same journal, under the name of the call: an agent
+    that is used as a tool goes on where it was, and is not run again.
+    """
+
+    def __init__(self, journal: Journal, live: Effects, *, scope: str = "") -> None:
         self._journal = journal
         self._live = live
+        self._scope = scope
+        self._run: Running[Any] | None = None
         self._conversed = Conversed()
-        self._attempts: Counter[str] = Counter()
+        self._inside: Counter[str] = Counter()  # runs that were begun inside a call
         self._unknown: set[str] = set()  # calls that may have had their effect, and must not have it twice
+
+    @override
+    def attach(self, run: Running[Any]) -> None:
+        self._run = run
 
     @override
     async def ask(self, request: LlmRequest, *, step_id: int, on_text: object) -> LlmResponse:
         caught: list[Exception] = []
+        is_live: list[bool] = []
+        run = self._run
+        before = 0 if run is None else run.narrator.last_seq
 
         async def ask() -> Deed:
             try:
@@ -43,11 +71,22 @@ class DurableEffects(Effects):
             except Exception as error:  # noqa: BLE001  # a model may be anybody's code
                 caught.append(error)
                 is_refusal = isinstance(error, AgentError | ConfigError)  # not the model's word
-                return Deed(raised=Raised.of(error), is_refusal=is_refusal)
-            return _heard(reply)
+                return Deed(raised=Raised.of(error), is_refusal=is_refusal, events=spare())
+            return replace(_heard(reply), events=spare())
 
-        asked = self._conversed.fingerprint(request)
-        deed = await self._journal.perform(f"ask {step_id}", asked, ask, step_id=step_id)
+        def spare() -> tuple[Event, ...]:
+            """The model calls that a middleware made beside the one of this step."""
+            is_live.append(True)
+            return () if run is None else spare_events(run, before)
+
+        name = f"{self._scope}ask {step_id}"
+        if isinstance(request, ViewRequest):
+            name, asked = f"{name} for view {request.view}", fingerprint(request.messages)
+        else:
+            asked = self._conversed.fingerprint(request)
+        deed = await self._journal.perform(name, asked, ask, step_id=step_id)
+        if not is_live and run is not None:
+            retell_spare(run, deed.events)
         if caught:
             raise caught[0]
         if deed.reply is None:
@@ -56,10 +95,11 @@ class DurableEffects(Effects):
 
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
+        if prepared.tool.is_agent:
+            return await self._live.call(prepared, caller)  # its own steps are kept
         call, ctx = prepared.call, caller.context(prepared.call)
-        key = f"{ctx.step_id} {_label(call.id)}"
-        self._attempts[key] += 1
-        name, asked = f"call {key} {self._attempts[key]}", fingerprint_of_call(prepared)
+        name = f"{self._scope}call {ctx.step_id} {_label(call.id)} {ctx.attempt}"
+        asked = fingerprint_of_call(prepared)
         if prepared.tool.effect == "once" and not self._journal.knows(name):
             await self._intend(prepared, name, asked)
         result: list[ToolResult] = []
@@ -67,11 +107,22 @@ class DurableEffects(Effects):
         async def perform() -> Deed:
             if call.id in self._unknown:
                 return Deed(raised=Raised("ToolExecutionError", _unknown(call)), is_unknown=True)
+            if not self._scope and self._journal.has_gone_on(ctx.step_id):
+                return Deed(raised=Raised("ToolExecutionError", _passed_over(call)))
             heard: list[Event] = []
-            done = await self._live.call(prepared, _Overheard(caller, heard))
+            done = await self._live.call(prepared, _Overheard(ctx, heard))
             result.append(done)
             raised = None if done.error is None else Raised.of(done.error)
-            return Deed(value=done.value, raised=raised, duration_ms=done.duration_ms, events=tuple(heard))
+            is_waiting = done.error is not None and _waits(done.error)
+            return Deed(
+                value=done.value,
+                raised=raised,
+                is_finish=done.finish,
+                is_refusal=is_waiting,
+                duration_ms=done.duration_ms,
+                parts=done.parts,
+                events=tuple(heard),
+            )
 
         deed = await self._journal.perform(name, asked, perform, step_id=ctx.step_id)
         if not result:
@@ -79,12 +130,23 @@ class DurableEffects(Effects):
         if deed.is_unknown:
             self._unknown.add(call.id)
         if deed.raised is None:
-            return ToolResult(call.id, call.name, deed.value, None, deed.duration_ms)
+            said = (deed.value, None, deed.duration_ms, deed.is_finish, deed.parts)
+            return ToolResult(call.id, call.name, *said)
         if result and result[0].error is not None:
             return result[0]
         error = revived_dispatch(deed.raised.error, deed.raised.message, otherwise=ToolSerializationError)
         error.tool_name, error.call_id = call.name, call.id
+        if deed.raised.cause:
+            error.__cause__ = revived_cause(deed.raised.cause, deed.raised.message)
         return ToolResult(call.id, call.name, None, error, deed.duration_ms)
+
+    @override
+    def below(self, scope: str) -> Callable[[Effects], Effects]:
+        """The effects of a run inside a call: of a second one in the same call, under a name of its own."""
+        self._inside[scope] += 1
+        number = self._inside[scope]
+        label = _label(scope) if number == 1 else f"{_label(scope)}~{number}"
+        return lambda live: DurableEffects(self._journal, live, scope=f"{self._scope}{label}/")
 
     async def _intend(self, prepared: PreparedCall, name: str, asked: str) -> None:
         """Write down that the call is about to run. Where that stands already, its outcome is unknown."""
@@ -99,28 +161,37 @@ class DurableEffects(Effects):
 
 
 class _Overheard(Caller):
-    """A caller whose tool's nested runs are also heard here."""
+    """The caller of a tool whose nested runs are also heard here."""
 
-    def __init__(self, caller: Caller, heard: list[Event]) -> None:
-        self._caller = caller
+    def __init__(self, ctx: ToolContext, heard: list[Event]) -> None:
+        self._ctx = ctx
         self._heard = heard
 
     @override
     def context(self, call: ToolCall) -> ToolContext:
-        ctx = self._caller.context(call)
-        emit = ctx.emit
+        emit = self._ctx.emit
 
         def overhear(event: Event) -> None:
             self._heard.append(event)
             if emit is not None:
                 emit(event)
 
-        return replace(ctx, emit=overhear)
+        return replace(self._ctx, emit=overhear)
+
+
+def _waits(error: BaseException) -> bool:
+    """Whether a run inside the call waits for a person: then the call is not over."""
+    return any(isinstance(cause, RunInterruptedError) for cause in chain_of(error))
 
 
 def _label(call_id: str) -> str:
     """A call's id as part of a name: models may call it anything, at any length."""
     return call_id if _PLAIN.fullmatch(call_id) else fingerprint(call_id)[:32]
+
+
+def is_of(name: str, call_id: str) -> bool:
+    """Whether a step of this name has the result of the call."""
+    return f" {_label(call_id)} " in name and not name.startswith("intent ")
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
@@ -138,6 +209,13 @@ def _raised(raised: Raised) -> Exception:
     if isinstance(error, LlmError):
         error.retry_after = raised.retry_after
     return error
+
+
+def _passed_over(call: ToolCall) -> str:
+    return (
+        f"{call.name!r} was not run: the version of the program that the run began with did not run this "
+        f"call, and has gone on without it"
+    )
 
 
 def _unknown(call: ToolCall) -> str:

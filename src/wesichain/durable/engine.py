@@ -1,7 +1,7 @@
-"""The engine: the one place that knows DBOS. It runs runs as workflows, and finds them again.
+"""The engine: takes runs out of their queues and runs them here, and goes on with those of the dead.
 
-DBOS is one for a process, and so is the `Engine`. Those who only ask (status, approvals, the queue) need
-`Runs` alone, which launches nothing.
+DBOS is one for a process, and so is the `Engine`. Those who only ask (status, approvals, the queue) need a
+`Store` alone, which launches nothing.
 """
 
 from __future__ import annotations
@@ -11,334 +11,335 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
+from wesichain.agent import Outcome
 from wesichain.core import dataclass
-from wesichain.errors import DurableError, MissingDependencyError
+from wesichain.errors import DurableError
 from wesichain.tools import CancellationToken
 
-try:
-    from dbos import (
-        DBOS,
-        DBOSClient,
-        DBOSConfig,
-        DBOSPortableJSONSerializer,
-        PortableWorkflowError,
-        SetWorkflowID,
-    )
-    from dbos._error import (
-        DBOSConflictingWorkflowError,
-        DBOSException,
-        DBOSWorkflowCancelledError,
-        DBOSWorkflowConflictIDError,
-    )
-    from dbos._serialization import DBOSDefaultSerializer
-except ModuleNotFoundError as missing:
-    if missing.name != "dbos":
-        raise
-    raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
-
-# After it, because the ledger needs what comes with it.
-from .journal import LostRunError, Step
-from .ledger import AWAY, Lease, Ledger, brief, insist
-from .watch import LOOKS, Census, Watch, this_machine
+from .journal import LostRunError
+from .journal import Step as Perform
+from .store import (
+    AWAY,
+    Claimed,
+    Concurrency,
+    Kept,
+    Lease,
+    NewRun,
+    NotOursError,
+    Rate,
+    Serving,
+    Step,
+    Wanted,
+    brief,
+)
+from .store.watch import LOOKS, Census, Watch, this_machine
+from .stretches import run_of, stretches_of
+from .workflows import Store, Workflows, free_the_loop
 
 _log = logging.getLogger("wesichain.durable")
 
-Execute: TypeAlias = Callable[[str, str, Mapping[str, str], Step, CancellationToken], Awaitable[str]]
-
-_APPLICATION, _FORMAT = "wesichain", "1"
-_PREFIX = "wesichain."
-_LOSSES = (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError)
-_LOST = "lost"  # stands in for a step that was under way, beside others, when its process died
-_POLL = 0.2  # seconds between two looks into a queue
-_PATIENCE = 0.5  # seconds between two tries to reach the database
-
-
-def _refuse(_: object, serialized_data: str) -> Any:
-    raise TypeError(f"a pickle in the database ({len(serialized_data)} characters) is not read")
-
-
-# What is stored is data. DBOS reads JSON here, but would load a pickle if a row said that it is one.
-DBOSDefaultSerializer.deserialize = _refuse.__get__(DBOSDefaultSerializer)  # type: ignore[method-assign]  # see above
+_POLL = 0.2  # seconds between two looks into the queues
+CANCELLED = "the run was cancelled"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A workflow: one stretch of a run, from its start or a resumption to its end or an interruption."""
+class Work:
+    """A stretch of a run, to be carried to its end: what was given and done before, and how to do more."""
 
-    id: str
-    agent: str
-    status: str  # as DBOS has it
-    order: str = ""  # what it was given
-    executor: str = ""
-    ending: str | None = None  # what it came to
-    error: tuple[str, str] | None = None  # class and message, of one that was refused
+    workflow_id: str
+    order: str
+    earlier: Sequence[str]  # the texts of the endings of earlier stretches
+    recorded: Mapping[str, str]
+    step: Perform
+    token: CancellationToken
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a stretch came to, and the text by which that is kept."""
+
+    outcome: Outcome[Any]
+    text: str
+
+
+Execute: TypeAlias = Callable[[Work], Awaitable[Ended]]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """An agent as it is served here."""
+
+    serving: Serving
+    adopts: bool
+    concurrency: Concurrency
+    rates: tuple[Rate, ...]
+    execute: Execute
 
     @property
-    def is_over(self) -> bool:
-        return self.status not in ("ENQUEUED", "DELAYED", "PENDING")
-
-
-class Runs:
-    """The runs in a database, for those who look on. Blocks; any thread may use it."""
-
-    def __init__(self, url: str) -> None:
-        self.ledger = Ledger(url)
-        try:
-            insist(lambda: DBOS.migrate(url))
-            self._client = DBOSClient(
-                system_database_url=url,
-                serializer=DBOSPortableJSONSerializer(),
-                application_name=_APPLICATION,
-            )
-        except Exception as error:
-            raise DurableError(f"the database cannot be used: {brief(error)}") from error
-
-    def close(self) -> None:
-        self._client.destroy()
-        self.ledger.close()
-
-    def row(self, workflow_id: str) -> Row | None:
-        found = self._client.list_workflows(workflow_ids=[workflow_id])
-        return _row(found[0]) if found else None
-
-    def under_way(self, agents: Iterable[str]) -> list[Row]:
-        """The rows of these agents that a process runs, or ran when it died."""
-        names = [_PREFIX + agent for agent in [*agents]]
-        if not names:
-            return []  # and not those of everybody
-        found = self._client.list_workflows(status="PENDING", name=names, load_input=False, load_output=False)
-        return [_row(status) for status in found]
-
-    def cancelled(self, workflow_ids: Iterable[str]) -> list[str]:
-        found = self._client.list_workflows(
-            workflow_ids=[*workflow_ids], status="CANCELLED", load_input=False, load_output=False
-        )
-        return [status.workflow_id for status in found]
-
-    def steps(self, workflow_id: str) -> Mapping[int, str]:
-        """The names of the finished steps, by number."""
-        found = self._client.list_workflow_steps(workflow_id, load_output=False)
-        return {step["function_id"]: step["function_name"] for step in found}
-
-    def open_queue(self, agent: str, *, concurrency: int) -> str:
-        """See that the agent has a queue, of which a process takes so many at once; returns its name."""
-        self._client.register_queue(
-            _PREFIX + agent,
-            worker_concurrency=concurrency,
-            polling_interval_sec=_POLL,
-            on_conflict="always_update",
-        )
-        return _PREFIX + agent
-
-    def enqueue(self, agent: str, workflow_id: str, order: str) -> None:
-        """Put a row into its agent's queue; one that is there already stays as it is."""
-        name = _PREFIX + agent
-        with suppress(DBOSConflictingWorkflowError):  # another agent's row, which the caller will see
-            self._client.enqueue(
-                {"workflow_name": name, "queue_name": name, "workflow_id": workflow_id}, order
-            )
-
-    def cancel(self, workflow_id: str) -> None:
-        self._client.cancel_workflow(workflow_id)
-
-    def uncancel(self, row: Row) -> None:
-        self._client.resume_workflow(row.id, queue_name=_PREFIX + row.agent)
-
-    def retry(self, row: Row) -> None:
-        """Queue a row that was refused again, with all its steps."""
-        after = max(self.steps(row.id), default=0) + 1
-        self._client.rewind_workflow(row.id, start_step=after, queue_name=_PREFIX + row.agent)
-
-    def adopt(self, row: Row) -> bool:
-        """Queue a row whose process is dead: of several that try, one does, and a cancelled row stays so."""
-        # resume_workflow knows neither of these conditions.
-        database = self._client._sys_db  # pyright: ignore[reportPrivateUsage]  # no public form has them
-        return database.reenqueue_for_recovery(row.id, [row.executor], _PREFIX + row.agent)
-
-
-def _row(status: Any) -> Row:
-    given: Any = status.input or {"args": ("",)}
-    if isinstance(given, str):
-        raise DurableError(f"what the run {status.workflow_id!r} was given cannot be read: it is not JSON")
-    error = status.error
-    return Row(
-        status.workflow_id,
-        status.name.removeprefix(_PREFIX),
-        status.status,
-        str(given["args"][0]),
-        status.executor_id or "",
-        status.output,
-        None if error is None else (str(getattr(error, "name", type(error).__name__)), str(error)),
-    )
-
-
-async def _recorded(name: str, act: Callable[[], Awaitable[str]]) -> str:
-    """Do a step and have DBOS record it, for as long as that takes: what was done is not done again."""
-    done: list[str] = []
-
-    async def act_once() -> str:
-        if not done:
-            done.append(await act())
-        return done[0]
-
-    while True:
-        try:
-            return await DBOS.run_step_async({"name": name}, act_once)
-        except AWAY:  # each try has a number of its own; those without a record are filled by `_recalled`
-            await asyncio.sleep(_PATIENCE)
-
-
-async def _recalled(names: Mapping[int, str]) -> Mapping[str, str]:
-    """The texts of the steps that were finished before, by name.
-
-    DBOS numbers steps in the order in which they begin, and wants to be asked for each again. Where one is
-    missing in the middle (calls ran side by side when the process died) its number is filled.
-    """
-
-    async def nothing() -> str:
-        return ""
-
-    recorded: dict[str, str] = {}
-    for number in range(1, max(names, default=0) + 1):
-        name = names.get(number, _LOST)
-        with suppress(PortableWorkflowError):  # one that broke is done again
-            recorded[name] = await DBOS.run_step_async({"name": name}, nothing)
-    return recorded
+    def agent(self) -> str:
+        return self.serving.agent
 
 
 class Engine:
     """DBOS in this process, on one database, with the agents that it serves."""
 
-    def __init__(self, url: str, agent: str, *, lease: float, concurrency: int) -> None:
+    def __init__(self, url: str, *, lease: float) -> None:
         self.url = url
-        self.runs = Runs(url)
         self.active: dict[str, CancellationToken] = {}
         self.users: set[int] = set()
         self.loop = asyncio.get_running_loop()
-        self._concurrency = concurrency
-        self._executes: dict[str, Execute] = {}
-        self._workflows: dict[str, Any] = {}
+        self.store = Store(url)
+        self._services: dict[tuple[str, str], Service] = {}
+        self._registered: set[str] = set()
+        self._claimed: dict[str, tuple[Service, str]] = {}  # rows that are ours until they have ended
+        self._suspects: set[str] = set()  # of those, the ones that have not finished a step since
+        self._waiting: dict[str, asyncio.Future[Outcome[Any] | None]] = {}
+        self._begun: dict[tuple[str, str], deque[float]] = {}
         self._is_closing = False
-        executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._lease = Lease(executor, this_machine(), os.getpid(), 0)
-        self.runs.ledger.beat(self._lease)
-        config: DBOSConfig = {
-            "name": _APPLICATION,
-            "system_database_url": url,
-            "serializer": DBOSPortableJSONSerializer(),
-            "executor_id": executor,
-            "application_version": _FORMAT,
-            "notification_listener_polling_interval_sec": 0.1,  # nobody waits for one but our end
-            "log_level": "CRITICAL",  # what goes wrong is told by the run, or by the watch
-        }
-        self._dbos: Any = DBOS(config=config)
+        self._claiming = threading.Lock()
+        self._executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lease = Lease(self._executor, this_machine(), os.getpid(), 0)
         try:
-            DBOS.listen_queues([self.runs.open_queue(agent, concurrency=concurrency)])
-        except DBOSException as error:
-            self.runs.close()
-            raise DurableError(f"DBOS is used by other code of this process already: {error}") from error
-        DBOS.launch()
+            self.store.leases.beat(self._lease)
+            self._workflows = Workflows(self.store, self._executor)
+        except BaseException:
+            with suppress(Exception):
+                self.store.leases.forget(self._executor)
+            self.store.close()
+            raise
         self._census = Census()
         self._idle: dict[str, int] = {}  # rows of ours that we do not run, and how often that was seen
         self._watch = Watch(self._look, seconds=lease / LOOKS, on_failure=self._census.forget)
+        self._dispatch = Watch(self._take, seconds=_POLL, on_failure=lambda: None)
         self._watch.start()
+        self._dispatch.start()
+
+    # --- who lives -----------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Say that this process lives; queue the rows that nobody runs; stop what was cancelled elsewhere."""
-        self.runs.ledger.beat(self._lease)
-        rows = self.runs.under_way(self._executes)  # before the leases: who has a row has had a lease
-        living = self._census.living(self.runs.ledger.leases())
-        mine = {row.id for row in rows if row.executor == self._lease.executor}
-        self._idle = {row_id: self._idle.get(row_id, 0) + 1 for row_id in mine - self.active.keys()}
-        for row in rows:
-            if row.executor not in living or self._idle.get(row.id, 0) > LOOKS:
-                self.runs.adopt(row)
-        for workflow_id in self.runs.cancelled(self.active) if self.active else ():
+        """Say that this process lives; queue the runs of the dead; stop what was cancelled elsewhere."""
+        leases = self.store.leases
+        leases.beat(self._lease)
+        busy = leases.busy()  # before the leases: who has a row has had a lease
+        known = leases.all()
+        living = self._census.living(known)
+        for executor in (busy | {lease.executor for lease in known}) - living - {self._executor}:
+            for workflow_id in leases.recover(executor):
+                _log.warning("the run %s has ended the processes that ran it, and is given up", workflow_id)
+        if self._executor in busy:
+            mine = leases.runs_of(self._executor) - self._claimed.keys()
+            self._idle = {row_id: self._idle.get(row_id, 0) + 1 for row_id in mine}
+            for row_id, looks in self._idle.items():
+                if looks > LOOKS:
+                    leases.put_back(self._executor, row_id)
+        for workflow_id in self.store.ledger.cancelled([*self.active]) if self.active else ():
             if token := self.active.get(workflow_id):
-                token.cancel("the run was cancelled")
+                token.cancel(CANCELLED)
 
-    async def serve(self, agent: str, execute: Execute) -> None:
+    # --- taking runs ---------------------------------------------------------------------------------
+
+    async def serve(self, service: Service) -> None:
         """Run this agent's runs here: those that are started here, and those in its queue."""
-        self._executes[agent] = execute
-        if agent in self._workflows:
+        key = service.agent, service.serving.version
+        if self._services.get(key) == service:
             return
+        if service.agent not in self._registered:
+            self._registered.add(service.agent)
+            self._workflows.register(service.agent, self._run)
+        await asyncio.to_thread(self.store.leases.serve, self._executor, service.serving)
+        self._services[key] = service
 
-        async def run(order: str) -> str:
-            return await self._run(agent, order)
+    def _take(self) -> None:
+        """Take what may be taken, for each agent that is served."""
+        for service in [*self._services.values()]:
+            with self._claiming:
+                if self._is_closing:
+                    return
+                claimed = self.store.queue.claim(self._executor, self._wanted(service))
+                self._mine(service, claimed)
+            self._begin(claimed)
 
-        self._workflows[agent] = DBOS.workflow(name=_PREFIX + agent)(run)
-        open_queue = partial(self.runs.open_queue, agent, concurrency=self._concurrency)
-        queue = await asyncio.to_thread(open_queue)
-        listened = self._dbos._listening_queues  # listen_queues can only be told before the launch
-        if queue not in listened:
-            listened.append(queue)
+    def _wanted(self, service: Service) -> Wanted:
+        key = service.agent, service.serving.version
+        running = sum(owner is service for owner, _ in [*self._claimed.values()])
+        free = service.concurrency.worker - running
+        begun = self._begun.setdefault(key, deque())
+        for rate in service.rates:
+            if rate.per == "worker":
+                since = time.monotonic() - rate.seconds
+                free = min(free, rate.runs - sum(at > since for at in begun))
+        return Wanted(
+            service.agent,
+            service.serving.version,
+            service.adopts,
+            free,
+            not self._suspects,
+            service.concurrency,
+            service.rates,
+        )
 
-    async def start(self, agent: str, workflow_id: str, order: str) -> Awaitable[None]:
-        """Start a row here; what is returned waits until it is over. One that exists is not started again."""
+    def _mine(self, service: Service, claimed: Sequence[Claimed]) -> None:
+        begun = self._begun.setdefault((service.agent, service.serving.version), deque())
+        longest = max((rate.seconds for rate in service.rates if rate.per == "worker"), default=0.0)
+        while begun and begun[0] < time.monotonic() - longest:
+            begun.popleft()
+        for row in claimed:
+            self._claimed[row.id] = service, row.owner
+            if row.is_suspect:
+                self._suspects.add(row.id)
+            if longest:
+                begun.append(time.monotonic())
+
+    def _begin(self, claimed: Sequence[Claimed]) -> None:
+        if not claimed:
+            return
         try:
-            with SetWorkflowID(workflow_id):
-                handle = await DBOS.start_workflow_async(self._workflows[agent], order)
-        except DBOSException as error:
-            raise DurableError(f"the run {workflow_id!r} cannot be started: {error}") from error
+            self._workflows.execute(claimed)
+        except BaseException:
+            for row in claimed:
+                if row.id not in self.active:
+                    self._claimed.pop(row.id, None)
+                    self._suspects.discard(row.id)
+            raise  # the row is put back by `_look`, since nobody runs it
 
-        async def over() -> None:
-            with suppress(Exception):  # the row tells what came of it
-                await handle.get_result()
+    async def start(self, service: Service, new: NewRun) -> bool:
+        """Begin a new run here, now; False if there is one with its id already."""
+        claimed: list[Claimed] = []
 
-        return over()
+        def begin() -> bool:
+            def claim(db: Any) -> None:
+                claimed.append(self.store.queue.claim_new(db, self._executor, new.version, new.run_id))
 
-    async def _run(self, agent: str, order: str) -> str:
+            is_new = self.store.ledger.begin(new, claim)
+            if is_new:
+                self._mine(service, claimed)
+                self._begin(claimed)
+            return is_new
+
+        self._waiting.setdefault(new.run_id, self.loop.create_future())
+        is_new = await asyncio.to_thread(begin)
+        if not is_new:
+            self._waiting.pop(new.run_id, None)
+        return is_new
+
+    async def ended_here(self, run_id: str) -> Outcome[Any] | None:
+        """What a run that was begun here came to, waiting for it; None if the database must be asked."""
+        waiting = self._waiting.get(run_id)
+        if waiting is None:
+            return None
+        try:
+            return await asyncio.shield(waiting)
+        finally:
+            if waiting.done():
+                self._waiting.pop(run_id, None)
+
+    # --- running them --------------------------------------------------------------------------------
+
+    async def _run(self, workflow_id: str, order: str) -> str:
         """What DBOS runs for a row: in this process, or in one that goes on where another was."""
-        workflow_id = DBOS.workflow_id or ""
+        taken = self._claimed.get(workflow_id)
         token = self.active[workflow_id] = CancellationToken()
-        lost: list[BaseException] = []
-
-        async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
-            try:
-                return await _recorded(name, act)
-            except _LOSSES as error:
-                lost.append(error)
-                is_cancelled = isinstance(error, DBOSWorkflowCancelledError)
-                why = "the run was cancelled" if is_cancelled else "another process has taken the run over"
-                raise LostRunError(why) from error
-
+        outcome: Outcome[Any] | None = None
         try:
-            recorded = await _recalled(await asyncio.to_thread(self.runs.steps, workflow_id))
-            ending = await self._executes[agent](workflow_id, order, recorded, step, token)
-        except LostRunError:
-            raise lost[0] from None
-        except AWAY:
-            raise asyncio.CancelledError from None  # no end of the run: it is taken up again
-        except Exception as error:
-            _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
-            raise
+            if taken is None:
+                raise DurableError(f"the run {workflow_id!r} was not taken by this process")
+            ended = await self._carry(*taken, workflow_id, order, token)
+            outcome = ended.outcome
+            return ended.text
         finally:
             if self.active.get(workflow_id) is token:
                 del self.active[workflow_id]
-        if lost:
-            raise lost[0]
-        if self._is_closing and token.cancelled:
+            self._claimed.pop(workflow_id, None)
+            self._suspects.discard(workflow_id)
+            waiting = self._waiting.get(workflow_id)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(outcome)
+
+    async def _carry(
+        self, service: Service, owner: str, workflow_id: str, order: str, token: CancellationToken
+    ) -> Ended:
+        lost = False
+        number = 0
+
+        async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
+            nonlocal lost, number
+            began = time.time_ns() // 1_000_000
+            text = await act()
+            number += 1
+            ended_at = time.time_ns() // 1_000_000
+            kept = Kept(workflow_id, owner, number, name, text, began, ended_at)
+            keep = partial(self.store.steps.keep, kept)
+            try:
+                await self._insist(keep)
+            except NotOursError as error:
+                lost = True
+                why = CANCELLED if error.is_cancelled else "another process has taken the run over"
+                raise LostRunError(why) from error
+            if workflow_id in self._suspects:
+                self._suspects.discard(workflow_id)
+                await self._insist(partial(self.store.leases.clear, workflow_id))
+            return text
+
+        try:
+            earlier, steps = await asyncio.to_thread(self._before, workflow_id)
+            number = max((done.number for done in steps), default=0)
+            recorded = {done.name: done.text for done in steps}
+            ended = await service.execute(Work(workflow_id, order, earlier, recorded, step, token))
+        except (LostRunError, *AWAY):
+            raise asyncio.CancelledError from None  # no end of the run: it is taken up again, or is over
+        except Exception as error:
+            _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
+            raise
+        run_id = run_of(workflow_id)
+        if token.cancelled and token.reason == CANCELLED and ended.outcome.kind == "interrupted":
+            await self._insist(partial(self.store.ledger.keep_ending, run_id, workflow_id, ended.text))
+            lost = True
+        if lost or (self._is_closing and token.cancelled):
             raise asyncio.CancelledError  # nothing is recorded: another process goes on with it
-        return ending
+        await self._insist(partial(self.store.ledger.ended, run_id, workflow_id, ended.outcome.kind))
+        return ended
+
+    def _before(self, workflow_id: str) -> tuple[list[str], Sequence[Step]]:
+        """The endings of earlier stretches, and the steps that were finished in this one."""
+        _, _, number = workflow_id.partition("/")
+        earlier = stretches_of(run_of(workflow_id), int(number) - 1) if number else []
+        endings = [payload.ending or "" for payload in self.store.payloads(earlier)] if earlier else []
+        return endings, self.store.steps.read(workflow_id)
+
+    async def _insist(self, write: Callable[[], None]) -> None:
+        """Write, for as long as it takes to reach the database."""
+        while True:
+            try:
+                return await asyncio.to_thread(write)
+            except AWAY as error:
+                _log.debug("the database is away: %s", brief(error))
+            await asyncio.sleep(0.5)
+
+    # --- ending --------------------------------------------------------------------------------------
 
     async def close(self, *, grace: float) -> None:
         """Take no more, let runs end for `grace` seconds, and hand on to others what goes on after that."""
-        self._is_closing = True
-        for event in self._dbos.background_thread_stop_events:
-            event.set()
+        await asyncio.to_thread(self._take_no_more)
         await self.until_idle(grace)
         for token in [*self.active.values()]:
             token.cancel("the process that runs it ends")
         await self.until_idle(2.0)
         with ThreadPoolExecutor(1) as own:  # a thread of DBOS may be waiting for the loop
             await asyncio.get_running_loop().run_in_executor(own, self.destroy)
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())  # DBOS had put its own there
+        free_the_loop()
+
+    def _take_no_more(self) -> None:
+        with self._claiming:
+            self._is_closing = True
 
     async def until_idle(self, seconds: float, workflow_id: str | None = None) -> None:
         """Wait until nothing runs here, or one row does not; for so many seconds at most."""
@@ -350,21 +351,21 @@ class Engine:
 
     def destroy(self) -> None:
         """End DBOS here. What it still had in hand is queued for others."""
+        self._is_closing = True
+        self._dispatch.stop()
         self._watch.stop()
-        DBOS.destroy()
+        self._workflows.destroy()
         try:
-            for row in self.runs.under_way(self._executes):
-                if row.executor == self._lease.executor:
-                    self.runs.adopt(row)
-            self.runs.ledger.forget(self._lease.executor)
+            self.store.leases.put_back(self._executor)
+            self.store.leases.forget(self._executor)
         finally:
-            self.runs.close()
+            self.store.close()
 
 
 _engine: Engine | None = None
 
 
-async def engine_for(url: str, agent: str, *, lease: float, concurrency: int) -> Engine:
+async def engine_for(url: str, *, lease: float) -> Engine:
     """The engine of this process on this database: one at a time; another once it has nothing to do."""
     global _engine  # noqa: PLW0603  # DBOS is one for a process
     current = _engine
@@ -379,8 +380,8 @@ async def engine_for(url: str, agent: str, *, lease: float, concurrency: int) ->
             )
         _engine = None
         current.destroy()  # not in a thread, as the launch below: nobody else may come in between
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
-    _engine = Engine(url, agent, lease=lease, concurrency=concurrency)
+        free_the_loop()
+    _engine = Engine(url, lease=lease)
     return _engine
 
 

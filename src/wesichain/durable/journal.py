@@ -1,18 +1,19 @@
 """The journal of one run: what was done is told again, what is new is done and written down.
 
-Steps are known by name, not by their order: calls that run side by side may end in any. A step whose record
-answers to something else than what the program asks for now is a `ReplayMismatchError`.
+Steps are known by name (kind, step number, call id), not by their order: calls that run side by side may end
+in any. A step that the same program asks for anew, of something else than its record answers to, is a
+`ReplayMismatchError`; what another version of the program has done stands as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import Clock, from_json
+from wesichain.core import Clock, Event, dataclass, from_json
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 
@@ -28,45 +29,81 @@ class LostRunError(BaseException):
     """The run is not this process's any more: it was cancelled, or another one has taken it over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program of a run: its version, and whether what is asked of a step must be the same again."""
+
+    version: str = ""
+    is_exact: bool = True
+
+
+_SOME = Program()
+
+
 class Journal(Clock):
     """Performs the steps of one run, and is its clock: time passes in steps alone, and is recorded with them.
 
     `recorded` has the texts of finished steps by name; `step` does a new one and keeps its text, or raises.
+    `told` has the events of the run so far, where they are to be kept with the steps.
     """
 
     def __init__(
-        self, recorded: Mapping[str, str], step: Step, *, clock: Clock, at: float, max_step: int = MAX_STEP
+        self,
+        recorded: Mapping[str, str],
+        step: Step,
+        *,
+        clock: Clock,
+        at: float,
+        max_step: int = MAX_STEP,
+        program: Program = _SOME,
     ) -> None:
-        self._recorded = dict(recorded)
+        self._recorded = {name: from_json(Record, text) for name, text in recorded.items() if text}
         self._step = step
         self._clock = clock
         self._max_step = max_step
+        self._program = program
         self._at = at
         self._elapsed = 0.0
         self._sleeps = 0
+        self._last_seq = max((told.seq for r in self._recorded.values() for told in r.told), default=0)
+        self._kept = 0  # of `told`: how many need no look
+        self._last_ask = max((int(name[4:]) for name in self._recorded if name.startswith("ask ")), default=0)
+        self.is_adopted = any(record.by != program.version for record in self._recorded.values())
+        self.told: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run
 
     def knows(self, name: str) -> bool:
         """Whether a step of this name has ended before, and has not been told again yet."""
         return name in self._recorded
 
+    def calls(self) -> tuple[set[str], set[str]]:
+        """The ids of the calls in recorded replies, and the names of the recorded steps of calls."""
+        replies = [record.deed.reply for record in self._recorded.values()]
+        ids = {call.id for reply in replies if reply is not None for call in reply.tool_calls}
+        return ids, {name for name in self._recorded if "call " in name}
+
+    def has_gone_on(self, step_id: int) -> bool:
+        """Whether another program went on from this step: what it did not run then is not run now."""
+        return self.is_adopted and step_id < self._last_ask
+
+    def untold(self) -> tuple[Event, ...]:
+        """The events since the last record, which then count as kept."""
+        new = [event for event in self.told[self._kept :] if event.seq > self._last_seq]
+        self._kept = len(self.told)
+        if new:
+            self._last_seq = new[-1].seq
+        return tuple(new)
+
     async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> Deed:
         """What the step came to, now or then. `asked` is the fingerprint of what it answers to."""
-        text = self._recorded.pop(name, None)
-        record = None if text is None else from_json(Record, text)
+        record = self._recorded.pop(name, None)
         if record is None or record.deed.is_refusal:
-            began, before = self._clock.monotonic(), self._elapsed
-
-            async def act_and_write() -> str:
-                deed = await act()
-                elapsed = before + self._clock.monotonic() - began
-                return written(Record(asked, self._clock.time(), elapsed, deed), limit=self._max_step)
-
-            record = from_json(Record, await self._do(name, act_and_write))
-        if record.asked != asked:
+            record = await self._do(name, asked, act)
+        elif self._program.is_exact and record.by == self._program.version and record.asked != asked:
             raise ReplayMismatchError(
-                f"step {name!r} of this run was recorded for something else: the prompt, the tools or their "
-                f"arguments have changed since; resume it with the program that began it, or begin anew",
+                f"step {name!r} of this run was recorded for something else: what the program does between "
+                f"two steps is not the same again; see that it depends on nothing but them, or give the "
+                f"program another version",
                 step_id=step_id,
                 expected=record.asked,
                 actual=asked,
@@ -74,14 +111,27 @@ class Journal(Clock):
         self._at, self._elapsed = record.at, max(self._elapsed, record.elapsed)
         return record.deed
 
-    async def _do(self, name: str, act: Callable[[], Awaitable[str]]) -> str:
+    async def _do(self, name: str, asked: str, act: Act) -> Record:
+        began, before = self._clock.monotonic(), self._elapsed
+        kept: list[Record] = []
+
+        async def act_and_write() -> str:
+            deed = await act()
+            elapsed = before + self._clock.monotonic() - began
+            by, told = self._program.version, self.untold()
+            record = Record(asked, self._clock.time(), elapsed, deed, by, told)
+            record, text = written(record, limit=self._max_step)
+            kept.append(record)
+            return text
+
         try:
-            return await self._step(name, act)
+            text = await self._step(name, act_and_write)
         except LostRunError as lost:
             if self.token is None:
                 raise
             self.token.cancel(str(lost))
-            return await asyncio.Future[str]()  # the loop watches the token, and ends this wait
+            return await asyncio.Future[Record]()  # the loop watches the token, and ends this wait
+        return kept[-1] if kept else from_json(Record, text)
 
     @override
     def time(self) -> float:

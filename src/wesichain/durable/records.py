@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import field
 from hashlib import sha256
 
+from wesichain.agent import name_of
 from wesichain.core import (
     OMIT,
     Event,
     JsonValue,
     LlmRequest,
     LlmResponse,
-    ToolSpec,
+    Part,
     dataclass,
     to_json,
 )
@@ -27,6 +28,7 @@ class Raised:
     message: str
     retryable: bool = field(default=False, metadata=OMIT)
     retry_after: float | None = field(default=None, metadata=OMIT)
+    cause: str = field(default="", metadata=OMIT)  # the class of what a tool itself raised
 
     @classmethod
     def of(cls, error: BaseException) -> Raised:
@@ -36,6 +38,7 @@ class Raised:
             str(error),
             bool(getattr(error, "retryable", False)),
             float(after) if isinstance(after, int | float) else None,
+            "" if error.__cause__ is None else name_of(type(error.__cause__)),
         )
 
 
@@ -48,34 +51,42 @@ class Deed:
     raised: Raised | None = field(default=None, metadata=OMIT)
     is_refusal: bool = field(default=False, metadata=OMIT)  # nothing was done: resuming the run asks again
     is_unknown: bool = field(default=False, metadata=OMIT)  # it may have been done: never do it twice
+    is_finish: bool = field(default=False, metadata=OMIT)  # the tool said that its value is the run's
     duration_ms: float = field(default=0.0, metadata=OMIT)
+    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
     events: tuple[Event, ...] = field(default=(), metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A deed, what it answers to, and when: wall time, and seconds of the run's own time, at its end."""
+    """A deed, what it answers to, and when: wall time, and seconds of the run's own time, at its end.
+
+    `by` is the version of the program that did it; `told` are the run's events since the record before.
+    """
 
     asked: str
     at: float
     elapsed: float
     deed: Deed
+    by: str = field(default="", metadata=OMIT)
+    told: tuple[Event, ...] = field(default=(), metadata=OMIT)
 
 
-def written(record: Record, *, limit: int) -> str:
-    """The text of a record. What has no JSON, or too many bytes, becomes an error of the step."""
+def written(record: Record, *, limit: int) -> tuple[Record, str]:
+    """The record as it can be kept, and its text. What has no JSON, or is too long, is an error."""
     try:
         text = to_json(record)
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
         if size <= limit:
-            return text
+            return record, text
         why = (
             f"the output of this step has {size} bytes, and {limit} are kept: return less, or raise max_step"
         )
     except CodecError as error:
         why = f"the output of this step cannot be kept: {error}"
     deed = Deed(raised=Raised("CodecError", why), duration_ms=record.deed.duration_ms)
-    return to_json(Record(record.asked, record.at, record.elapsed, deed))
+    kept = Record(record.asked, record.at, record.elapsed, deed, record.by)
+    return kept, to_json(kept)
 
 
 def fingerprint(value: object) -> str:
@@ -88,21 +99,19 @@ def fingerprint_of_call(prepared: PreparedCall) -> str:
 
 
 class Conversed:
-    """The fingerprints of a run's requests: of all messages so far, at the cost of the new ones."""
+    """The fingerprints of a run's requests: of all messages so far, at the cost of the new ones.
 
-    __slots__ = ("_hash", "_seen", "_specs", "_tools")
+    The tools are a part of the program's version, and the model may change without it.
+    """
+
+    __slots__ = ("_hash", "_seen")
 
     def __init__(self) -> None:
         self._hash = sha256()
         self._seen = 0
-        self._specs: tuple[ToolSpec, ...] | None = None
-        self._tools = ""
 
     def fingerprint(self, request: LlmRequest) -> str:
-        specs = tuple(request.tools)
-        if specs != self._specs:
-            self._specs, self._tools = specs, fingerprint(specs)
         new = request.messages[self._seen :]
         self._seen = len(request.messages)
-        self._hash.update(to_json([request.model, self._tools, request.output_schema, new]).encode())
+        self._hash.update(to_json([request.output_schema, new]).encode())
         return self._hash.hexdigest()

@@ -1,10 +1,12 @@
-"""States: where a durable run stands, and the names that runs and agents may have."""
+"""States: where a durable run stands, what is listed of it, and the names that runs and agents may have."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import Any
 
+from wesichain.core import ToolCall, dataclass
 from wesichain.errors import ConfigError, DurableError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
@@ -22,9 +24,43 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
 
 
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run, as it is listed. Times are seconds since 1970, by the database's clock.
+
+    `version` is the program that the run belongs to; `served` tells whether a living worker serves it.
+    """
+
+    run_id: str
+    agent: str
+    status: RunState
+    version: str
+    created_at: float
+    updated_at: float
+    error: str | None = None
+    served: bool = False
+    priority: int = 0
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDecision:
+    """A call that waits for a person, and the run it belongs to."""
+
+    run_id: str
+    agent: str
+    call: ToolCall
+    token: str
+    scope: tuple[str, ...] = ()
+    expires_at: float | None = None
+    external: bool = False  # nothing is run here: somebody provides the result
+
+
 def checked_id(run_id: str) -> str:
-    if not _ID.fullmatch(run_id):
-        raise DurableError(f"{run_id[:150]!r} is no run id: use letters, digits and _ . : @ - (128 at most)")
+    given: Any = run_id  # whatever the annotation says
+    if not isinstance(given, str) or not _ID.fullmatch(given):
+        shown = repr(given)[:150]
+        raise DurableError(f"{shown} is no run id: use letters, digits and _ . : @ - (128 at most)")
     return run_id
 
 

@@ -1,18 +1,36 @@
-"""Stretches: a run is one workflow until it is interrupted, and what comes after is the next: r, r/1, r/2."""
+"""Stretches: what a run is given at its beginning and after each interruption, and what each stretch came to.
+
+The ending of a stretch is kept as what it adds to the one before, so that a run with many approvals is not
+kept many times.
+"""
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from hashlib import sha256
 from typing import Any, ClassVar
 
 from wesichain.agent import Completed, Decision, Failed, Interrupted
-from wesichain.core import OMIT, Event, Message, PendingCall, dataclass, from_json, to_json
+from wesichain.core import (
+    OMIT,
+    Event,
+    Message,
+    PendingCall,
+    dataclass,
+    from_json,
+    is_array,
+    is_object,
+    to_json,
+)
 from wesichain.errors import DurableError
 
-from .engine import Row, Runs
-from .states import RunState, checked_id
+from .states import checked_id
+
+GRAPH = "graph "  # begins the text of the ending of a graph's run, whose state is kept elsewhere
+_SHORT = "~"  # begins the text of an ending that is kept as an addition
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,82 +47,103 @@ class GoOn:
     """The order to go on with an interrupted run, with what people decided until then."""
 
     kind: ClassVar[str] = "go_on"
-    outcome: Interrupted[Any]
     decisions: Mapping[str, Decision]
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a stretch of a run ended, and what it told."""
+    """How a stretch of a run ended, and what it told since its last step."""
 
     outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
     events: tuple[Event, ...] = ()
 
 
-def new_run(task: str, run_id: str | None, history: Sequence[Message]) -> tuple[str, str]:
+def new_order(task: str, run_id: str | None, history: Sequence[Message]) -> tuple[str, str]:
+    """The id and the order of a new run."""
     run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
     return run_id, to_json(Begin(task, tuple(history)))
+
+
+def asked_of(order: str) -> str:
+    """By which two orders are known to be the same."""
+    return sha256(order.encode()).hexdigest()
 
 
 def run_of(workflow_id: str) -> str:
     return workflow_id.partition("/")[0]
 
 
-def next_id(workflow_id: str) -> str:
-    run_id, _, number = workflow_id.partition("/")
-    return f"{run_id}/{int(number or 0) + 1}"
+def stretches_of(run_id: str, stretch: int) -> list[str]:
+    """The ids of a run's workflows, up to one of them."""
+    return [run_id, *(f"{run_id}/{number}" for number in range(1, stretch + 1))]
 
 
-def last(runs: Runs, run_id: str) -> Row:
-    """The stretch that a run is in, or ended with."""
-    row = runs.row(checked_id(run_id))
-    if row is None:
-        raise DurableError(f"there is no run {run_id!r} in this database")
-    while state_of(row) is RunState.INTERRUPTED and (later := runs.row(next_id(row.id))) is not None:
-        row = later
-    return row
+def write_ending(ending: Ending, earlier: Sequence[str]) -> str:
+    """The text of an ending: what it adds to that of the stretch before."""
+    text = to_json(ending)
+    if not earlier:
+        return text
+    return _SHORT + json.dumps(shorten(json.loads(text), _whole(earlier)), separators=(",", ":"))
 
 
-def ending_of(row: Row) -> Ending:
-    return from_json(Ending, row.ending or "")
+def read_ending(texts: Sequence[str]) -> Ending:
+    """The last of the endings of a run's stretches, of which all are given."""
+    if not texts:
+        raise DurableError("the run has no ending yet")
+    if not texts[-1].startswith(_SHORT):
+        return from_json(Ending, texts[-1])
+    return from_json(Ending, json.dumps(_whole(texts)))
 
 
-def state_of(row: Row) -> RunState:
-    match row.status:
-        case "ENQUEUED" | "DELAYED":
-            return RunState.PENDING
-        case "PENDING":
-            return RunState.RUNNING
-        case "CANCELLED":
-            return RunState.CANCELLED
-        case "SUCCESS":
-            return RunState(ending_of(row).outcome.kind)
-        case _:
-            return RunState.FAILED
+def _whole(texts: Sequence[str]) -> Any:
+    whole: Any = None
+    for text in texts:
+        is_short = text.startswith(_SHORT)
+        whole = restore(json.loads(text[1:]), whole) if is_short else json.loads(text)
+    return whole
 
 
-def standing(runs: Runs, row: Row) -> RunState:
-    """The state of a run by its last stretch; one that waits may have been cancelled meanwhile."""
-    state = state_of(row)
-    is_cancelled = state is RunState.INTERRUPTED and runs.ledger.is_cancelled(run_of(row.id))
-    return RunState.CANCELLED if is_cancelled else state
+def shorten(now: Any, before: Any) -> dict[str, Any]:
+    """A JSON value as what it adds to an earlier one."""
+    if is_same(now, before):
+        return {"same": True}
+    if is_object(now) and is_object(before):
+        parts = {
+            key: shorten(value, before[key]) if key in before else {"new": value}
+            for key, value in now.items()
+        }
+        return {"of": parts}
+    if is_array(now) and is_array(before):
+        shared = 0
+        while shared < min(len(now), len(before)) and is_same(now[shared], before[shared]):
+            shared += 1
+        if shared:
+            return {"first": shared, "then": now[shared:]}
+    return {"new": now}
 
 
-def waiting(runs: Runs, row: Row) -> tuple[PendingCall, ...]:
-    if standing(runs, row) is not RunState.INTERRUPTED:
-        return ()
-    outcome = ending_of(row).outcome
-    return outcome.pending if isinstance(outcome, Interrupted) else ()
+def restore(short: Mapping[str, Any], before: Any) -> Any:
+    """The value that was shortened, with the earlier one at hand."""
+    if "same" in short:
+        return before
+    if "of" in short:
+        return {key: restore(part, before.get(key)) for key, part in short["of"].items()}
+    if "first" in short:
+        return [*before[: short["first"]], *short["then"]]
+    return short["new"]
 
 
-def cancel(runs: Runs, run_id: str) -> Row:
-    """Cancel the stretch that a run is in; one that waits between two is noted, and so kept from going on."""
-    row = last(runs, run_id)
-    runs.cancel(row.id)
-    if state_of(row) is RunState.INTERRUPTED:
-        runs.ledger.cancel(run_id)
-        later = last(runs, run_id)
-        if later.id != row.id:  # the last decision came in between
-            runs.cancel(later.id)
-    return row
+def is_same(one: Any, two: Any) -> bool:
+    """Whether two JSON values are the same, 1, 1.0 and true being three."""
+    if type(one) is not type(two):
+        return False
+    if is_object(one):
+        return one.keys() == two.keys() and all(is_same(value, two[key]) for key, value in one.items())
+    if is_array(one):
+        return len(one) == len(two) and all(map(is_same, one, two))
+    return bool(one == two)
+
+
+def pending_of(ending: Ending) -> tuple[PendingCall, ...]:
+    return ending.outcome.pending if isinstance(ending.outcome, Interrupted) else ()

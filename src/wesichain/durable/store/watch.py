@@ -11,12 +11,14 @@ import os
 import socket
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 from typing_extensions import override
 
-from .ledger import Lease, brief
+from .database import brief
+from .leases import Lease
 
 _log = logging.getLogger("wesichain.durable")
 
@@ -45,12 +47,20 @@ class Census:
         self._seen.clear()
 
 
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
+
+
 def this_machine() -> str:
-    """A name for all processes that can see each other: containers may share that of their machine."""
+    """A name for all processes that can see each other, and for no others.
+
+    Containers may share the name of their machine, and machines made from one image share theirs and the
+    number of their process namespace: the boot id, drawn anew by every start of a system, tells them apart.
+    """
     try:
-        return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
+        return f"{socket.gethostname()} {_BOOT.read_text().strip()} {_NAMESPACE.readlink()}"
     except OSError:
-        return socket.gethostname()
+        return f"{socket.gethostname()} {uuid.getnode():x}"
 
 
 def _is_gone(lease: Lease) -> bool:

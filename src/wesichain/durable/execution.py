@@ -1,0 +1,189 @@
+"""Execution: carries a stretch of a run to its end, as far as that was not done before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from wesichain.agent import Agent, Completed, Interrupted, Outcome, with_output
+from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plain, to_plain
+from wesichain.errors import DurableError, ReplayMismatchError
+from wesichain.tools import CancellationToken
+
+from .adoption import adopting
+from .effects import DurableEffects, is_of
+from .engine import CANCELLED, Ended, Work
+from .findings import Found, given_up
+from .journal import Journal, LostRunError, Program
+from .records import Deed, Record, fingerprint
+from .stretches import Begin, Ending, GoOn, read_ending, run_of, write_ending
+from .workflows import Store
+
+OutT = TypeVar("OutT")
+
+
+class _Hearing:
+    """A sink that keeps the events of one run as they are."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    def run_listeners(self, _: str) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
+        return self.events.append, self.events.append
+
+
+class Execution(Generic[OutT]):
+    """Runs the stretches of an agent's runs through the one loop, with a journal before the world."""
+
+    def __init__(
+        self,
+        agent: Agent[OutT],
+        program: Program,
+        *,
+        sinks: Sequence[EventSink],
+        clock: Clock,
+        max_step: int,
+    ) -> None:
+        self._agent = agent
+        self._program = program
+        self._sinks = sinks
+        self._clock = clock
+        self._max_step = max_step
+
+    async def carry(self, work: Work) -> Ended:
+        """Carry out an order, and write down what it came to."""
+        journal, outcome = await self._carry(work)
+        return Ended(outcome, write_ending(Ending(outcome, journal.untold()), work.earlier))
+
+    async def _carry(self, work: Work) -> tuple[Journal, Outcome[OutT]]:
+        runtime = self._agent.runtime
+        given: Begin | GoOn = from_json(Begin | GoOn, work.order)
+        journal = Journal(
+            work.recorded,
+            work.step,
+            clock=self._clock,
+            at=given.at if isinstance(given, GoOn) else 0.0,
+            max_step=self._max_step,
+            program=self._program,
+        )
+        if journal.is_adopted:
+            ids, names = journal.calls()
+            recorded = {call_id for call_id in ids if any(is_of(name, call_id) for name in names)}
+            runtime = adopting(runtime, known=ids, recorded=recorded)
+        hearing = _Hearing()
+        journal.told = hearing.events
+        sinks = (*self._sinks, hearing)
+        effects = partial(DurableEffects, journal)
+        match given:
+            case GoOn(decisions=decisions):
+                interrupted: Any = read_ending(work.earlier).outcome
+                journal.token = work.token
+                outcome = await runtime.go_on(
+                    interrupted,
+                    decisions,
+                    cancellation=work.token,
+                    events=sinks,
+                    effects=effects,
+                    clock=journal,
+                )
+            case Begin(task=task, history=history):
+                run_id = run_of(work.workflow_id)
+
+                async def begin() -> Deed:
+                    advice = await self._agent.advise(task, run_id)
+                    return Deed(value=[await self._agent.prompt(task), to_plain(advice)])
+
+                name = f"begin {self._program.version}"
+                asked = fingerprint([work.order, self._agent.fixed_instructions])
+                begun: Any = (await journal.perform(name, asked, begin)).value
+                journal.token = work.token
+                outcome = await runtime.run(
+                    task,
+                    history=history,
+                    instructions=begun[0],
+                    advice=_advice_of(begun[1]),
+                    run_id=run_id,
+                    cancellation=work.token,
+                    events=sinks,
+                    effects=effects,
+                    clock=journal,
+                )
+        return journal, outcome
+
+    # --- what a run came to, of one that another process ran -----------------------------------------
+
+    def found(self, store: Store, found: Found) -> Outcome[OutT] | Work:
+        """The outcome of a run that is over; of a cancelled one, what to look through."""
+        standing = found.standing
+        if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+            why = given_up(store.ledger.recoveries(standing.current))
+            raise DurableError(f"the run {standing.run_id!r} has failed: {why}; resume it to try once more")
+        if standing.status == "ERROR":
+            kind, message = found.error or ("DurableError", "DBOS gave it up")
+            if kind == ReplayMismatchError.__name__:
+                raise ReplayMismatchError(message)
+            raise DurableError(f"the run {standing.run_id!r} could not go on: {kind}: {message}")
+        texts = [*found.texts]
+        if standing.status == "CANCELLED":
+            kept = store.ledger.kept_ending(standing.run_id)
+            if kept is None:
+                return self._work(store, found)
+            texts.append(kept)
+        ending = read_ending(texts)
+        outcome: Outcome[Any] = ending.outcome
+        events = {event.seq: event for event in (*_told(store, standing.current), *ending.events)}
+        outcome.info.events.extend(events[seq] for seq in sorted(events))
+        if isinstance(outcome, Completed):
+            return with_output(outcome, self._agent.runtime.read_output(outcome.text))
+        if isinstance(outcome, Interrupted) and standing.state == "cancelled":
+            return _with(outcome, reason=CANCELLED, pending=())
+        return outcome
+
+    def _work(self, store: Store, found: Found) -> Work:
+        standing = found.standing
+        recorded = {step.name: step.text for step in store.steps.read(standing.current)}
+        payload = store.payloads([standing.current])[0]
+
+        async def step(_: str, __: object) -> str:
+            raise LostRunError(CANCELLED)
+
+        token = CancellationToken()
+        if not recorded:
+            token.cancel(CANCELLED)
+        return Work(standing.current, payload.order, found.texts, recorded, step, token)
+
+    async def look_through(self, work: Work) -> Outcome[OutT]:
+        """What a run had come to when it was cancelled, from its journal alone: nothing is done."""
+        if not work.recorded and not work.earlier:
+            given = from_json(Begin, work.order)
+            idle = self._agent.runtime.start(
+                given.task, history=given.history, run_id=run_of(work.workflow_id)
+            )
+            return await self._agent.runtime.run(idle, cancellation=work.token, events=())
+        _, outcome = await self._carry(work)
+        return outcome
+
+
+def _told(store: Store, workflow_id: str) -> list[Event]:
+    """The events that stand with the steps of a workflow."""
+    texts = (step.text for step in store.steps.read(workflow_id))
+    return [event for text in texts if text for event in from_json(Record, text).told]
+
+
+def _with(outcome: Outcome[Any], **fields: object) -> Outcome[Any]:
+    """The outcome with other fields: one that was read from a database, and is nobody else's yet."""
+    made = copy(outcome)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _advice_of(stored: Any) -> Advice | None:
+    """The advice that a run began with; the first version kept its text alone."""
+    advice = Advice(stored) if isinstance(stored, str) else from_plain(Advice, stored)
+    return advice if advice != Advice() else None

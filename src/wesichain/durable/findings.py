@@ -1,0 +1,159 @@
+"""Findings: what is read of a run for those who operate it: where it stands, why, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from wesichain.agent import Failed, Interrupted
+from wesichain.core import Event, dataclass, from_json
+from wesichain.errors import DurableError
+
+from .records import Record
+from .states import PendingDecision, RunState, RunSummary
+from .store import Standing, Step
+from .stretches import GRAPH, Ending, pending_of, read_ending, stretches_of
+from .workflows import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run that is over for now: where it stands, and the texts of its endings."""
+
+    standing: Standing
+    texts: Sequence[str]
+    error: tuple[str, str] | None = None
+
+    @property
+    def ending(self) -> Ending:
+        return read_ending(self.texts)
+
+
+def found_of(store: Store, standing: Standing) -> Found:
+    payloads = store.payloads(stretches_of(standing.run_id, standing.stretch))
+    texts = [payload.ending for payload in payloads if payload.ending is not None]
+    return Found(standing, texts, payloads[-1].error if payloads else None)
+
+
+def _graph(texts: Sequence[str]) -> dict[str, str] | None:
+    """How the run of a graph ended, if these are its endings."""
+    is_one = bool(texts) and texts[-1].startswith(GRAPH)
+    return from_json(dict[str, str], texts[-1].removeprefix(GRAPH)) if is_one else None
+
+
+def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
+    payloads = store.payloads(stretches_of(run_id, stretch))
+    texts = [payload.ending for payload in payloads if payload.ending is not None]
+    if _graph(texts) is not None:
+        return ()
+    if len(texts) > stretch:
+        return read_ending(texts).events
+    kept = store.ledger.kept_ending(run_id)
+    return read_ending([*texts, kept]).events if kept else ()
+
+
+def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
+    """The calls of an interrupted run that wait, or waited, for a person."""
+    if standing.status != "SUCCESS" or standing.outcome != "interrupted":
+        return []
+    found = found_of(store, standing)
+    if _graph(found.texts) is not None:
+        return []
+    return [
+        PendingDecision(
+            standing.run_id,
+            standing.agent,
+            item.call,
+            item.token,
+            item.scope,
+            item.expires_at,
+            item.external,
+        )
+        for item in pending_of(found.ending)
+    ]
+
+
+def undecided_of(store: Store, standing: Standing) -> list[PendingDecision]:
+    if standing.state != "interrupted":
+        return []
+    decided = store.ledger.decisions(standing.run_id)
+    return [item for item in waiting_of(store, standing) if item.token not in decided]
+
+
+def summary_of(store: Store, standing: Standing, served: Collection[str]) -> RunSummary:
+    return RunSummary(
+        standing.run_id,
+        standing.agent,
+        RunState(standing.state),
+        standing.version,
+        standing.created_at,
+        standing.updated_at,
+        _error(store, standing) if standing.state in ("failed", "interrupted") else None,
+        standing.version in served,
+        standing.priority,
+        standing.key,
+    )
+
+
+def _error(store: Store, standing: Standing) -> str | None:
+    """Why a run has failed, or what it waits for."""
+    if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+        return given_up(store.ledger.recoveries(standing.current))
+    found = found_of(store, standing)
+    if standing.status == "ERROR":
+        kind, message = found.error or ("DurableError", "DBOS gave it up")
+        return f"{kind}: {message}"
+    graph = _graph(found.texts)
+    if graph is not None:
+        return graph["error"]
+    match found.ending.outcome:
+        case Failed(error=error):
+            return f"{type(error).__name__}: {error}"
+        case Interrupted(reason=reason):
+            return reason
+        case _:
+            return None
+
+
+def given_up(times: int) -> str:
+    return f"the process that ran it died {times} times in a row, at the same step: it is not run again"
+
+
+def erase(store: Store, standing: Standing) -> None:
+    if not standing.is_over:
+        raise DurableError(f"the run {standing.run_id!r} is {standing.state}: cancel it before it is deleted")
+    store.leases.clear(standing.current)
+    store.delete(standing.run_id, stretches_of(standing.run_id, standing.stretch))
+
+
+def database_time(store: Store) -> float:
+    return float(store.database.read("SELECT {now} AS now")[0].now) / 1000
+
+
+class Told:
+    """The events of one stretch, put into their order as its steps come in."""
+
+    def __init__(self) -> None:
+        self.after = 0  # all steps up to this number were taken
+        self._events: dict[int, Event] = {}
+        self._next: int | None = None
+
+    def take(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self.after = step.number
+            if step.text:
+                self.take_all(from_json(Record, step.text).told)
+
+    def take_all(self, events: Sequence[Event]) -> None:
+        self._events.update((event.seq, event) for event in events)
+
+    def ready(self, *, everything: bool) -> list[Event]:
+        """The events that nothing is missing before; at the end, all of them."""
+        if self._next is None and self._events:
+            self._next = min(self._events)
+        found: list[Event] = []
+        while self._next is not None and self._next in self._events:
+            found.append(self._events.pop(self._next))
+            self._next += 1
+        if everything:
+            found += [self._events.pop(seq) for seq in sorted(self._events)]
+        return found

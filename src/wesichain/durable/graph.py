@@ -1,0 +1,277 @@
+"""The durable graph: a graph whose runs outlive their process, from checkpoint to checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, get_args, get_type_hints
+
+from wesichain.core import Clock, JsonValue, SystemClock, dataclass, dump_json, parse_json, to_plain
+from wesichain.errors import (
+    CheckpointError,
+    ConfigError,
+    DurableError,
+    GraphError,
+    GraphInterruptedError,
+    RunIdConflictError,
+)
+from wesichain.tools import CancellationToken
+
+from .engine import CANCELLED, Ended, Engine, Service, Work, engine_for, release
+from .records import fingerprint
+from .runs import DurableRuns, mapped
+from .states import RunState, RunSummary, checked_id, checked_name
+from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
+from .stretches import GRAPH, asked_of, run_of
+from .versions import OnChange, checked_on_change, checked_version
+
+StateT = TypeVar("StateT")
+_PRIORITY = 10
+
+
+class Graphlike(Protocol):
+    """A graph with a checkpointer, as `GraphBuilder.build(checkpointer)` makes it."""
+
+    @property
+    def checkpointer(self) -> Any: ...
+    def invoke(self, state: Any = None, options: Any = None) -> Any: ...
+    def resume(self, thread_id: str, value: Any = None, options: Any = None) -> Any: ...
+    def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Any: ...
+    def to_mermaid(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOutcome:
+    """How a stretch of a graph's run ended; its state is with the checkpointer."""
+
+    kind: str  # completed, failed or interrupted
+    error: str = ""
+
+
+class DurableGraph(Generic[StateT]):
+    """Runs a graph as DBOS workflows: a process that dies loses no more than the super-step it was in.
+
+    The graph needs a checkpointer that all its workers reach (a SQLite file, Postgres): a run is the thread
+    of its id. `version` is by default a hash of the graph's drawing. The rest is as for a `DurableAgent`.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        name: str = "graph",
+        *,
+        database_url: str | None = None,
+        version: str | None = None,
+        on_change: OnChange = "wait",
+        concurrency: int | Concurrency = 10,
+        rate: Rate | tuple[int, float] | Sequence[Rate] | None = None,
+        max_recoveries: int = 5,
+        lease: float = 5.0,
+        clock: Clock | None = None,
+    ) -> None:
+        if getattr(graph, "checkpointer", None) is None:
+            raise ConfigError("a DurableGraph needs a graph with a checkpointer: builder.build(checkpointer)")
+        if lease <= 0 or max_recoveries < 0:
+            raise ConfigError("lease of a DurableGraph must be above zero, max_recoveries not below")
+        self.graph: Graphlike = graph
+        self.name = checked_name(name)
+        drawn = fingerprint(graph.to_mermaid())[:12]
+        self.version = drawn if version is None else checked_version(version)
+        self._lease = lease
+        self._runs = DurableRuns(database_url, agent=self.name, clock=clock or SystemClock())
+        self._options = _options_of(graph)
+        self._engine: Engine | None = None
+        self._service = Service(
+            Serving(self.name, self.version, max_recoveries),
+            checked_on_change(on_change),
+            concurrency_of(concurrency),
+            rates_of(rate),
+            self._carry,
+        )
+
+    @property
+    def database_url(self) -> str:
+        return self._runs.database_url
+
+    async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
+        """The state at the end. A `run_id` that exists goes on, or gives its state again.
+
+        Raises as `graph.invoke` does: `GraphInterruptedError` where it waits for a person.
+        """
+        new = self._new(state, run_id)
+        engine = await self._serving()
+        if not await mapped(engine.start(self._service, new)):
+            await self._check(new)
+        return await self.result(new.run_id)
+
+    async def enqueue(
+        self,
+        state: Any = None,
+        *,
+        run_id: str | None = None,
+        priority: int = _PRIORITY,
+        delay: float | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Leave a run to whoever serves the graph; returns its id."""
+        new = replace(self._new(state, run_id), priority=priority, delay=delay or None, key=key or None)
+        if not await self._runs.ask(lambda store: store.ledger.begin(new)):
+            await self._check(new)
+        return new.run_id
+
+    async def serve(self, stop: CancellationToken, *, grace: float = 30.0) -> None:
+        """Run what is in the graph's queue until the token is cancelled; then as `close`."""
+        await self._serving()
+        await stop.wait()
+        await self.close(grace=grace)
+
+    async def answer(self, run_id: str, value: JsonValue = None) -> None:
+        """Answer the question that a run waits with, or several by their ids; it goes back to its queue."""
+        await self._runs.status(run_id)
+        found = (await self.graph.get_state(run_id)).interrupts
+        ids = [item.id for item in found]
+        if not ids:
+            raise DurableError(f"the run {run_id!r} waits for no answer")
+        is_by_id = isinstance(value, Mapping) and value.keys() <= {*ids}
+        if len(ids) > 1 and not is_by_id:
+            raise DurableError(f"the run {run_id!r} has several questions: answer by id, {', '.join(ids)}")
+        order = dump_json({"answers": to_plain(value) if is_by_id else {ids[0]: to_plain(value)}})
+        if not await self._runs.ask(lambda store: store.ledger.follow(run_id, lambda _, __: order)):
+            raise DurableError(f"the run {run_id!r} waits for no answer")
+
+    async def resume(self, run_id: str, value: JsonValue = None) -> StateT:
+        """Go on with a run that was cancelled or failed, or answer what it waits with; then as `run`."""
+        state = await self._runs.status(run_id)
+        await self._serving()
+        if state is RunState.INTERRUPTED:
+            await self.answer(run_id, value)
+        else:
+            await self._runs.resume(run_id)
+        return await self.result(run_id)
+
+    async def result(self, run_id: str, *, timeout: float | None = None) -> StateT:
+        """The state at the end of the run, waiting for it; raises as `run` does."""
+        found = await self._runs.found(run_id, timeout=timeout)
+        state = found.standing.state
+        if state == RunState.COMPLETED:
+            values: StateT = (await self.graph.get_state(run_id)).values
+            return values
+        if state == RunState.INTERRUPTED:
+            waiting = (await self.graph.get_state(run_id)).interrupts
+            raise GraphInterruptedError(
+                f"the run {run_id!r} waits for an answer: resume({run_id!r}, value)",
+                interrupts=tuple(waiting),
+                thread_id=run_id,
+            )
+        why = (await self._runs.show(run_id)).error or state
+        raise DurableError(f"the run {run_id!r} is {state}: {why}")
+
+    async def status(self, run_id: str) -> RunState:
+        """Where the run stands."""
+        return await self._runs.status(run_id)
+
+    async def show(self, run_id: str) -> RunSummary:
+        """One run, as it is listed."""
+        return await self._runs.show(run_id)
+
+    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
+        """The graph's runs, the newest first: all, or those in a state."""
+        return await self._runs.list(status, limit)
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop a run, whatever it is doing and wherever."""
+        await self._runs.cancel(run_id)
+
+    async def delete(self, run_id: str) -> None:
+        """Erase a run that is over. Its thread is the checkpointer's."""
+        await self._runs.delete(run_id)
+
+    async def prune(self, *, older_than: float) -> int:
+        """Erase the graph's runs that ended more than so many seconds ago; how many."""
+        return await self._runs.prune(older_than=older_than)
+
+    async def close(self, *, grace: float = 5.0) -> None:
+        """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await release(engine, id(self), grace=grace)
+        await self._runs.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # --- inside --------------------------------------------------------------------------------------
+
+    def _new(self, state: Any, run_id: str | None) -> NewRun:
+        order = dump_json({"state": to_plain(state)})
+        run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
+        return NewRun(run_id, self.name, self.version, order, asked_of(order), priority=_PRIORITY)
+
+    async def _serving(self) -> Engine:
+        engine = await mapped(engine_for(self.database_url, lease=self._lease))
+        if engine is not self._engine:
+            engine.users.add(id(self))
+            self._engine = engine
+        await mapped(engine.serve(self._service))
+        return engine
+
+    async def _check(self, new: NewRun) -> None:
+        there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
+        if there is None or there.agent != self.name or there.asked != new.asked:
+            raise RunIdConflictError(
+                f"the run id {new.run_id!r} is taken by a run with other input; choose another id"
+            )
+
+    async def _carry(self, work: Work) -> Ended:
+        """Carry the thread on, from where its checkpoints say that it is."""
+        running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), parse_json(work.order)))
+        undo = work.token.on_cancel(running.cancel)
+        try:
+            outcome = await running
+        except asyncio.CancelledError:
+            if not work.token.cancelled:
+                raise
+            outcome = GraphOutcome("interrupted", CANCELLED)
+        finally:
+            undo()
+            running.cancel()
+        text = GRAPH + dump_json({"kind": outcome.kind, "error": outcome.error})
+        made: Any = outcome  # the engine asks for its kind alone
+        return Ended(made, text)
+
+    async def _advance(self, run_id: str, given: Any) -> GraphOutcome:
+        options = replace(self._options, thread_id=run_id)
+        found: Any = None
+        with suppress(CheckpointError):
+            found = await self.graph.get_state(run_id)
+        try:
+            if found is None:
+                await self.graph.invoke(given.get("state"), options)
+                return GraphOutcome("completed")
+            waiting = {item.id for item in found.interrupts}
+            answers = {key: value for key, value in given.get("answers", {}).items() if key in waiting}
+            if waiting and not answers:
+                return GraphOutcome("interrupted", "it waits for an answer")
+            await self.graph.resume(run_id, answers or None, options)
+        except GraphInterruptedError as error:
+            return GraphOutcome("interrupted", str(error))
+        except GraphError as error:
+            return GraphOutcome("failed", f"{type(error).__name__}: {error}")
+        return GraphOutcome("completed")
+
+
+def _options_of(graph: Any) -> Any:
+    """The options of a graph's run, of the graph's own kind: it is no room below this one."""
+    made: Any = cast("Any", type(graph))
+    kinds: tuple[Any, ...] = get_args(get_type_hints(made.invoke).get("options"))
+    for kind in kinds:
+        if is_dataclass(kind) and any(field.name == "thread_id" for field in fields(kind)):
+            make: Any = kind
+            return make()
+    raise ConfigError(f"{made.__name__} is no graph: its runs take no thread_id")

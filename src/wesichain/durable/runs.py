@@ -1,0 +1,319 @@
+"""The runs of a database, for those who operate them. Knows no agent, and runs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Self, TypeAlias, TypeVar
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from wesichain.core import (
+    Clock,
+    Decision,
+    Event,
+    Provide,
+    Refuse,
+    SystemClock,
+    from_json,
+    home_folder,
+    to_json,
+)
+from wesichain.errors import ConfigError, DurableError
+
+from .findings import (
+    Found,
+    Told,
+    database_time,
+    erase,
+    found_of,
+    last_events,
+    summary_of,
+    undecided_of,
+    waiting_of,
+)
+from .states import PendingDecision, RunState, RunSummary, checked_id
+from .store import Standing, Step, checked_url
+from .store.database import as_durable, is_away
+from .stretches import GoOn, stretches_of
+from .workflows import Store
+
+R = TypeVar("R")
+_WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
+_SOME = 500  # runs that are deleted between two looks
+
+Check = Callable[[PendingDecision, Decision], None]
+Pending: TypeAlias = list[PendingDecision]
+
+
+def default_url() -> str:
+    """The file that runs are kept in where no database is named."""
+    return checked_url(f"sqlite:///{home_folder() / 'durable.db'}")
+
+
+class DurableRuns:
+    """The durable runs of a database: lists, shows, decides, cancels, resumes and deletes them.
+
+    `agent` limits it to the runs of one. Without a `database_url` it is the file in the user's data folder.
+    """
+
+    def __init__(
+        self, database_url: str | None = None, *, agent: str | None = None, clock: Clock | None = None
+    ) -> None:
+        self._url = None if database_url is None else checked_url(database_url)
+        self._agent = agent
+        self._clock = clock or SystemClock()
+        self._opened: Store | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def database_url(self) -> str:
+        return self._url or default_url()
+
+    # --- looking -------------------------------------------------------------------------------------
+
+    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
+        """The runs, the newest first: all, or those in a state."""
+        state = None if status is None else _state(status)
+        if limit < 1:
+            raise ConfigError(f"limit={limit} must be above zero")
+
+        def listed(store: Store) -> list[RunSummary]:
+            found = store.ledger.listed(state=state, agent=self._agent, before=None, limit=limit)
+            served = {agent: store.leases.served(agent) for agent in {standing.agent for standing in found}}
+            return [summary_of(store, standing, served[standing.agent]) for standing in found]
+
+        return await self.ask(listed)
+
+    async def show(self, run_id: str) -> RunSummary:
+        """One run, as it is listed."""
+
+        def shown(store: Store) -> RunSummary:
+            standing = self._standing(store, run_id)
+            return summary_of(store, standing, store.leases.served(standing.agent))
+
+        return await self.ask(shown)
+
+    async def status(self, run_id: str) -> RunState:
+        """Where the run stands."""
+        return await self.ask(lambda store: RunState(self._standing(store, run_id).state))
+
+    async def pending(self, run_id: str | None = None) -> Pending:
+        """The calls that wait for a person, of one run or of all, the oldest first."""
+
+        def waiting(store: Store) -> Pending:
+            if run_id is not None:
+                found = [self._standing(store, run_id)]
+            else:
+                found = store.ledger.listed(state="interrupted", agent=self._agent, before=None, limit=10_000)
+            return [item for standing in reversed(found) for item in undecided_of(store, standing)]
+
+        return await self.ask(waiting)
+
+    async def found(self, run_id: str, *, timeout: float | None = None) -> Found:
+        """The run once nobody works on it, waiting for that."""
+        async with asyncio.timeout(timeout):
+            pause = _WAIT
+            while True:
+                standing = await self.ask(lambda store: self._standing(store, run_id), patient=True)
+                if standing.is_over:
+                    break
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, 0.5)
+        return await self.ask(lambda store: found_of(store, standing), patient=True)
+
+    async def told_of(self, run_id: str, executor: str) -> None:
+        """Wait a moment for the process that ran a cancelled run to say what it had come to."""
+
+        def is_told(store: Store) -> bool:
+            is_living = any(lease.executor == executor for lease in store.leases.all())
+            return not is_living or store.ledger.kept_ending(run_id) is not None
+
+        for _ in range(30):
+            if await self.ask(is_told):
+                return
+            await asyncio.sleep(0.1)
+
+    async def events(self, run_id: str) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+        checked_id(run_id)
+        stretch, pause = 0, _WAIT
+        told = Told()
+        while True:
+            standing = await self.ask(lambda store: self._standing(store, run_id), patient=True)
+            workflow_id = stretches_of(run_id, stretch)[-1]
+            is_over = standing.is_over or stretch < standing.stretch
+            seen = told.after
+
+            def new_steps(store: Store, workflow_id: str = workflow_id, seen: int = seen) -> Sequence[Step]:
+                return store.steps.read(workflow_id, after=seen)
+
+            rows = await self.ask(new_steps, patient=True)
+            told.take(rows)
+            if is_over:
+                last = partial(last_events, run_id=run_id, stretch=stretch)
+                told.take_all(await self.ask(last, patient=True))
+            for event in told.ready(everything=is_over):
+                pause = _WAIT
+                yield event
+            if is_over and stretch == standing.stretch:
+                return
+            if is_over:
+                stretch, told = stretch + 1, Told()
+                continue
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
+
+    # --- deciding ------------------------------------------------------------------------------------
+
+    async def approve(
+        self, run_id: str, token: str, decision: Decision, *, check: Check | None = None
+    ) -> None:
+        """Decide on a waiting call, once. With the last decision the run goes back to its queue.
+
+        Both happen in one transaction. `check` may look at the call, and raise.
+        """
+        if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
+            raise ConfigError(
+                f"{decision!r} is no decision: use Approve(), ApproveWith(args) or Refuse(reason)"
+            )
+
+        def decide(store: Store) -> None:
+            before = self._standing(store, run_id)
+            waiting = waiting_of(store, before)
+
+            def checked(standing: Standing, decided: Mapping[str, str]) -> tuple[str, str]:
+                found = next((item for item in waiting if item.token == token), None)
+                if found is None or standing.current != before.current or standing.is_cancelled:
+                    raise DurableError(f"no call of the run {run_id!r} waits for the token {token[:64]!r}")
+                if token in decided:
+                    raise DurableError(f"the approval of {found.call.name!r} was decided already")
+                if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not found.external:
+                    use = "Provide(value)" if found.external else "Approve(), ApproveWith(args)"
+                    name = found.call.name
+                    raise DurableError(
+                        f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)"
+                    )
+                if found.expires_at is not None and self._clock.time() > found.expires_at:
+                    raise DurableError(f"the approval of {found.call.name!r} has expired; run the task again")
+                if check is not None:
+                    check(found, decision)
+                return token, to_json(decision)
+
+            tokens = [item.token for item in waiting]
+            store.ledger.decide(run_id, checked, lambda _, decided: self._order(tokens, decided))
+
+        await self.ask(decide)
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+
+        def cancel(store: Store) -> None:
+            self._standing(store, run_id)
+            store.ledger.cancel(run_id)
+
+        await self.ask(cancel)
+
+    async def resume(self, run_id: str) -> RunState:
+        """Queue a run that was cancelled, refused, given up, or interrupted and decided on; its new state."""
+
+        def resume(store: Store) -> RunState:
+            standing = self._standing(store, run_id)
+            match standing.status, standing.state:
+                case "SUCCESS", "cancelled" | "interrupted":
+                    tokens = [item.token for item in waiting_of(store, standing)]
+                    store.ledger.follow(run_id, lambda _, decided: self._order(tokens, decided))
+                case _, "cancelled":
+                    store.ledger.uncancel(run_id)
+                case "ERROR" | "MAX_RECOVERY_ATTEMPTS_EXCEEDED", _:
+                    store.leases.clear(standing.current)
+                    store.rewind(standing.current, standing.agent)
+                case _:
+                    pass
+            return RunState(store.ledger.standing(run_id).state)
+
+        return await self.ask(resume)
+
+    # --- cleaning up ---------------------------------------------------------------------------------
+
+    async def delete(self, run_id: str) -> None:
+        """Erase a run that is over. One that is under way is a `DurableError`: cancel it first."""
+        await self.ask(lambda store: erase(store, self._standing(store, run_id)))
+
+    async def prune(self, *, older_than: float) -> int:
+        """Erase the runs that ended more than so many seconds ago; how many. Those that wait stay."""
+        if not older_than >= 0:
+            raise ConfigError(f"older_than={older_than} must be seconds, 0 or more")
+
+        def some(store: Store) -> int:
+            before = database_time(store) - older_than
+            found = store.ledger.listed(state=None, agent=self._agent, before=before, limit=_SOME)
+            for standing in found:
+                erase(store, standing)
+            return len(found)
+
+        number = 0
+        while found := await self.ask(some):
+            number += found
+        return number
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        store, self._opened = self._opened, None
+        if store is not None:
+            await asyncio.to_thread(store.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # --- inside --------------------------------------------------------------------------------------
+
+    async def ask(self, question: Callable[[Store], R], *, patient: bool = False) -> R:
+        """Ask the database, in a thread; a patient one waits until it can be reached."""
+
+        def ask() -> R:
+            with self._opening:
+                store = self._opened = self._opened or Store(self.database_url)
+            return question(store)
+
+        while True:
+            try:
+                return await asyncio.to_thread(ask)
+            except SQLAlchemyError as error:
+                if not (patient and is_away(error)):
+                    raise as_durable(error) from error
+            await asyncio.sleep(0.5)
+
+    def _standing(self, store: Store, run_id: str) -> Standing:
+        standing = store.ledger.standing(checked_id(run_id))
+        if self._agent is not None and standing.agent != self._agent:
+            raise DurableError(f"the run {run_id!r} is one of {standing.agent!r}, not of {self._agent!r}")
+        return standing
+
+    def _order(self, tokens: Sequence[str], decided: Mapping[str, str]) -> str | None:
+        """The order for what comes after an interruption, once each of its calls is decided."""
+        if any(token not in decided for token in tokens):
+            return None
+        read = {token: from_json(Decision, decided[token]) for token in tokens}
+        return to_json(GoOn(read, self._clock.time()))
+
+
+async def mapped(work: Awaitable[R]) -> R:
+    """What the work gives; a failure of the database is a `DurableError`."""
+    try:
+        return await work
+    except SQLAlchemyError as error:
+        raise as_durable(error) from error
+
+
+def _state(status: str) -> str:
+    try:
+        return RunState(status).value
+    except ValueError:
+        known = ", ".join(RunState)
+        raise ConfigError(f"{status!r} is no state of a run: {known}") from None

@@ -1,0 +1,34 @@
+"""The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
+
+from .database import AWAY, Database, brief, checked_url
+from .leases import Lease, Leases, Serving
+from .ledger import APPLICATION, Ledger, NewRun, Standing, queue_of
+from .limits import Concurrency, Rate, concurrency_of, rates_of
+from .queue import Claimed, Queue, Wanted
+from .steps import Kept, NotOursError, Step, Steps
+
+__all__ = [
+    "APPLICATION",
+    "AWAY",
+    "Claimed",
+    "Concurrency",
+    "Database",
+    "Kept",
+    "Lease",
+    "Leases",
+    "Ledger",
+    "NewRun",
+    "NotOursError",
+    "Queue",
+    "Rate",
+    "Serving",
+    "Standing",
+    "Step",
+    "Steps",
+    "Wanted",
+    "brief",
+    "checked_url",
+    "concurrency_of",
+    "queue_of",
+    "rates_of",
+]

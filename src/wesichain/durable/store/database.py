@@ -1,0 +1,210 @@
+"""The database: one SQLAlchemy engine, on which DBOS and our own tables work side by side.
+
+The engine is ours, so that a decision and what follows from it are one transaction, and so that no pickle is
+ever read: a row that claims to hold one is read as of a format that nobody knows.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from wesichain.errors import ConfigError, DurableError, MissingDependencyError
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.event import listen
+    from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+except ModuleNotFoundError as missing:  # it comes with DBOS
+    if missing.name != "sqlalchemy":
+        raise
+    raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
+
+AWAY = (OperationalError, InterfaceError)  # what is raised while the database cannot be reached
+_TOLD_OFF = ("already exists", "duplicate", "locked")
+_FOR_GOOD = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
+_PICKLE = "py_pickle"  # the name by which DBOS knows that format
+_REFUSED = f"{_PICKLE} (refused)"
+
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS wesichain_runs (
+        run TEXT PRIMARY KEY, agent TEXT NOT NULL, asked TEXT NOT NULL, stretch BIGINT NOT NULL,
+        current TEXT NOT NULL, outcome TEXT NOT NULL, cancelled BIGINT NOT NULL, ending TEXT,
+        created_at BIGINT NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS wesichain_runs_created ON wesichain_runs (created_at, run)",
+    "CREATE INDEX IF NOT EXISTS wesichain_runs_outcome ON wesichain_runs (outcome, created_at)",
+    """CREATE TABLE IF NOT EXISTS wesichain_decisions (
+        run TEXT NOT NULL, token TEXT NOT NULL, decision TEXT NOT NULL, PRIMARY KEY (run, token)
+    )""",
+    """CREATE TABLE IF NOT EXISTS wesichain_leases (
+        executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS wesichain_serving (
+        executor TEXT NOT NULL, agent TEXT NOT NULL, version TEXT NOT NULL, max_recoveries BIGINT NOT NULL,
+        PRIMARY KEY (executor, agent, version)
+    )""",
+    """CREATE TABLE IF NOT EXISTS wesichain_versions (
+        agent TEXT NOT NULL, version TEXT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (agent, version)
+    )""",
+    """CREATE TABLE IF NOT EXISTS wesichain_suspects (
+        id TEXT PRIMARY KEY, recoveries BIGINT NOT NULL, watched TEXT NOT NULL
+    )""",
+)
+
+
+def checked_url(url: str) -> str:
+    """The URL of a database that runs can be kept in, with a whole path; nothing is made."""
+    if url.startswith("sqlite:///") and not url.endswith(":memory:"):
+        return f"sqlite:///{Path(url.removeprefix('sqlite:///')).expanduser().absolute()}"
+    if url.startswith(("postgresql://", "postgres://")):
+        return f"postgresql://{url.partition('://')[2]}"
+    raise ConfigError("a database URL is sqlite:///FILE or postgresql://...")
+
+
+def brief(error: BaseException) -> str:
+    """The first line of what a database says, which may go on for many."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _make_file(url: str) -> None:
+    """Make the file of a SQLite database, for its owner alone, where there is none."""
+    path = Path(url.removeprefix("sqlite:///"))
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise DurableError(f"the database {path} cannot be made: {error}") from error
+
+
+class Database:
+    """A database of durable runs. Any thread may use it; every failure of it is a `DurableError`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.is_sqlite = url.startswith("sqlite")
+        if self.is_sqlite:
+            _make_file(url)
+        self.engine = _engine_of(url, is_sqlite=self.is_sqlite)
+        self.workflows = "workflow_status" if self.is_sqlite else "dbos.workflow_status"
+        self.steps = "operation_outputs" if self.is_sqlite else "dbos.operation_outputs"
+        self.now = (
+            "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+            if self.is_sqlite
+            else "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+        )
+        self._made: dict[str, sa.TextClause] = {}
+
+    def make(self, migrate: Callable[[], object]) -> None:
+        """Make the tables of DBOS, by `migrate`, and ours, where they are not there."""
+        try:
+            _insist(self._make_tables)
+            _insist(migrate)
+        except SQLAlchemyError as error:
+            raise DurableError(f"the database cannot be used: {brief(error)}") from error
+
+    def _make_tables(self) -> None:
+        if self.is_sqlite:
+            with self.engine.connect() as db:
+                db.exec_driver_sql("PRAGMA journal_mode = WAL")
+        with self.engine.begin() as db:
+            for table in _TABLES:
+                db.exec_driver_sql(table)
+
+    def sql(self, text: str) -> sa.TextClause:
+        """A statement. `{workflows}`, `{steps}` and `{now}` stand for what this database calls them."""
+        made = self._made.get(text)
+        if made is None:
+            filled = text.format(workflows=self.workflows, steps=self.steps, now=self.now)
+            made = self._made[text] = sa.text(filled)
+        return made
+
+    @contextmanager
+    def writing(self, lock: str | None = None) -> Generator[sa.Connection]:
+        """A transaction that writes; of those with the same lock, one at a time."""
+        with self.engine.begin() as db:
+            if self.is_sqlite:
+                db.exec_driver_sql("BEGIN IMMEDIATE")
+            elif lock is not None:
+                db.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:lock))"), {"lock": lock})
+            yield db
+
+    def read(self, text: str, values: Mapping[str, object] | None = None) -> list[Any]:
+        with self.engine.connect() as db:
+            return list(db.execute(self.sql(text), values or {}))
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether to try again may help: the database is away or busy, and not closed to us for good."""
+    return isinstance(error, AWAY) and not any(text in str(error).lower() for text in _FOR_GOOD)
+
+
+def as_durable(error: SQLAlchemyError) -> DurableError:
+    """The error that the caller of a public method sees."""
+    if is_away(error):
+        return DurableError(f"the database cannot be reached: {brief(error)}")
+    return DurableError(f"the database refused this: {brief(error)}")
+
+
+def _engine_of(url: str, *, is_sqlite: bool) -> sa.Engine:
+    made = sa.make_url(url) if is_sqlite else sa.make_url(url).set(drivername="postgresql+psycopg")
+    patience: dict[str, Any] = {"timeout": 30.0} if is_sqlite else {"application_name": "wesichain"}
+    engine = sa.create_engine(
+        made, pool_size=20, max_overflow=20, pool_timeout=30, pool_pre_ping=True, connect_args=patience
+    )
+
+    def prepare(connection: Any, _: object) -> None:
+        if is_sqlite:
+            connection.isolation_level = "IMMEDIATE"  # as DBOS sets it on an engine that it makes itself
+            connection.execute("PRAGMA busy_timeout = 30000")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.text_factory = _text
+        else:
+            _refuse_pickles(connection)
+            with connection.cursor() as cursor:
+                cursor.execute("SET idle_in_transaction_session_timeout = 60000")
+            connection.commit()
+
+    listen(engine, "connect", prepare)
+    return engine
+
+
+def _text(raw: bytes) -> str:
+    text = raw.decode()
+    return _REFUSED if text == _PICKLE else text
+
+
+def _refuse_pickles(connection: Any) -> None:
+    from psycopg.types.string import TextLoader  # comes with DBOS, and is of no use for a file
+
+    class Loader(TextLoader):
+        @override
+        def load(self, data: Any) -> Any:
+            text = super().load(data)
+            return _REFUSED if text == _PICKLE else text
+
+    for name in ("text", "varchar"):
+        connection.adapters.register_loader(name, Loader)
+
+
+def _insist(make: Callable[[], object]) -> None:
+    """Make tables. Where several processes do so at once, some are told off, and find them made."""
+    for attempt in range(1, 21):
+        try:
+            make()
+        except DBAPIError as error:
+            if attempt == 20 or not any(text in str(error) for text in _TOLD_OFF):
+                raise
+            time.sleep(0.25)
+        else:
+            return

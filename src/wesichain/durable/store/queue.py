@@ -1,0 +1,201 @@
+"""The queue: which runs a process takes next, within the limits of its agent. One transaction decides.
+
+The rows are those of DBOS; the limits are those of the process that takes them: each has its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from wesichain.core import dataclass
+
+from .database import Database
+from .ledger import queue_of
+from .limits import Concurrency, Rate
+
+_WAITING = (
+    "SELECT w.workflow_uuid AS id, w.application_version AS version, w.queue_partition_key AS key "
+    "FROM {workflows} w LEFT JOIN wesichain_suspects s ON s.id = w.workflow_uuid "
+    "WHERE w.queue_name = :queue AND w.status = 'ENQUEUED' AND w.status IN ('ENQUEUED', 'PENDING') "
+)
+_OWN = "AND w.application_version = :version "
+_ADOPTED = (
+    "AND (w.application_version = :version OR NOT EXISTS (SELECT 1 FROM wesichain_serving v "
+    "WHERE v.agent = :agent AND v.version = w.application_version) "
+    "OR EXISTS (SELECT 1 FROM wesichain_versions o "
+    "JOIN wesichain_versions n ON n.agent = o.agent AND n.version = :version "
+    "WHERE o.agent = :agent AND o.version = w.application_version AND o.number < n.number)) "
+)
+_ORDER = "ORDER BY w.priority, w.created_at, w.workflow_uuid LIMIT :free"
+_LOCKED = " FOR UPDATE OF w SKIP LOCKED"
+_ANY = (  # the second condition lets SQLite see that an index of the rows in flight will do
+    "SELECT 1 FROM {workflows} w WHERE w.queue_name = :queue AND w.status = 'ENQUEUED' "
+    "AND w.status IN ('ENQUEUED', 'PENDING') LIMIT 1"
+)
+_RUNNING = (
+    "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
+    "AND status = 'PENDING' AND status IN ('ENQUEUED', 'PENDING') GROUP BY queue_partition_key"
+)
+_BEGUN = (
+    "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
+    "AND started_at_epoch_ms > {now} - :period GROUP BY queue_partition_key"
+)
+_CLAIM = (
+    "UPDATE {workflows} SET status = 'PENDING', owner_xid = :owner, executor_id = :executor, "
+    "application_version = :version, application_name = 'wesichain', started_at_epoch_ms = {now}, "
+    "recovery_attempts = COALESCE(recovery_attempts, 0) + 1, updated_at = {now} "
+    "WHERE workflow_uuid = :id AND status = 'ENQUEUED'"
+)
+_WATCH = "UPDATE wesichain_suspects SET watched = :executor WHERE id = :id"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a process would take: runs of an agent, of its own version or others too, so many at most."""
+
+    agent: str
+    version: str
+    adopts: bool
+    free: int
+    takes_suspect: bool
+    concurrency: Concurrency
+    rates: tuple[Rate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A row that is this process's to run, and the token by which DBOS knows that."""
+
+    id: str
+    owner: str
+    is_suspect: bool = False
+
+
+class Queue:
+    """Takes rows out of the agents' queues."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def claim(self, executor: str, wanted: Wanted) -> list[Claimed]:
+        """Take the next rows, as the limits allow."""
+        queue = queue_of(wanted.agent)
+        if wanted.free < 1 or not self._db.read(_ANY, {"queue": queue}):
+            return []
+        is_shared = wanted.concurrency.is_shared or any(rate.per != "worker" for rate in wanted.rates)
+        with self._db.writing(queue if is_shared else None) as db:
+            room = _Room(self._db, db, queue, wanted)
+            claimed = self._take(db, executor, queue, wanted, room)
+            if wanted.takes_suspect and room.left > 0:
+                claimed += self._take(db, executor, queue, wanted, room, suspect=True)
+            return claimed
+
+    def _take(
+        self,
+        db: sa.Connection,
+        executor: str,
+        queue: str,
+        wanted: Wanted,
+        room: _Room,
+        *,
+        suspect: bool = False,
+    ) -> list[Claimed]:
+        """Claim rows in their order; those of a key that is full are passed over, and others looked for."""
+        claimed: list[Claimed] = []
+        while True:
+            found = self._next(db, queue, wanted, room, suspect=suspect)
+            taken = [row for row in found if room.take(row.key)]
+            claimed += [
+                self._claim(db, executor, wanted.version, row.id, is_suspect=suspect) for row in taken
+            ]
+            if len(taken) == len(found) or suspect:
+                return claimed
+
+    def claim_new(self, db: sa.Connection, executor: str, version: str, workflow_id: str) -> Claimed:
+        """Take a row that was put into its queue in this transaction."""
+        return self._claim(db, executor, version, workflow_id)
+
+    def _next(
+        self, db: sa.Connection, queue: str, wanted: Wanted, room: _Room, *, suspect: bool = False
+    ) -> list[Any]:
+        free = min(1 if suspect else wanted.free, room.left)
+        if free < 1:
+            return []
+        values: dict[str, object] = {"queue": queue, "version": wanted.version, "free": free}
+        text = _WAITING + ("AND s.id IS NOT NULL " if suspect else "AND s.id IS NULL ")
+        if wanted.adopts:
+            text, values["agent"] = text + _ADOPTED, wanted.agent
+        else:
+            text += _OWN
+        full = [*room.full]
+        if full:
+            names = ", ".join(f":k{number}" for number in range(len(full)))
+            text += f"AND (w.queue_partition_key IS NULL OR w.queue_partition_key NOT IN ({names})) "
+            values.update((f"k{number}", key) for number, key in enumerate(full))
+        return list(db.execute(self._db.sql(text + _ORDER + ("" if self._db.is_sqlite else _LOCKED)), values))
+
+    def _claim(
+        self, db: sa.Connection, executor: str, version: str, workflow_id: str, *, is_suspect: bool = False
+    ) -> Claimed:
+        owner = secrets.token_hex(16)
+        values = {"id": workflow_id, "owner": owner, "executor": executor, "version": version}
+        db.execute(self._db.sql(_CLAIM), values)
+        if is_suspect:
+            db.execute(self._db.sql(_WATCH), {"executor": executor, "id": workflow_id})
+        return Claimed(workflow_id, owner, is_suspect)
+
+
+class _Room:
+    """What the limits of a queue leave free, counted down as rows are taken."""
+
+    def __init__(self, database: Database, db: sa.Connection, queue: str, wanted: Wanted) -> None:
+        concurrency = wanted.concurrency
+        self.left = wanted.free
+        self._by_key: dict[str, int] = {}
+        self._default: list[tuple[int, Counter[str]]] = []
+        if concurrency.is_shared:
+            running = _counts(db.execute(database.sql(_RUNNING), {"queue": queue}))
+            if concurrency.queue is not None:
+                self.left = min(self.left, concurrency.queue - running.total())
+            if concurrency.key is not None:
+                self._default.append((concurrency.key, running))
+        for rate in wanted.rates:
+            if rate.per == "worker":
+                continue
+            values = {"queue": queue, "period": int(rate.seconds * 1000)}
+            begun = _counts(db.execute(database.sql(_BEGUN), values))
+            if rate.per == "queue":
+                self.left = min(self.left, rate.runs - begun.total())
+            else:
+                self._default.append((rate.runs, begun))
+
+    @property
+    def full(self) -> Iterable[str]:
+        """The keys of which no further run may begin."""
+        return {
+            key for limit, used in self._default for key, number in used.items() if key and number >= limit
+        }
+
+    def take(self, key: str | None) -> bool:
+        """Whether one more of this key may begin; then it counts."""
+        if self.left < 1:
+            return False
+        if key:
+            if any(used[key] >= limit for limit, used in self._default):
+                return False
+            for _, used in self._default:
+                used[key] += 1
+        self.left -= 1
+        return True
+
+
+def _counts(rows: Iterable[Any]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[row.key or ""] += row.number
+    return counts

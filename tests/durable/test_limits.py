@@ -1,0 +1,225 @@
+"""Limits: how many runs go on and begin, in which order, and what ends a run that kills its process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.durable.poison import durable as poison
+from tests.durable.test_agent import served, turns
+from wesichain import Agent
+from wesichain.core import LlmRequest
+from wesichain.durable import Concurrency, DurableAgent, Rate, RunState
+from wesichain.durable.store import Claimed, Lease, NewRun, Serving, Wanted, rates_of
+from wesichain.durable.workflows import Store
+from wesichain.errors import ConfigError, DurableError
+from wesichain.testing import FunctionLlm
+
+
+class Crowd:
+    """A model that stays a moment, and knows how many of its runs were under way at once."""
+
+    def __init__(self, seconds: float = 0.3) -> None:
+        self.seconds = seconds
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.order: list[str] = []
+        self.began: list[float] = []
+
+    def agent(self) -> Agent[str]:
+        async def reply(request: LlmRequest) -> str:
+            task = request.messages[-1].text
+            kind = task.split()[0]
+            self.order.append(task)
+            self.began.append(time.monotonic())
+            self.now.update([kind, "all"])
+            for key in (kind, "all"):
+                self.most[key] = max(self.most[key], self.now[key])
+            await asyncio.sleep(self.seconds)
+            self.now.subtract([kind, "all"])
+            return "done"
+
+        return Agent(FunctionLlm(reply))
+
+
+async def finish(client: DurableAgent[Any], run_ids: list[str]) -> None:
+    for run_id in run_ids:
+        assert (await client.result(run_id, timeout=60)).output == "done"
+
+
+async def test_each_worker_has_a_concurrency_of_its_own(url: str) -> None:
+    one, two = Crowd(), Crowd()
+    first = DurableAgent(one.agent(), "crowd", database_url=url, concurrency=1, version="a")
+    second = DurableAgent(two.agent(), "crowd", database_url=url, concurrency=3, version="b")
+    async with served(first), served(second):
+        run_ids = [await first.enqueue(f"x {n}") for n in range(4)]
+        run_ids += [await second.enqueue(f"x {n}") for n in range(6)]
+        await finish(first, run_ids)
+    assert (one.most["all"], two.most["all"]) == (1, 3)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_queue_and_each_key_have_theirs(kind: str, url: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue("postgres") if kind == "postgres" else url
+    crowd = Crowd(seconds=0.6)
+    limits = Concurrency(worker=8, queue=4, key=2)
+    durable = DurableAgent(crowd.agent(), f"keys-{kind}", database_url=url, concurrency=limits)
+    run_ids = [await durable.enqueue(f"a {n}", key="a") for n in range(6)]
+    run_ids += [await durable.enqueue(f"b {n}", key="b") for n in range(3)]
+    run_ids += [await durable.enqueue(f"c {n}") for n in range(3)]
+    async with served(durable):
+        await finish(durable, run_ids)
+    assert crowd.most["a"] == 2
+    assert crowd.most["b"] <= 2
+    assert crowd.most["all"] == 4
+
+
+async def test_a_rate_holds_back_what_would_begin_too_soon(url: str) -> None:
+    crowd = Crowd(seconds=0.0)
+    durable = DurableAgent(crowd.agent(), "rate", database_url=url, rate=(2, 1.5))
+    run_ids = [await durable.enqueue(f"x {n}") for n in range(5)]
+    async with served(durable):
+        await finish(durable, run_ids)
+    gaps = [later - earlier for earlier, later in zip(crowd.began, crowd.began[2:], strict=False)]
+    assert min(gaps) > 1.0, "no three within the time of two"
+
+
+async def test_a_rate_of_a_worker_counts_what_it_begins_itself(url: str) -> None:
+    crowd = Crowd(seconds=0.0)
+    durable = DurableAgent(crowd.agent(), "rate", database_url=url, rate=Rate(1, 1.0, per="worker"))
+    run_ids = [await durable.enqueue(f"x {n}") for n in range(3)]
+    async with served(durable):
+        await finish(durable, run_ids)
+    assert crowd.began[-1] - crowd.began[0] > 1.5
+
+
+async def test_one_is_served_before_two_and_a_delay_is_waited_for(url: str) -> None:
+    crowd = Crowd(seconds=0.0)
+    durable = DurableAgent(crowd.agent(), "order", database_url=url, concurrency=1)
+    late = await durable.enqueue("late", priority=1, delay=2.0)
+    run_ids = [await durable.enqueue(f"p {n}", priority=n) for n in (3, 1, 2)]
+    run_ids.append(await durable.enqueue("plain"))
+    async with served(durable):
+        await finish(durable, run_ids)
+        assert await durable.status(late) is RunState.PENDING
+        await finish(durable, [late])
+    assert crowd.order == ["p 1", "p 2", "p 3", "plain", "late"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"priority": 0}, {"priority": 1.5}, {"delay": -1.0}, {"delay": float("nan")}],
+)
+async def test_an_order_that_makes_no_sense_is_refused(url: str, options: dict[str, Any]) -> None:
+    async with DurableAgent(Agent(turns("x")), "agent", database_url=url) as durable:
+        with pytest.raises(ConfigError, match="must be"):
+            await durable.enqueue("hi", **options)
+
+
+@pytest.mark.parametrize("make", [lambda: Concurrency(0), lambda: Concurrency(key=0), lambda: Rate(0, 1.0)])
+def test_a_limit_that_makes_no_sense_is_refused(make: Any) -> None:
+    with pytest.raises(ConfigError):
+        make()
+    assert rates_of((3, 1.0)) == rates_of(Rate(3, 1.0)) == rates_of([Rate(3, 1.0)])
+
+
+# --- runs that kill --------------------------------------------------------------------------------
+
+POISON = "tests.durable.poison:durable"
+
+
+def start_worker(url: str, recoveries: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", "from wesichain.cli import main; main()", "worker", POISON, "--no-record"],
+        cwd=ROOT,
+        env={**os.environ, "URL": url, "RECOVERIES": str(recoveries)},
+        stderr=subprocess.DEVNULL,
+    )
+
+
+async def poisoned(url: str, *, good: int, recoveries: int) -> None:
+    """Keep a worker alive, as an operator would, while one of many runs kills it again and again."""
+    async with poison().configured(database_url=url) as durable:
+        run_ids = [await durable.enqueue(f"good {n}") for n in range(good // 2)]
+        bad = await durable.enqueue("bad")
+        run_ids += [await durable.enqueue(f"good {n}") for n in range(good // 2, good)]
+        workers = [start_worker(url, recoveries)]
+        try:
+            deadline = time.monotonic() + 240
+            while time.monotonic() < deadline:
+                if workers[-1].poll() is not None:
+                    assert workers[-1].returncode == -signal.SIGKILL
+                    workers.append(start_worker(url, recoveries))
+                states = [summary.status for summary in await durable.list(limit=1000)]
+                if not {RunState.PENDING, RunState.RUNNING} & {*states}:
+                    break
+                await asyncio.sleep(0.2)
+            assert await durable.status(bad) is RunState.FAILED
+            assert {await durable.status(run_id) for run_id in run_ids} == {RunState.COMPLETED}
+            assert len(workers) == recoveries + 2, "it was run once, and recovered so many times"
+            summary = await durable.show(bad)
+            assert summary.error is not None
+            assert f"died {recoveries + 1} times" in summary.error
+            with pytest.raises(DurableError, match=f"died {recoveries + 1} times"):
+                await durable.outcome(bad)
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+
+
+async def test_a_run_that_kills_its_process_is_ended_and_the_others_complete(url: str) -> None:
+    await poisoned(url, good=6, recoveries=1)
+
+
+@pytest.mark.slow
+async def test_one_poisoned_run_among_fifty(postgres: str) -> None:
+    await poisoned(postgres, good=50, recoveries=5)
+
+
+async def test_of_those_that_died_together_the_one_on_trial_is_blamed(url: str) -> None:
+    store = Store(url)
+
+    for number in range(4):
+        assert store.ledger.begin(NewRun(f"r{number}", "a", "v", "{}", "x"))
+
+    def claim(executor: str, free: int) -> list[Claimed]:
+        store.leases.beat(Lease(executor, "far", 1, 0))
+        store.leases.serve(executor, Serving("a", "v", 5))
+        wanted = Wanted("a", "v", False, free, True, Concurrency(8), ())  # in the order of its fields
+        return store.queue.claim(executor, wanted)
+
+    assert len(claim("one", 8)) == 4
+    assert store.leases.recover("one") == []
+    assert [store.ledger.recoveries(f"r{n}") for n in range(4)] == [1, 1, 1, 1]
+    (suspect,) = claim("two", 8)  # one at a time
+    assert suspect.is_suspect
+    assert store.ledger.begin(NewRun("fresh", "a", "v", "{}", "x"))
+    wanted = Wanted("a", "v", False, 8, False, Concurrency(8), ())  # likewise
+    assert [row.id for row in store.queue.claim("two", wanted)] == ["fresh"]
+    store.leases.recover("two")
+    assert store.ledger.recoveries(suspect.id) == 2
+    assert store.ledger.recoveries("fresh") == 0, "another one was on trial"
+    store.leases.clear(suspect.id)
+    assert store.ledger.recoveries(suspect.id) == 0
+    store.close()
+
+
+async def test_many_agents_of_one_process_share_an_engine(url: str) -> None:
+    crowd = Crowd(seconds=0.0)
+    async with AsyncExitStack() as stack:
+        agents = [DurableAgent(crowd.agent(), f"agent-{n}", database_url=url) for n in range(3)]
+        for durable in agents:
+            await stack.enter_async_context(served(durable))
+        for durable in agents:
+            assert (await durable.run("x")).output == "done"

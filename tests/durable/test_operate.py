@@ -1,0 +1,409 @@
+"""Operating durable runs: lists, inboxes, events, retention, decisions in one transaction, and other users of DBOS."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dbos
+import pytest
+import sqlalchemy as sa
+
+from tests.conftest import ROOT
+from tests.durable.test_agent import Slow, adder, deleter, served, turns
+from wesichain import Agent, Budget, tool
+from wesichain.agent import Approve, Interrupted, Provide, Refuse
+from wesichain.core import Role
+from wesichain.durable import DurableAgent, DurableRuns, RunState, workflows
+from wesichain.errors import ConfigError, DurableError, RunFailedError, RunInterruptedError
+from wesichain.testing import FunctionLlm, calls
+
+
+async def test_runs_are_listed_by_state_and_shown(url: str) -> None:
+    async with (
+        DurableAgent(adder(), "adder", database_url=url) as durable,
+        DurableAgent(deleter(), "deleter", database_url=url) as other,
+        DurableRuns(url) as runs,
+    ):
+        await durable.run("1 + 2?", run_id="a")
+        with pytest.raises(RunInterruptedError):
+            await other.run("delete", run_id="b")
+        broken = DurableAgent(Agent(FunctionLlm(lambda _: ValueError("ill"))), "broken", database_url=url)
+        with pytest.raises(RunFailedError):
+            await broken.run("hi", run_id="c")
+        await broken.close()
+        assert [(run.run_id, run.status) for run in await runs.list()] == [
+            ("c", RunState.FAILED),
+            ("b", RunState.INTERRUPTED),
+            ("a", RunState.COMPLETED),
+        ]
+        for state in RunState:
+            found = await runs.list(state)
+            assert {run.status for run in found} <= {state}
+        assert [run.run_id for run in await durable.list()] == ["a"], "an agent lists its own"
+        assert len(await runs.list(limit=2)) == 2
+        failed = await runs.show("c")
+        assert failed.error is not None
+        assert "ill" in failed.error
+        shown = await durable.show("a")
+        assert (shown.agent, shown.version, shown.served) == ("adder", durable.version, True)
+        assert shown.created_at <= shown.updated_at + 1
+        inbox = await runs.pending()
+        assert [(item.run_id, item.call.name, item.scope) for item in inbox] == [("b", "delete", ())] * 2
+        with pytest.raises(ConfigError, match="no state of a run"):
+            await runs.list("well")
+        with pytest.raises(DurableError, match="one of 'deleter'"):
+            await durable.status("b")
+
+
+async def test_events_come_as_they_happen_whichever_process_runs_the_run(url: str) -> None:
+    gate = asyncio.Event()
+
+    async def reply(request: Any) -> Any:
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        if turn == 1:
+            await gate.wait()
+        return [calls(("delete", {"path": "a"})), calls(("delete", {"path": "b"})), "done"][turn]
+
+    @tool
+    def delete(path: str) -> str:
+        """Delete."""
+        return path
+
+    worker = DurableAgent(Agent(FunctionLlm(reply), tools=[delete]), "agent", database_url=url)
+    async with DurableRuns(url) as runs, served(worker):
+        await worker.enqueue("go", run_id="r")
+        told: list[Any] = []
+        async for event in runs.events("r"):
+            told.append(event)
+            if event.kind == "tool_dispatched" and not gate.is_set():
+                assert await runs.status("r") is RunState.RUNNING
+                gate.set()
+        result = await worker.result("r")
+    assert told == [*result.events]
+    assert [event.seq for event in told] == [*range(1, len(told) + 1)]
+
+
+async def test_events_go_on_after_an_interruption(url: str) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+        before = [event async for event in durable.events("r")]
+        assert before[-1].kind == "run_interrupted"
+        for item in await durable.pending("r"):
+            await durable.approve("r", item.token, Approve())
+        await durable.resume("r")
+        after = [event async for event in durable.events("r")]
+    assert after[: len(before)] == before
+    assert after[-1].kind == "run_completed"
+    assert [event.seq for event in after] == [*range(1, len(after) + 1)]
+
+
+async def test_what_is_over_can_be_deleted_and_pruned_and_leaves_nothing(url: str, tmp_path: Path) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="waits")
+        for item in await durable.pending("waits"):
+            await durable.approve("waits", item.token, Refuse("no"))
+        queued = await durable.enqueue("delete", delay=3600)
+        with pytest.raises(DurableError, match="cancel it before"):
+            await durable.delete(queued)
+        await durable.resume("waits")
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="still-waits")
+        assert await durable.prune(older_than=3600) == 0
+        assert await durable.prune(older_than=0) == 1
+        assert {run.run_id for run in await durable.list()} == {queued, "still-waits"}
+        await durable.cancel(queued)
+        await durable.cancel("still-waits")
+        await durable.delete(queued)
+        assert await durable.prune(older_than=0) == 1
+        with pytest.raises(DurableError, match="no run 'waits'"):
+            await durable.status("waits")
+    db = sqlite3.connect(tmp_path / "runs.db")
+    for table in ("wesichain_runs", "wesichain_decisions", "workflow_status", "operation_outputs"):
+        assert db.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,), table  # ours
+    db.close()
+    with pytest.raises(ConfigError, match="older_than"):
+        await durable.prune(older_than=-1)
+
+
+async def test_a_decision_and_what_follows_from_it_are_one_transaction(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+        first, second = await durable.pending("r")
+        await durable.approve("r", first.token, Approve())
+
+        def away(*_: Any, **__: Any) -> None:
+            raise sa.exc.OperationalError("INSERT", {}, Exception("server closed the connection"))
+
+        monkeypatch.setattr(dbos.DBOSClient, "enqueue_in_transaction", away)  # between the two halves
+        with pytest.raises(DurableError, match="cannot be reached"):
+            await durable.approve("r", second.token, Approve())
+        monkeypatch.undo()
+        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.pending("r") == [second], "nothing was decided, and it can be decided again"
+        await durable.approve("r", second.token, Approve())
+        assert (await durable.resume("r")).output == "as you wish"
+
+
+async def test_a_cancelled_run_tells_what_it_spent_and_said(url: str) -> None:
+    slow = Slow("model 1")
+    async with DurableAgent(slow.agent(), "slow", database_url=url, lease=1.0) as durable:
+        running = asyncio.create_task(durable.run("work", run_id="r"))
+        await slow.begun.wait()
+        async with DurableAgent(slow.agent(), "slow", database_url=url) as elsewhere:
+            await elsewhere.cancel("r")
+            outcome = await elsewhere.outcome("r")
+        with pytest.raises(RunInterruptedError):
+            await running
+    assert isinstance(outcome, Interrupted)
+    assert (outcome.spent.steps, outcome.spent.tool_calls) == (
+        1,
+        1,
+    )  # the step that was cut off is given back
+    assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
+    assert outcome.events[-1].kind == "run_interrupted"
+
+
+async def test_storage_is_linear_in_approvals(url: str, tmp_path: Path) -> None:
+    @tool(approval=True)
+    def sign(page: int) -> str:
+        """Sign a page."""
+        return f"signed {page} " + "x" * 200
+
+    async def size(pages: int) -> int:
+        replies = [*(calls(("sign", {"page": page})) for page in range(pages)), "done"]
+        agent = Agent(turns(*replies), tools=[sign], budget=Budget(steps=100), loop_guard=None)
+        run_id = f"pages-{pages}"
+        async with DurableAgent(agent, run_id, database_url=url) as durable:
+            with pytest.raises(RunInterruptedError):
+                await durable.run("sign", run_id=run_id)
+            for page in range(pages):
+                (item,) = await durable.pending(run_id)
+                await durable.approve(run_id, item.token, Approve())
+                if page < pages - 1:
+                    with pytest.raises(RunInterruptedError):
+                        await durable.resume(run_id)
+            result = await durable.resume(run_id)
+            assert result.output == "done"
+            assert len(result.messages) == 2 * pages + 2
+        db = sqlite3.connect(tmp_path / "runs.db")
+        found = sum(
+            db.execute(
+                f"SELECT COALESCE(SUM(LENGTH({column})), 0) FROM {table} WHERE workflow_uuid LIKE ?",  # ours
+                (f"{run_id}%",),
+            ).fetchone()[0]
+            for table, column in (
+                ("workflow_input", "inputs"),
+                ("workflow_output", "output"),
+                ("operation_outputs", "output"),
+            )
+        )
+        db.close()
+        return int(found)
+
+    small, large = await size(5), await size(20)
+    assert large < 4.6 * small, (small, large)
+
+
+async def test_a_database_that_may_only_be_read_is_one_line(url: str, tmp_path: Path) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        await durable.run("1 + 2?", run_id="r")
+    db = sqlite3.connect(tmp_path / "runs.db")
+    db.execute("PRAGMA journal_mode = DELETE")
+    db.close()
+    code = f"""
+import asyncio
+from tests.durable.test_agent import adder
+from wesichain.durable import DurableAgent
+from wesichain.errors import DurableError
+import wesichain.durable.store.database as database
+import sqlalchemy as sa
+def read_only(connection, _): connection.execute("PRAGMA query_only = ON")
+durable = DurableAgent(adder(), "adder", database_url={url!r})
+async def main():
+    assert (await durable.status("r")) == "completed"
+    sa.event.listen(durable._runs._opened.database.engine, "checkout", lambda c, *_: c.execute("PRAGMA query_only = ON"))
+    for work in (durable.enqueue("hi"), durable.cancel("r"), durable.run("hi")):
+        try:
+            await work
+        except DurableError as error:
+            print(error)
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) >= 2
+    assert all("readonly" in line and "\n" not in line for line in lines), lines
+
+
+# --- DBOS and its other users ------------------------------------------------------------------------
+
+
+def run_code(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        timeout=60,
+        env={**os.environ},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_other_users_of_dbos_are_left_alone(tmp_path: Path) -> None:
+    code = f"""
+import asyncio, logging
+from dbos import DBOS
+import wesichain.durable
+from tests.durable.test_agent import adder
+from wesichain.durable import DurableAgent
+from wesichain.errors import DurableError
+
+logging.getLogger("dbos").setLevel(logging.WARNING)
+
+class Thing:
+    def __eq__(self, other): return isinstance(other, Thing)
+
+@DBOS.workflow()
+def theirs(thing):  # pickled, as DBOS does by default
+    return DBOS.run_step({{"name": "s"}}, lambda: thing)
+
+async def ours():
+    async with DurableAgent(adder(), "adder", database_url="sqlite:///{tmp_path}/ours.db") as durable:
+        return (await durable.run("1 + 2?")).output
+
+print(asyncio.run(ours()))
+assert logging.getLogger("dbos").level == logging.WARNING
+DBOS(config={{"name": "theirs", "system_database_url": "sqlite:///{tmp_path}/theirs.db"}})
+DBOS.launch()
+handle = DBOS.start_workflow(theirs, Thing())
+print(handle.get_result() == Thing())
+try:
+    asyncio.run(ours())
+except DurableError as error:
+    print(error)
+print(DBOS.start_workflow(theirs, Thing()).get_result() == Thing())
+DBOS.destroy()
+print(asyncio.run(ours()))
+"""
+    told = run_code(code).splitlines()
+    assert told[0] == told[-1] == "three"
+    assert told[1] == told[3] == "True"
+    assert "used by other code" in told[2]
+
+
+def test_what_is_leant_on_in_dbos_is_as_it_was() -> None:
+    """The parts that DBOS does not offer publicly. If this fails, see what has changed before the pin is moved."""
+    from dbos import DBOS, DBOSClient
+    from dbos._schemas.system_database import SystemSchema
+    from dbos._sys_db import SystemDatabase, WorkflowStatusString
+    from dbos._utils import GlobalParams
+
+    workflows.check_private_parts()
+    assert [*inspect.signature(SystemDatabase.get_workflow_statuses).parameters] == ["self", "workflow_ids"]
+    assert hasattr(GlobalParams, "executor_id")
+    assert hasattr(DBOSClient, "enqueue_in_transaction")
+    assert "max_recovery_attempts" in inspect.signature(DBOS.workflow).parameters
+    assert {*SystemSchema.workflow_status.c.keys()} >= {
+        "workflow_uuid", "status", "name", "queue_name", "queue_partition_key", "priority", "created_at",
+        "updated_at", "completed_at", "started_at_epoch_ms", "application_version", "application_name",
+        "executor_id", "owner_xid", "recovery_attempts", "deduplication_id", "serialization",
+    }  # fmt: skip
+    steps = SystemSchema.operation_outputs
+    written = {
+        "workflow_uuid", "function_id", "function_name", "output", "serialization", "started_at_epoch_ms",
+        "completed_at_epoch_ms", "application_name", "retention_timestamp",
+    }  # fmt: skip
+    assert {*steps.c.keys()} >= written
+    must = {column.name for column in steps.c if not column.nullable and column.server_default is None}
+    assert must <= written, "a column that has to be given"
+    assert [column.name for column in steps.primary_key] == ["workflow_uuid", "function_id"]
+    assert {status.value for status in WorkflowStatusString} == {
+        "PENDING", "SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED", "ENQUEUED", "DELAYED",
+    }  # fmt: skip
+
+
+def test_a_dbos_that_has_changed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(dbos: object, row: object) -> None:
+        """Another form of it."""
+
+    monkeypatch.setattr(workflows, "_PRIVATE", {"_core.execute": (other, ("dbos", "status", "owner_xid"))})
+    with pytest.raises(DurableError, match=r"has changed \(_core.execute takes dbos, row\)"):
+        workflows.check_private_parts()
+
+
+# --- runs inside runs --------------------------------------------------------------------------------
+
+
+async def test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_not_done_again(
+    url: str,
+) -> None:
+    happened: list[str] = []
+
+    @tool
+    def dig() -> str:
+        """Dig."""
+        happened.append("dig")
+        return "gold"
+
+    @tool(approval=True, effect="once")
+    def sell(price: int) -> str:
+        """Sell it."""
+        happened.append(f"sell {price}")
+        return "sold"
+
+    def outer() -> Agent[str]:
+        inner = turns(calls(("dig", {})), calls(("sell", {"price": 3})), "sold it")
+        miner = Agent(inner, tools=[dig, sell], name="miner")
+        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
+
+    async with DurableAgent(outer(), "boss", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("go", run_id="r")
+        (waiting,) = await durable.pending()
+        assert (waiting.run_id, waiting.call.name, waiting.scope) == ("r", "sell", ("boss",))
+        with pytest.raises(DurableError, match="is no decision"):
+            await durable.approve("r", waiting.token, Provide("x"))
+    async with DurableAgent(outer(), "boss", database_url=url) as elsewhere:
+        await elsewhere.approve("r", waiting.token, Approve())
+        assert (await elsewhere.resume("r")).output == "rich"
+        names = [event.kind for event in [event async for event in elsewhere.events("r")]]
+    assert happened == ["dig", "sell 3"]
+    assert names[-1] == "run_completed"
+
+
+async def test_the_result_of_an_external_call_is_provided_from_anywhere(url: str) -> None:
+    @tool(external=True)
+    def ask_the_bank(amount: int) -> str:
+        """Ask the bank."""
+        raise AssertionError("nothing is run here")
+
+    def agent() -> Agent[str]:
+        return Agent(turns(calls(("ask_the_bank", {"amount": 3})), "thanks"), tools=[ask_the_bank])
+
+    async with DurableAgent(agent(), "bank", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("go", run_id="r")
+        (waiting,) = await durable.pending("r")
+        assert waiting.external
+        with pytest.raises(DurableError, match=r"use Provide\(value\)"):
+            await durable.approve("r", waiting.token, Approve())
+        await durable.approve("r", waiting.token, Provide("granted"))
+        result = await durable.resume("r")
+    assert result.messages[-2].text == "granted"

@@ -1,0 +1,218 @@
+"""Versions: a program changes while runs are under way, and none of them fails for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.durable.test_agent import add, served, turns
+from wesichain import Agent, ToolContext, tool
+from wesichain.core import LlmRequest, Role
+from wesichain.durable import DurableAgent, RunState
+from wesichain.durable.stretches import restore, shorten
+from wesichain.errors import ConfigError
+from wesichain.testing import FunctionLlm, calls
+
+OLD: dict[str, Any] = {"instructions": "Be brief."}
+CHANGES = [
+    pytest.param({"instructions": "Be terse."}, id="another-prompt"),
+    pytest.param({"more": True}, id="a-tool-more"),
+    pytest.param({"less": True}, id="a-tool-less"),
+    pytest.param({"other": True}, id="a-tool-with-other-parameters"),
+]
+
+
+@tool
+def multiply(a: int, b: int) -> int:
+    """Multiply two numbers."""
+    return a * b
+
+
+@tool(name="add")
+def add_three(a: int, b: int, c: int) -> int:
+    """Add three numbers."""
+    return a + b + c
+
+
+class Desk:
+    """A model whose second call waits until it may go on, so that a program can change in between."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.seen: list[str] = []
+        self.added = 0
+        self.is_cut = True
+
+    def agent(
+        self,
+        *,
+        instructions: str = "Be brief.",
+        more: bool = False,
+        less: bool = False,
+        other: bool = False,
+    ) -> Agent[str]:
+        async def reply(request: LlmRequest) -> Any:
+            turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+            if turn == 1:
+                if self.is_cut:
+                    self.reached.set()
+                    await asyncio.sleep(3600)
+                self.seen.append(request.messages[0].text)
+            return [calls(("add", {"a": 1, "b": 2})), "three"][turn]
+
+        desk = self
+
+        @tool(name="add")
+        def counted(a: int, b: int, ctx: ToolContext) -> int:
+            """Add two numbers."""
+            desk.added += 1
+            return a + b
+
+        tools: list[Any] = [] if less else [add_three if other else counted]
+        return Agent(
+            FunctionLlm(reply), tools=[*tools, multiply] if more else tools, instructions=instructions
+        )
+
+
+async def cut_off(url: str, desk: Desk) -> str:
+    """Begin a run, and stop its worker in the middle; returns its version."""
+    old = DurableAgent(desk.agent(**OLD), "agent", database_url=url)
+    async with served(old):
+        await old.enqueue("1 + 2?", run_id="r")
+        await asyncio.wait_for(desk.reached.wait(), 30)
+    desk.is_cut = False
+    return old.version
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+async def test_a_run_waits_for_a_worker_of_its_version(url: str, changed: dict[str, Any]) -> None:
+    desk = Desk()
+    version = await cut_off(url, desk)
+    new = DurableAgent(desk.agent(**{**OLD, **changed}), "agent", database_url=url)
+    async with served(new):
+        with pytest.raises(TimeoutError):
+            await new.result("r", timeout=0.7)
+        waiting = await new.show("r")
+        assert (waiting.status, waiting.version, waiting.served) == (RunState.PENDING, version, False)
+        assert new.version != version
+    old = DurableAgent(desk.agent(**OLD), "agent", database_url=url)
+    async with served(old):
+        assert (await old.result("r", timeout=30)).output == "three"
+        assert (await old.show("r")).served
+    assert desk.seen[-1] == OLD["instructions"]
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+async def test_a_run_is_adopted_from_its_last_finished_step(url: str, changed: dict[str, Any]) -> None:
+    desk = Desk()
+    await cut_off(url, desk)
+    new = DurableAgent(
+        desk.agent(**{**OLD, **changed}), "agent", database_url=url, on_change="adopt", lease=1.0
+    )
+    async with served(new):
+        result = await new.result("r", timeout=30)
+    assert result.output == "three"
+    assert desk.added == 1, "what was done is not done again"
+    assert [message.content for message in result.messages if message.role is Role.TOOL] == ["3"]
+    assert desk.seen == [changed.get("instructions", OLD["instructions"])], (
+        "the new prompt holds from here on"
+    )
+    assert (await new.show("r")).version == new.version
+    await new.close()
+
+
+async def test_a_call_that_was_under_way_when_its_tool_left_is_not_run_and_the_model_is_told(
+    url: str,
+) -> None:
+    begun = asyncio.Event()
+
+    @tool
+    async def stay() -> str:
+        """Stay."""
+        begun.set()
+        await asyncio.sleep(3600)
+        return "stayed"
+
+    replies = (calls(("stay", {})), "gone on")
+    old = DurableAgent(Agent(turns(*replies), tools=[stay]), "agent", database_url=url)
+    async with served(old):
+        await old.enqueue("go", run_id="r")
+        await asyncio.wait_for(begun.wait(), 30)
+    new = DurableAgent(Agent(turns(*replies)), "agent", database_url=url, on_change="adopt", lease=1.0)
+    async with served(new):
+        result = await new.result("r", timeout=30)
+    assert result.output == "gone on"
+    assert "is there no more" in result.messages[-2].content
+
+
+async def test_of_two_versions_at_once_the_newer_one_adopts_and_the_older_one_does_not(url: str) -> None:
+    desk = Desk()
+    desk.is_cut = False
+    old = DurableAgent(desk.agent(), "agent", database_url=url, on_change="adopt")
+    new = DurableAgent(desk.agent(instructions="Be terse."), "agent", database_url=url, on_change="adopt")
+    async with served(old), served(new):
+        await asyncio.sleep(0.5)
+        run_ids = [await new.enqueue("1 + 2?") for _ in range(6)]
+        for run_id in run_ids:
+            await new.result(run_id, timeout=30)
+        assert {(await new.show(run_id)).version for run_id in run_ids} == {new.version}
+        assert set(desk.seen) == {"Be terse."}
+
+
+async def test_a_version_that_is_named_says_that_the_program_is_the_same(url: str) -> None:
+    desk = Desk()
+    old = DurableAgent(desk.agent(), "agent", database_url=url, version="2024-05")
+    async with served(old):
+        await old.enqueue("1 + 2?", run_id="r")
+        await asyncio.wait_for(desk.reached.wait(), 30)
+    desk.is_cut = False
+    new = DurableAgent(desk.agent(instructions="Be terse."), "agent", database_url=url, version="2024-05")
+    async with served(new):
+        assert (await new.result("r", timeout=30)).output == "three"
+        assert (await new.show("r")).version == "2024-05"
+
+
+def test_the_version_is_that_of_instructions_tools_and_output() -> None:
+    def version(**options: Any) -> str:
+        given = {"tools": [add], "instructions": "Be brief.", **options}
+        return DurableAgent(Agent(turns("x"), **given)).version
+
+    same = version()
+    assert version() == same == version(name="other")
+    others = [version(instructions="Be terse."), version(tools=[]), version(output_type=int)]
+    assert len({same, *others}) == 4
+
+
+@pytest.mark.parametrize(
+    "options", [{"on_change": "never"}, {"version": "a b"}, {"version": ""}, {"max_recoveries": -1}]
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        DurableAgent(Agent(turns("x")), **options)
+
+
+# --- what an ending adds to the one before -----------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, -0.5]) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(now=JSON, before=JSON)
+def test_what_was_shortened_is_restored(now: Any, before: Any) -> None:
+    found = restore(shorten(now, before), before)
+    assert found == now
+    assert repr(found) == repr(now)  # 1, 1.0 and true are three
+
+
+@given(start=st.lists(JSON, min_size=1, max_size=6), more=st.lists(JSON, max_size=3))
+def test_a_list_that_grows_is_kept_as_what_is_new(start: list[Any], more: list[Any]) -> None:
+    short = shorten({"messages": [*start, *more], "n": 1}, {"messages": start, "n": 1})
+    kept = short["of"]["messages"] if "of" in short else {"same": True}
+    assert kept == ({"first": len(start), "then": more} if more else {"same": True})
