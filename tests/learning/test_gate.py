@@ -33,11 +33,11 @@ def test_a_bullet_enters_when_the_tasks_do_not_get_worse(
 EXIT = [
     pytest.param(health(0.9), health(0.83), None, id="success-falls-by-seven-points"),
     pytest.param(health(0.9), health(0.82), "success fell", id="success-falls-by-eight-points"),
-    pytest.param(health(), health(p95=1.29), None, id="p95-rises-by-29-percent"),
-    pytest.param(health(), health(p95=1.30), "p95 rose", id="p95-rises-by-30-percent"),
-    pytest.param(health(p95=0.0), health(p95=9.0), None, id="a-p95-that-was-never-measured"),
-    pytest.param(health(), health(errors=0.15), None, id="errors-at-15-percent"),
-    pytest.param(health(), health(errors=0.16), "end in errors", id="errors-above-15-percent"),
+    pytest.param(health(), health(iterations=3.8), None, id="iterations-rise-by-27-percent"),
+    pytest.param(health(), health(iterations=4.0), "iterations rose", id="iterations-rise-by-a-third"),
+    pytest.param(health(0.2), health(0.8, iterations=6.0), None, id="they-rise-and-success-does-too"),
+    pytest.param(health(), health(p95=90.0), None, id="it-takes-longer-by-the-clock"),
+    pytest.param(health(), health(errors=0.9), None, id="errors-that-cost-no-success"),
 ]
 
 

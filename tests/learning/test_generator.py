@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.learning.kit import note, strategy
-from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
+from tests.learning.kit import note, strategy, words
+from wesichain.core import HEADING, LlmRequest, LlmResponse, Role, ToolCall
 from wesichain.errors import ConfigError, DuplicateToolError, LlmTransportError, PlaybookError, ToolError
 from wesichain.learning import (
     CoTGenerator,
@@ -216,15 +217,24 @@ async def test_tools_can_be_registered_and_validated() -> None:
 
 
 def said_to(llm: ScriptedLlm | FunctionLlm) -> str:
-    return "\n".join(message.content for message in llm.requests[0].messages if message.role is Role.USER)
+    return "\n".join(message.text for message in llm.requests[0].messages)
 
 
-async def test_strategies_stand_right_after_the_task(playbook: Playbook) -> None:
+@pytest.fixture
+def playbook(tmp_path: Path) -> Iterator[Playbook]:
+    """One that holds nothing back: what is drawn is tested in `test_advising`."""
+    with Playbook.open(tmp_path / "playbook", words(), clock=FakeClock(), explore=1, holdback=0) as opened:
+        yield opened
+
+
+async def test_strategies_stand_below_the_instructions_and_are_marked(playbook: Playbook) -> None:
     kept = playbook.record(strategy("what does bob owe", "find", "owes"), domain="shop")
     llm = ScriptedLlm(["70"])
-    output = await ReActGenerator(llm, [find, owes], playbook=playbook).forward(TASK)
-    assert said_to(llm) == f"What does anna owe?\n\n{kept.content}"
-    assert output.metadata["shown"] == [kept.id]
+    generator = ReActGenerator(llm, [find, owes], playbook=playbook, instructions="Be brief.")
+    output = await generator.forward(TASK)
+    assert said_to(llm) == f"Be brief.\n\n{HEADING}\n- {kept.text}\nWhat does anna owe?"
+    assert [message.role for message in llm.requests[0].messages] == [Role.SYSTEM, Role.USER]
+    assert (output.metadata["shown"], output.metadata["held"]) == ([kept.id], [])
 
 
 HIDDEN = [
@@ -302,7 +312,8 @@ async def test_without_tools_a_task_is_reasoned_out_in_one_reply(reply: str, ans
 
 def competent(request: LlmRequest) -> Reply:
     """A model that does what the task says: 'use a, b' is a call each, then the answer."""
-    wanted = request.messages[0].content.partition("use ")[2].split("\n")[0].split(", ")
+    task = next(message.text for message in request.messages if message.role is Role.USER)
+    wanted = task.partition("use ")[2].split("\n")[0].split(", ")
     offered = {spec.name for spec in request.tools}
     done = [call.name for message in request.messages for call in message.tool_calls]
     left = [name for name in wanted if name not in done and name in offered]
@@ -328,7 +339,7 @@ async def test_tasks_of_two_to_five_calls_complete_within_the_limit() -> None:
 
 
 async def test_with_the_primary_tool_failing_an_alternative_is_found_and_learned(playbook: Playbook) -> None:
-    """SC-005 with a competent model: and after two runs the playbook warns of the broken tool."""
+    """SC-005 with a competent model: and after three runs the playbook knows the way that works."""
     generator = ReActGenerator(FunctionLlm(competent), [broken, owes], playbook=playbook)
     for number in range(20):
         task = TaskInput(f"t{number}", f"Bill {number}: use broken, owes", domain="shop")
@@ -336,9 +347,9 @@ async def test_with_the_primary_tool_failing_an_alternative_is_found_and_learned
         assert output.structured_trace[-2].calls[0].success
         reflection = GroundedReflector().reflect(task, output, Feedback.expected("done"))
         SemanticCurator().merge(playbook, reflection)
-    warning = next(item for item in playbook.bullets("shop") if item.section == "Pitfalls")
-    assert (warning.tool_sequence, warning.stage) == (("broken",), "staging")
-    assert "call owes, not broken" in warning.content
+    way = next(item for item in playbook.bullets("shop") if item.tool_sequence == ("owes",))
+    assert (way.section, way.tool_sequence, way.text) == ("Strategies", ("owes",), "Call owes.")
+    assert way.stage in ("staging", "prod")
 
 
 async def test_a_generator_starts_quickly_and_costs_little_an_iteration() -> None:

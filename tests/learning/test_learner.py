@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.learning.kit import run_of, strategy
+from tests.learning.kit import run_of, strategy, words
 from wesichain.core import LlmRequest, Role
 from wesichain.errors import ConfigError, PlaybookError
 from wesichain.learning import (
@@ -17,7 +17,6 @@ from wesichain.learning import (
     Learner,
     LearningSummary,
     Playbook,
-    ProseWriter,
     ReActGenerator,
     RunRecord,
     TaskInput,
@@ -25,7 +24,7 @@ from wesichain.learning import (
     plot,
     progress_bar,
 )
-from wesichain.testing import FunctionLlm, ScriptedLlm, calls
+from wesichain.testing import FunctionLlm, calls
 from wesichain.testing.models import Reply
 
 RIGHT = Feedback(label=True)
@@ -68,15 +67,17 @@ def decoy(customer: int) -> int:
 
 def student(request: LlmRequest) -> Reply:
     """A model that tries the tools in turn, unless it is told which one to call."""
-    text = request.messages[0].content
+    text = " ".join(message.text for message in request.messages if message.role is not Role.TOOL)
     done = [call.name for message in request.messages for call in message.tool_calls]
-    if any(message.role is Role.TOOL and "ERROR" not in message.content for message in request.messages):
+    if any(message.role is Role.TOOL and "ERROR" not in message.text for message in request.messages):
         return "done"
-    order = ["ledger"] if "call ledger" in text else ["decoy", "decoy2", "ledger"]
+    order = ["ledger"] if "Call ledger." in text else ["decoy", "decoy2", "ledger"]
     return calls((next(name for name in order if name not in done), {"customer": 1}))
 
 
-async def test_later_tasks_need_fewer_iterations(playbook: Playbook) -> None:
+async def test_later_tasks_need_fewer_iterations(tmp_path: Path) -> None:
+    playbook = Playbook.open(tmp_path / "open", words(), explore=1)
+
     def decoy2(customer: int) -> int:
         """Something about a customer."""
         raise LookupError("not here either")
@@ -87,11 +88,11 @@ async def test_later_tasks_need_fewer_iterations(playbook: Playbook) -> None:
         generator, playbook, feedback=RIGHT, progress=lambda done, total, _: seen.append(f"{done}/{total}")
     )
     summary = await learner.run(tasks(8))
-    assert [record.iterations for record in summary.records] == [4, 4, 2, 2, 2, 2, 2, 2]
+    assert [record.iterations for record in summary.records] == [4, 4, 4, 2, 2, 2, 2, 2]
     assert (summary.health.success, summary.added > 0, summary.updated > 0) == (1.0, True, True)
     assert seen[-1] == "8/8"
     assert "8 tasks, 100% solved" in summary.text()
-    assert "first half 3.00, second half 2.00" in summary.text()
+    assert "first half 3.50, second half 2.00" in summary.text()
 
 
 FEEDBACK = [
@@ -115,7 +116,7 @@ async def test_feedback(playbook: Playbook, feedback: object, outcome: str) -> N
 async def test_live_runs_are_taken_in_behind_the_scenes_one_at_a_time(playbook: Playbook) -> None:
     learner = Learner(Scripted(steady), playbook, feedback=RIGHT)
     for task in tasks(5):
-        learner.submit(task, run_of(task.task_id, "a", "b"))
+        learner.submit(run_of(task.task_id, "a", "b"), task=task)
     assert list(playbook.bullets("shop")) == []
     await learner.drain()
     assert [item.helpful_count for item in playbook.bullets("shop")] == [5]
@@ -173,7 +174,8 @@ async def test_the_gate(playbook: Playbook, better: bool) -> None:
     assert [(item.bullet_id, item.passed) for item in verdicts] == [("s", better)]
     kept = playbook.get("s")
     assert kept is not None
-    assert kept.stage == ("prod" if better else "staging")
+    assert kept.stage == ("prod" if better else "shadow")  # what was refused is not shown
+    assert bool(playbook.retrieve("pay the bill", domain="shop")) is better
     assert generator.asked == [
         ("h0", ("s",)),
         ("h1", ("s",)),
@@ -199,55 +201,78 @@ async def test_the_held_out_tasks_teach_nothing(playbook: Playbook) -> None:
     assert kept.helpful_count == 9
 
 
-@pytest.mark.parametrize("harm", [True, False], ids=["it-makes-things-worse", "it-does-not"])
-async def test_a_promotion_is_taken_back_when(playbook: Playbook, harm: bool) -> None:
-    playbook.record(strategy("pay the bill", "a", "b", helpful=9, id="s"), domain="shop")
-    learner = Learner(Scripted(steady), playbook, holdout=tasks(2, prefix="h"), feedback=RIGHT)
-    await learner.gate()
-    before = len(playbook.journal("shop")) - 1
-    for number, task in enumerate(tasks(25)):
-        good = not (harm and number % 4 == 0)
-        await learner.learn(
-            task, run_of(task.task_id, "c", answer=str(number)), feedback=Feedback(label=good)
-        )
+async def test_a_bullet_that_no_held_out_task_retrieves_is_neither_let_in_nor_refused(
+    playbook: Playbook,
+) -> None:
+    playbook.record(strategy("paint a fence", "a", "b", helpful=9, id="s"), domain="shop")
+    generator = Scripted(steady)
+    learner = Learner(generator, playbook, holdout=tasks(3, prefix="h"), feedback=RIGHT)
+    (verdict,) = await learner.gate()
+    assert (verdict.passed, verdict.reason, generator.asked) == (False, "no held-out task retrieves it", [])
     kept = playbook.get("s")
     assert kept is not None
-    assert kept.stage == ("quarantined" if harm else "prod")
-    rolled = [delta for delta in playbook.journal("shop") if delta.cause == "rollback"]
-    assert [delta.note for delta in rolled] == ([f"to {before}"] if harm else [])
+    assert (kept.stage, kept.ruling) == ("staging", "none")
 
 
-# --- prose ------------------------------------------------------------------------------------------
+async def test_what_was_refused_stays_so_in_another_process_until_there_is_more_evidence(
+    playbook: Playbook,
+) -> None:
+    playbook.record(strategy("pay the bill", "a", "b", helpful=9, id="s"), domain="shop")
+    held = tasks(3, prefix="h")
+    await Learner(Scripted(with_effect(False)), playbook, holdout=held, feedback=RIGHT).gate()
+    again = Learner(Scripted(with_effect(True)), playbook, holdout=held, feedback=RIGHT)
+    assert list(await again.gate()) == []
+    for task in tasks(5):
+        await again.learn(task, run_of(task.task_id, "a", "b"))
+    assert [verdict.passed for verdict in await again.gate()] == [True]
 
-WORDINGS = [
-    pytest.param("For bills, call a first, then b.", True, id="names-the-tools-in-order"),
-    pytest.param("For bills, call b first, then a.", False, id="turns-the-order-round"),
-    pytest.param("For bills, call a.", False, id="leaves-a-tool-out"),
-    pytest.param("", False, id="says-nothing"),
-    pytest.param("call a, then b " * 30, False, id="goes-on-and-on"),
+
+WATCHED = [
+    pytest.param(0.8, 0.5, True, id="it-makes-things-worse"),
+    pytest.param(0.8, 0.8, False, id="it-does-not"),
+    pytest.param(0.2, 0.8, False, id="from-20-to-80-percent-is-no-reason-though-20-percent-end-in-errors"),
 ]
 
 
-@pytest.mark.parametrize(("reply", "used"), WORDINGS)
-async def test_a_models_sentence_is_used_if_it(playbook: Playbook, reply: str, used: bool) -> None:
-    llm = ScriptedLlm([reply], model="writer-1")
-    learner = Learner(Scripted(steady), playbook, writer=ProseWriter(llm), feedback=RIGHT)
-    await learner.run(tasks(1))
-    (bullet,) = playbook.bullets("shop")
-    assert (bullet.content == reply) is used
-    assert (bullet.provenance.author, bullet.provenance.model) == (
-        ("model", "writer-1") if used else ("reflector", "")
-    )
-    assert bullet.tool_sequence == ("a", "b")
+@pytest.mark.parametrize(("before", "after", "is_taken_back"), WATCHED)
+async def test_a_promotion_is_taken_back_when(
+    playbook: Playbook, before: float, after: float, is_taken_back: bool
+) -> None:
+    """The bullet alone: what others wrote since stays; and another process goes on with the watch."""
+    playbook.record(strategy("pay the bill", "a", "b", helpful=9, id="s"), domain="shop")
+    playbook.record(strategy("pay the bill", "x", "y", helpful=9, id="t"), domain="shop")
+    judged = {"h0": Feedback(label=True)} | {
+        f"h{at}": Feedback(label=at / 10 < before) for at in range(1, 10)
+    }
+    learner = Learner(Scripted(steady), playbook, holdout=tasks(10, prefix="h"), feedback=judged)
+    verdicts = await learner.gate()
+    assert [item.passed for item in verdicts] == [True, True]  # two under watch at once
+    playbook.record(strategy("send a parcel", "z", id="an-operators"), domain="shop")
+    for number, task in enumerate(tasks(25)):
+        if number == 10:
+            learner = Learner(playbook=playbook)
+        good = number % 10 < after * 10
+        output = run_of(task.task_id, "c", answer=str(number), error="" if good else "it broke")
+        await learner.learn(task, output, feedback=Feedback(label=good))
+    stages = {item.id: item.stage for item in playbook.bullets("shop") if item.section == "Strategies"}
+    assert {stages["s"], stages["t"]} == {"shadow" if is_taken_back else "prod"}
+    assert stages["an-operators"] == "staging"
+    assert "rollback" not in [delta.cause for delta in playbook.journal("shop")]
 
 
-async def test_a_writer_that_fails_or_lies_changes_no_outcome(playbook: Playbook) -> None:
-    learner = Learner(
-        Scripted(steady), playbook, writer=ProseWriter(ScriptedLlm([])), feedback=Feedback(label=False)
-    )
-    summary = await learner.run(tasks(1))
-    assert summary.records[0].outcome == "failure"
-    assert playbook.bullets("shop")[0].section == "Pitfalls"
+async def test_without_a_generator_runs_can_be_submitted_and_nothing_else(playbook: Playbook) -> None:
+    learner = Learner(playbook=playbook)
+    learner.submit(run_of("t0", "a", "b"), task="Pay the bill", domain="shop", feedback=True)
+    await learner.drain()
+    assert [item.text for item in playbook.bullets("shop")] == ["Call a first, then b."]
+    with pytest.raises(ConfigError, match="has no generator"):
+        await learner.run(tasks(1))
+    with pytest.raises(ConfigError, match="needs a playbook"):
+        Learner(Scripted(steady))
+    with pytest.raises(ConfigError, match="does not say what was asked"):
+        learner.submit(run_of("t0", "a"))
+    with pytest.raises(ConfigError, match="takes the run first"):
+        learner.submit(tasks(1)[0])
 
 
 # --- the report -------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from wesichain.learning import (
 
 TASK = TaskInput("t1", "What does customer 4411 owe?", domain="billing")
 
-ABOUT = 'For billing tasks like "What does customer # owe"'
 
 LESSONS = [
     pytest.param(
@@ -32,7 +31,7 @@ LESSONS = [
             (
                 "Strategies",
                 ("ledger_q", "fmt_out"),
-                f"{ABOUT}, call ledger_q first, then fmt_out.",
+                "Call ledger_q first, then fmt_out.",
             )
         ],
         id="a-success-is-a-strategy-in-one-sentence",
@@ -44,20 +43,15 @@ LESSONS = [
             (
                 "Strategies",
                 ("ledger_q",),
-                f"{ABOUT}, call ledger_q.",
-            ),
-            (
-                "Pitfalls",
-                ("old_q",),
-                f"{ABOUT}, call ledger_q, not old_q.",
+                "Call ledger_q.",
             ),
         ],
-        id="a-tool-that-failed-and-the-one-that-worked-are-an-adaptation",
+        id="that-one-tool-worked-after-another-had-failed-is-no-warning",
     ),
     pytest.param(
         ("!ledger_q", "ledger_q"),
         True,
-        [("Strategies", ("ledger_q",), f"{ABOUT}, call ledger_q.")],
+        [("Strategies", ("ledger_q",), "Call ledger_q.")],
         id="a-tool-that-worked-at-the-second-try-is-no-pitfall",
     ),
     pytest.param(
@@ -67,7 +61,7 @@ LESSONS = [
             (
                 "Pitfalls",
                 ("a", "b"),
-                f"{ABOUT}, calling a first, then b has failed; find another way.",
+                "Warning: calling a first, then b has failed.",
             )
         ],
         id="a-failure-is-a-pitfall",
@@ -79,7 +73,7 @@ LESSONS = [
             (
                 "Pitfalls",
                 (),
-                f"{ABOUT}, answering without a tool has failed; find another way.",
+                "Warning: answering without calling a tool has failed.",
             )
         ],
         id="a-failure-without-tools-is-one-too",
@@ -100,7 +94,7 @@ def test_lessons(calls: tuple[str, ...], good: bool | None, lessons: list[object
 def looked_up(*calls: tuple[str, object, object], answer: str) -> TaskOutput:
     made = [ToolInvocation(name, {"key": key}, result) for name, key, result in calls]  # type: ignore[dict-item,arg-type]  # JSON
     steps = [
-        ReasoningStep(at, "", "call_tool", call.tool_name, invocations=(call,))
+        ReasoningStep(at, "Look.", "call_tool", call.tool_name, call.arguments, invocations=(call,))
         for at, call in enumerate(made, 1)
     ]
     return TaskOutput("t1", answer, structured_trace=tuple(steps), total_iterations=len(steps))
@@ -216,10 +210,17 @@ def test_what_a_tool_returns_never_becomes_advice(good: bool, success: bool) -> 
     assert not any("IGNORE" in part or "wire_money" in part for part in written)
 
 
-def test_a_task_with_quotes_and_control_characters_stays_one_clean_sentence() -> None:
+def test_a_task_is_kept_as_one_clean_masked_line_to_find_the_bullet_by_and_nothing_else() -> None:
     task = TaskInput("t", 'Say \u202e"x\n" to\x00 all\u200b', domain="shop")
-    content = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals[0].content
-    assert content == 'For shop tasks like "Say # to all", call a.'
+    (lesson,) = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
+    assert (lesson.example_task, lesson.content, lesson.text) == ("Say # to all", "Call a.", "Call a.")
+
+
+def test_an_operator_may_take_more_out_of_what_is_kept() -> None:
+    reflector = GroundedReflector(redactor=lambda text: text.replace("Erika Muster", "#"))
+    task = TaskInput("t", "Refund Erika Muster", domain="shop")
+    (lesson,) = reflector.reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
+    assert lesson.example_task == "Refund #"
 
 
 def test_a_secret_in_a_task_stays_out_of_the_playbook() -> None:

@@ -1,9 +1,10 @@
-"""Learning: runs are reflected on, strategies are curated and retrieved, later runs need fewer steps."""
+"""Learning: runs are reflected on, strategies are curated, compared and shown to later runs."""
 
 from .curator import CuratorDelta, SemanticCurator
 from .embedders import Embedder, FunctionEmbedder
 from .entities import (
     DATA_MODEL,
+    Evidence,
     Feedback,
     PlaybookBullet,
     Provenance,
@@ -17,9 +18,9 @@ from .entities import (
 )
 from .gate import Health, RunRecord, Verdict, judge, regression
 from .generator import CoTGenerator, ReActGenerator
-from .learner import Generator, Learner
+from .learner import Generator, Learner, Reflector
+from .model_reflector import ModelReflector
 from .playbook import Playbook
-from .prose import ProseWriter
 from .reflector import Adaptation, GroundedReflector, Reflection
 from .report import LearningSummary, Rollback, plot, progress_bar
 from .storage import Change, Delta, Match, Repaired
@@ -33,6 +34,7 @@ __all__ = [
     "CuratorDelta",
     "Delta",
     "Embedder",
+    "Evidence",
     "Feedback",
     "FunctionEmbedder",
     "Generator",
@@ -41,13 +43,14 @@ __all__ = [
     "Learner",
     "LearningSummary",
     "Match",
+    "ModelReflector",
     "Playbook",
     "PlaybookBullet",
-    "ProseWriter",
     "Provenance",
     "ReActGenerator",
     "ReasoningStep",
     "Reflection",
+    "Reflector",
     "Repaired",
     "Rollback",
     "RunRecord",

@@ -1,24 +1,28 @@
 """The curator: takes reflections into a playbook, without a model, without chance, one delta each.
 
-Bullets that are about the same become one; whatever a run followed gets the credit or the blame. A
-bullet's words never change and its counters only grow, so that every state can be read in the journal
-and brought back.
+Bullets that are about the same become one; whatever a run followed gets the credit or the blame, and
+whatever it was shown, or would have been, one more run on that side of its comparison. A strategy whose tasks
+one word tells apart is split by it. A bullet's words never change and its counters only grow, so that every
+state can be read in the journal and brought back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from wesichain.core import dataclass
 from wesichain.errors import ConfigError
 
+from .crediting import credited, joined, split
 from .embedders import Vectors
-from .entities import PlaybookBullet, ToolCallingStrategy, collapse
-from .playbook import Playbook, settled
+from .entities import PlaybookBullet, collapse, fits
+from .playbook import Playbook
 from .reflector import Reflection
 from .storage import Change, Delta, View
 
+Embed: TypeAlias = Callable[[Sequence[str]], Vectors]
 _NEIGHBOURS = 64  # bullets about one intent that are looked at; merging keeps them fewer
 
 
@@ -30,6 +34,7 @@ class CuratorDelta:
     updated: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()  # reflections that were merged before
+    withdrawn: tuple[tuple[str, str], ...] = ()  # bullets whose watch ended badly, and why
     deltas: tuple[Delta, ...] = ()
 
     def __bool__(self) -> bool:
@@ -86,10 +91,22 @@ class SemanticCurator:
 
     def _merge(self, playbook: Playbook, reflection: Reflection, vector: Vectors) -> CuratorDelta:
         known: set[str] = set()
+        withdrawn: list[tuple[str, str]] = []
 
         def decide(view: View) -> Change:
-            change = self._decide(view, reflection, vector=vector, now=playbook.now())
-            known.update(bullet.id for bullet in change.puts if view.get(bullet.id) is not None)
+            change = self._decide(
+                view,
+                reflection,
+                vector=vector,
+                half_life=playbook.shares.half_life,
+                embed=playbook.embed,
+                now=playbook.now(),
+            )
+            for bullet in change.puts:
+                before = view.get(bullet.id)
+                if before is not None:
+                    known.add(bullet.id)
+                    withdrawn.extend((bullet.id, reason) for reason in _withdrawn(before, bullet, reflection))
             return change
 
         delta = playbook.change(reflection.domain, decide, cause="merge", note=reflection.task_id)
@@ -99,35 +116,75 @@ class SemanticCurator:
             added=tuple(name for name in _ids(delta.change.puts) if name not in known),
             updated=tuple(name for name in _ids(delta.change.puts) if name in known),
             removed=delta.change.drops,
+            withdrawn=tuple(withdrawn),
             deltas=(delta,),
         )
 
-    def _decide(self, view: View, reflection: Reflection, *, vector: Vectors, now: float) -> Change:
+    def _decide(
+        self,
+        view: View,
+        reflection: Reflection,
+        *,
+        vector: Vectors,
+        half_life: float,
+        embed: Embed,
+        now: float,
+    ) -> Change:
         if reflection.outcome == "unknown" or view.has_merged(reflection.id):
             return Change()
         near = [
             match.bullet
             for match in view.nearest(vector, k=_NEIGHBOURS)
             if match.similarity >= self._needed(match.bullet)
+            and fits(match.bullet.condition, reflection.marks)
         ]
         puts: dict[str, PlaybookBullet] = {}
-        for bullet in _concerned(view, near, reflection):
-            helped = reflection.verdict_on(bullet.tool_sequence)
-            if helped is not None:
-                puts[bullet.id] = _credited(bullet, reflection, helped=helped, now=now)
+
+        def credit(bullet: PlaybookBullet, *, shown: bool | None, helped: bool | None) -> None:
+            puts[bullet.id] = credited(
+                bullet, reflection, shown=shown, helped=helped, half_life=half_life, now=now
+            )
+
+        twins = {item.id: self._twin(item, view, near, embed=embed) for item in reflection.proposals}
+        supported = {twin.id for twin in twins.values() if twin is not None and twin.lesson}
+        for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
+            shown, helped = _side(bullet, reflection), _helped(bullet, reflection, supported)
+            if shown is not None or helped is not None or bullet.watch is not None:
+                credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
-            twin = view.get(proposal.id) or next((item for item in near if _is_twin(item, proposal)), None)
+            twin = twins[proposal.id]
             bullet = twin or replace(proposal, created_at=now)
-            if bullet.id not in puts:  # else it was followed, and has its evidence
-                helped = reflection.verdict_on(bullet.tool_sequence)
+            if bullet.id not in puts:  # else it has its evidence
+                helped = True if bullet.lesson else reflection.verdict_on(bullet.tool_sequence)
                 succeeded = reflection.outcome == "success" if helped is None else helped
-                puts[bullet.id] = _credited(bullet, reflection, helped=succeeded, now=now)
+                credit(bullet, shown=None, helped=succeeded)
+        gone: list[str] = []
+        for bullet in list(puts.values()):
+            if parts := split(bullet, now=now):
+                del puts[bullet.id]
+                gone += [bullet.id] if view.get(bullet.id) is not None else []
+                puts |= {part.id: part for part in parts}
         new = [name for name in puts if view.get(name) is None]
-        drops = self._stale(view, puts, new=len(new))
+        drops = (*gone, *(name for name in self._stale(view, puts, new=len(new)) if name not in gone))
         room = self._max_bullets - len(view) + len(drops)
         for name in new[room:]:  # nothing else could go
             del puts[name]
         return Change(drops=drops, puts=tuple(puts.values()), merged=(reflection.id,))
+
+    def _twin(
+        self, proposal: PlaybookBullet, view: View, near: Sequence[PlaybookBullet], *, embed: Embed
+    ) -> PlaybookBullet | None:
+        """The bullet that a proposal is one with. Of lessons, what they say has to be alike."""
+        known = view.get(proposal.id)
+        if known is not None:
+            return known
+        alike = [item for item in near if _is_twin(item, proposal)]
+        if not proposal.lesson or not alike:
+            return alike[0] if alike else None
+        rows = embed([proposal.content, *(item.content for item in alike)])
+        likeness = rows[1:] @ rows[0]
+        best = int(likeness.argmax())
+        return alike[best] if likeness[best] >= self._threshold else None
 
     def _needed(self, bullet: PlaybookBullet) -> float:
         return self._sequence_threshold if bullet.tool_sequence else self._threshold
@@ -145,7 +202,9 @@ class SemanticCurator:
     def _consolidation(self, view: View, *, now: float) -> Change:
         groups: dict[tuple[str, tuple[str, ...]], list[PlaybookBullet]] = {}
         for bullet in view.bullets():
-            groups.setdefault((bullet.section, collapse(bullet.tool_sequence)), []).append(bullet)
+            if not bullet.lesson:  # a lesson is joined, by what it says, when it is taught
+                key = (f"{bullet.section} {bullet.condition}", collapse(bullet.tool_sequence))
+                groups.setdefault(key, []).append(bullet)
         kept: dict[str, PlaybookBullet] = {}
         drops: list[str] = []
         for group in groups.values():
@@ -155,7 +214,7 @@ class SemanticCurator:
                 similar = vectors[stay] @ vectors[row]
                 if stay and similar.max() >= self._needed(bullet):
                     first = group[stay[int(similar.argmax())]]
-                    kept[first.id] = _joined(kept.get(first.id, first), bullet, now=now)
+                    kept[first.id] = joined(kept.get(first.id, first), bullet, now=now)
                     drops.append(bullet.id)
                 else:
                     stay.append(row)
@@ -167,53 +226,44 @@ def _concerned(
 ) -> Iterator[PlaybookBullet]:
     """The bullets that the run may have followed: about this intent, shown to it, or about no task."""
     yield from near
-    yield from (shown for name in reflection.shown if (shown := view.get(name)) is not None)
+    told = (*reflection.shown, *reflection.held)
+    yield from (bullet for name in told if (bullet := view.get(name)) is not None)
     for calls in {reflection.worked, reflection.attempted}:
         yield from (bullet for bullet in view.with_sequence(calls) if not bullet.example_task)
 
 
+def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
+    """On which side of the bullet's comparison a run stands; None on neither.
+
+    A bullet that nobody is shown, and that the run would have fitted, was held back from it.
+    """
+    if bullet.id in run.shown:
+        return True
+    return False if bullet.id in run.held or (run.advised and not bullet.is_visible) else None
+
+
+def _withdrawn(before: PlaybookBullet, after: PlaybookBullet, run: Reflection) -> Iterator[str]:
+    """Why the watch took a bullet back, where it did."""
+    if before.watch is not None and before.ruling != "refused" and after.ruling == "refused":
+        yield (
+            before.watch.seen(success=run.outcome == "success", iterations=run.iterations).regression()
+            or "the watch ended badly"
+        )
+
+
+def _helped(bullet: PlaybookBullet, run: Reflection, supported: Collection[str]) -> bool | None:
+    """What came of following a bullet, None where it was not.
+
+    Whether a lesson was followed cannot be seen: it counts how often runs have taught it.
+    """
+    if bullet.lesson:
+        return True if bullet.id in supported else None
+    return run.verdict_on(bullet.tool_sequence)
+
+
 def _is_twin(known: PlaybookBullet, proposal: PlaybookBullet) -> bool:
-    return known.section == proposal.section and collapse(known.tool_sequence) == collapse(
-        proposal.tool_sequence
-    )
-
-
-def _credited(bullet: PlaybookBullet, run: Reflection, *, helped: bool, now: float) -> PlaybookBullet:
-    """The bullet with one more run as its evidence."""
-    seen = bullet.helpful_count + bullet.harmful_count
-    if isinstance(bullet, ToolCallingStrategy):
-        bullet = replace(
-            bullet,
-            tool_success_rate=_mean(bullet.success_rate, seen, float(helped), 1),
-            avg_iterations=_mean(bullet.avg_iterations, seen, run.iterations, 1),
-        )
-    counts = (bullet.helpful_count + helped, bullet.harmful_count + (not helped))
-    return settled(replace(bullet, helpful_count=counts[0], harmful_count=counts[1]), now=now)
-
-
-def _joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> PlaybookBullet:
-    """The first bullet with the evidence of both."""
-    mine = first.helpful_count + first.harmful_count
-    theirs = other.helpful_count + other.harmful_count
-    if isinstance(first, ToolCallingStrategy) and isinstance(other, ToolCallingStrategy) and mine + theirs:
-        first = replace(
-            first,
-            tool_success_rate=_mean(first.success_rate, mine, other.success_rate, theirs),
-            avg_iterations=_mean(first.avg_iterations, mine, other.avg_iterations, theirs),
-        )
-    return settled(
-        replace(
-            first,
-            helpful_count=first.helpful_count + other.helpful_count,
-            harmful_count=first.harmful_count + other.harmful_count,
-            tags=tuple(dict.fromkeys((*first.tags, *other.tags))),
-        ),
-        now=now,
-    )
-
-
-def _mean(first: float, weight: int, second: float, other: int) -> float:
-    return (first * weight + second * other) / (weight + other)
+    same = (known.section, known.lesson) == (proposal.section, proposal.lesson)
+    return same and collapse(known.tool_sequence) == collapse(proposal.tool_sequence)
 
 
 def _ids(bullets: Iterable[PlaybookBullet]) -> tuple[str, ...]:
@@ -230,5 +280,6 @@ def _total(parts: Sequence[CuratorDelta]) -> CuratorDelta:
         updated=tuple(name for name in each("updated") if name not in added),
         removed=tuple(each("removed")),
         skipped=tuple(each("skipped")),
+        withdrawn=tuple(item for part in parts for item in part.withdrawn),
         deltas=tuple(delta for part in parts for delta in part.deltas),
     )

@@ -1,17 +1,16 @@
-"""The gate: what a bullet must show to enter prod, and when what entered has to leave again."""
+"""The gate: what a bullet must show on held-out tasks to enter prod, and how runs compare."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 
 from wesichain.core import dataclass
 
-from .entities import Outcome
+from .entities import Outcome, Watch
 
-SUCCESS_DROP = 0.08  # points of success rate
-LATENCY_RISE = 0.30
-ERROR_RATE = 0.15
+NOT_TRIED = "no held-out task retrieves it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +61,27 @@ class Verdict:
 
 
 def judge(bullet_id: str, *, without: Health, with_it: Health) -> Verdict:
-    """A bullet passes when the same tasks succeed no less often with it, and take no more iterations."""
+    """A bullet passes when the tasks that it is shown to succeed no less often, and take no more iterations.
+
+    `without` and `with_it` are the same tasks, those that retrieve the bullet; where there are none, nothing
+    is said for it.
+    """
     reason = ""
     if with_it.runs == 0 or without.runs == 0:
-        reason = "there are no held-out tasks to try it on"
+        reason = NOT_TRIED
     elif with_it.success < without.success:
         reason = f"success falls from {without.success:.0%} to {with_it.success:.0%}"
-    elif with_it.iterations > without.iterations:
+    elif with_it.iterations > without.iterations and with_it.success <= without.success:
         reason = f"iterations rise from {without.iterations:.2f} to {with_it.iterations:.2f}"
     return Verdict(bullet_id, not reason, reason or "the held-out tasks do not get worse", without, with_it)
 
 
 def regression(before: Health, after: Health) -> str | None:
-    """Why what was let in has to leave again; None where it need not."""
-    if before.success - after.success >= SUCCESS_DROP - 1e-9:
-        return f"success fell from {before.success:.0%} to {after.success:.0%}"
-    if before.p95 > 0 and after.p95 >= before.p95 * (1 + LATENCY_RISE):
-        return f"p95 rose from {before.p95:.2f} s to {after.p95:.2f} s"
-    if after.errors > ERROR_RATE:
-        return f"{after.errors:.0%} of the runs end in errors"
-    return None
+    """Why what was let in has to leave again, by success and iterations; None where it need not."""
+    watch = Watch(before.runs, before.success, before.iterations)
+    runs = max(1, after.runs)
+    since = replace(watch, runs=runs, successes=after.success * runs, iterations=after.iterations * runs)
+    return since.regression()
 
 
 def _percentile(values: Sequence[float], share: float) -> float:

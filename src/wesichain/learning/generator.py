@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from sys import maxsize
 from typing import Any
+from uuid import uuid4
 
 from typing_extensions import override
 
@@ -17,18 +17,17 @@ from wesichain.agent import (
     Completed,
     Effects,
     Failed,
-    Interrupted,
     LoopGuard,
     Outcome,
     resolve_model,
 )
 from wesichain.core import (
+    Advice,
     Clock,
     CompletionLlm,
     JsonValue,
     LlmRequest,
     LlmResponse,
-    Role,
     SystemClock,
     ToolCallingLlm,
     dump_json,
@@ -46,14 +45,12 @@ from wesichain.errors import (
 from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, Retry, Rule
 from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet
 
-from .entities import PlaybookBullet, TaskInput, TaskOutput
+from .advising import Offer
+from .entities import TaskInput, TaskOutput, fingerprints_of
 from .playbook import Playbook
 from .trace_log import TraceLog
-from .transcript import read_steps, tell
 
 DEFAULT_LIMIT = 10  # iterations, where neither the task nor the generator says otherwise
-_FLOOR = 0.3  # similarity below which a learned bullet is about something else
-_CHARACTERS_A_TOKEN = 4
 _OTHERS = 8  # tools that an error names beside the one that failed; the model knows the rest
 _RUNTIMES = 64  # sets of tools that are kept ready
 _THINK = "Think step by step. End with a line that begins with 'Answer:' and holds the answer alone."
@@ -73,9 +70,9 @@ OBSERVE = Recovery(
 class ReActGenerator:
     """Solves tasks with tools. Without tools it reasons in one go, as `CoTGenerator` does.
 
-    At most `k` bullets of the playbook, and `advice_tokens` tokens of them, are shown right after the
-    task; none that names a tool which is not there. The limit of iterations is the task's, else
-    `max_iters`. A tool that fails `exclude_after` times is not offered again in that task.
+    At most `k` bullets of the playbook, and `advice_tokens` tokens of them, stand below the instructions;
+    none that names a tool which is not there, or takes something else by now. The limit of iterations is the
+    task's, else `max_iters`. A tool that fails `exclude_after` times is not offered again in that task.
     """
 
     def __init__(
@@ -140,17 +137,26 @@ class ReActGenerator:
         `without`: ids of bullets that are not shown, for comparing.
         """
         runtime = self._runtime(task)
-        bullets, trouble = await self._bullets(task, runtime.registry, without)
+        run_id = uuid4().hex
+        advice = await self._advice(task, runtime.registry, run_id, without)
         began = self._clock.monotonic()
         outcome = await runtime.run(
             task.description,
-            advice="\n".join(bullet.text for bullet in bullets),
+            run_id=run_id,
+            instructions=advice.under(self._instructions_for(runtime.registry)),
             budget=Budget(steps=task.max_iterations or self._max_iters),
             effects=lambda live: _Explaining(live, runtime.registry),
         )
         seconds = self._clock.monotonic() - began
-        notes = {"model": runtime.model, "seconds": round(seconds, 6), "shown": [item.id for item in bullets]}
-        output = _output(task, outcome, notes | trouble, registry=runtime.registry)
+        notes = {
+            "model": runtime.model,
+            "seconds": round(seconds, 6),
+            "shown": list(advice.shown),
+            "held": list(advice.held),
+        }
+        if advice.trouble:
+            notes["playbook_error"] = advice.trouble
+        output = _output(task, outcome, notes, registry=runtime.registry)
         if self._trace_log is not None:
             try:
                 self._trace_log.write(task, output)
@@ -177,37 +183,35 @@ class ReActGenerator:
                 self._llm,
                 registry,
                 policy=self._policy,
-                instructions=self._instructions or (None if len(registry) else _THINK),
+                instructions=self._instructions_for(registry),
                 exclude_after=self._exclude_after,
                 loop_guard=self._loop_guard,
                 clock=self._clock,
             )
         return self._runtimes[chosen]
 
-    async def _bullets(
-        self, task: TaskInput, registry: ToolRegistry, without: Collection[str]
-    ) -> tuple[list[PlaybookBullet], dict[str, str]]:
-        """What is shown with a task, and what went wrong with the playbook: it never fails the task."""
-        found: Sequence[PlaybookBullet] = ()
-        trouble: dict[str, str] = {}
-        if self._playbook is not None and self._k > 0:
-            wanted = 2 * self._k + len(without)  # some may be about tools that are not here
-            try:
-                matches = await asyncio.to_thread(
-                    self._playbook.search, task.description, domain=task.domain, k=wanted, floor=_FLOOR
-                )
-                found = [match.bullet for match in matches]
-            except PlaybookError as error:
-                trouble = {"playbook_error": str(error)}
-        shown: list[PlaybookBullet] = []
-        left = self._advice_tokens * _CHARACTERS_A_TOKEN
-        for bullet in (*task.playbook_bullets, *found):
-            fits = len(bullet.text) <= left and all(tool in registry for tool in bullet.tool_sequence)
-            is_new = bullet.id not in without and bullet.id not in [item.id for item in shown]
-            if fits and is_new and len(shown) < self._k:
-                shown.append(bullet)
-                left -= len(bullet.text)
-        return shown, trouble
+    def _instructions_for(self, registry: ToolRegistry) -> str | None:
+        return self._instructions or (None if len(registry) else _THINK)
+
+    async def _advice(
+        self, task: TaskInput, registry: ToolRegistry, run_id: str, without: Collection[str]
+    ) -> Advice:
+        """What a task is told beside its instructions; its own bullets first."""
+        tools = [tool.spec for tool in registry]
+        if self._playbook is None:
+            offer = Offer(run_id, fingerprints_of(tools), self._k, self._advice_tokens, None)
+            return offer.advice((), first=task.playbook_bullets, without=without)
+        return await self._playbook.advise(
+            task.description,
+            run_id=run_id,
+            domain=task.domain,
+            tools=tools,
+            k=self._k,
+            tokens=self._advice_tokens,
+            first=task.playbook_bullets,
+            without=without,
+            drawn=task.metadata.get("trial") is not True,
+        )
 
 
 class CoTGenerator:
@@ -273,46 +277,12 @@ def _short(args: JsonValue) -> str:
 def _output(
     task: TaskInput, outcome: Outcome[str], notes: dict[str, Any], *, registry: ToolRegistry
 ) -> TaskOutput:
-    steps = read_steps(outcome.events)
-    error = outcome.error if isinstance(outcome, Failed) else None
-    limit = isinstance(error, BudgetExceededError) and error.resource == "steps"
-    usage = outcome.usage
-    notes |= {
-        "run_id": outcome.run_id,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-    }
-    if isinstance(outcome, Completed):
-        answer = _ANSWER.split(outcome.text)[-1].strip() if len(registry) == 0 else outcome.text
-    else:
-        notes["error"] = _why(outcome)
-        answer = _last_said(outcome)
-    failures = sum(not call.success for step in steps for call in step.calls)
-    called = dict.fromkeys(call.tool_name for step in steps for call in step.calls)
-    return TaskOutput(
-        task_id=task.task_id,
-        answer=answer,
-        reasoning_trace=tell(steps, ending=notes.get("error", "")),
-        confidence=_confidence(outcome, failures),
-        metadata=notes,
-        structured_trace=steps,
-        tools_used=tuple(name for name in called if name in registry),  # a model may name what is not there
-        total_iterations=len(steps),
-        iteration_limit_reached=limit,
+    output = TaskOutput.of(outcome, task_id=task.task_id)
+    answer = output.answer
+    if isinstance(outcome, Completed) and len(registry) == 0:
+        answer = _ANSWER.split(outcome.text)[-1].strip()
+    limit = isinstance(outcome, Failed) and (
+        isinstance(outcome.error, BudgetExceededError) and outcome.error.resource == "steps"
     )
-
-
-def _why(outcome: Failed[str] | Interrupted[str]) -> str:
-    if isinstance(outcome, Failed):
-        return f"{type(outcome.error).__name__}: {outcome.error}"
-    return f"interrupted: {outcome.reason}"
-
-
-def _confidence(outcome: Outcome[str], failures: int) -> float:
-    """How smoothly the run went: 0 without an answer of its own, less with every call that failed."""
-    return round(1 / (1 + 0.5 * failures), 3) if isinstance(outcome, Completed) else 0.0
-
-
-def _last_said(outcome: Outcome[str]) -> str:
-    said = [message.content for message in outcome.new_messages if message.role is Role.ASSISTANT]
-    return next((text for text in reversed(said) if text), "")
+    metadata = {**output.metadata, **notes}
+    return replace(output, answer=answer, metadata=metadata, iteration_limit_reached=limit)

@@ -7,22 +7,23 @@ One worker does all the writing, in the order in which the runs came in.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
-from wesichain.core import dataclass, from_json, to_json
+from wesichain.core import from_json, to_json
 from wesichain.errors import CodecError, ConfigError, PlaybookError
 
+from .advising import FLOOR, is_near
 from .curator import SemanticCurator
-from .entities import Feedback, PlaybookBullet, TaskInput, TaskOutput, stage_of
-from .gate import Health, RunRecord, Verdict, judge, regression
+from .entities import Feedback, PlaybookBullet, TaskInput, TaskOutput, Watch, earned_by, fits, marks_of
+from .gate import NOT_TRIED, Health, RunRecord, Verdict, judge
 from .playbook import Playbook
-from .prose import ProseWriter
-from .reflector import GroundedReflector
+from .reflector import GroundedReflector, Reflection
 from .report import LearningSummary, Rollback
 from .storage import append, exclusive, read_lines
 
@@ -31,8 +32,9 @@ FeedbackSource: TypeAlias = (
     Mapping[str, Feedback] | Judge | Feedback | None
 )  # by task id, by a function, one for all
 Progress: TypeAlias = Callable[[int, int, RunRecord], None]
-_RECENT = 50  # runs that tell how a domain is doing
-_ENOUGH = 20  # runs after a promotion before it is judged
+_ENOUGH = 8  # runs that would have retrieved a bullet, to know how things were before it was let in
+_NEAREST = 20  # bullets among which a held-out task has to find one, to be a task for it
+_MORE = 5  # runs that follow a bullet which was refused, before it is tried again
 
 
 class Generator(Protocol):
@@ -41,52 +43,54 @@ class Generator(Protocol):
     async def forward(self, task: TaskInput, *, without: Collection[str] = ()) -> TaskOutput: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """A promotion under watch: how things were before, and where to go back to."""
+class Reflector(Protocol):
+    """Whoever reads what a run teaches; with a model it may take its time."""
 
-    before: Health
-    checkpoint: int
-    bullets: tuple[str, ...]
-    after: list[RunRecord] = field(default_factory=list[RunRecord])
+    def reflect(
+        self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None
+    ) -> Reflection | Awaitable[Reflection]: ...
 
 
 class Learner:
-    """Teaches a playbook from the runs of a generator.
+    """Teaches a playbook from runs: those of a generator, or any that are submitted.
 
-    `holdout` are tasks that nothing is learned from: a bullet enters prod when they do not get worse
-    with it. `feedback` judges them, and the runs of which nothing else is said. `log` makes a batch
-    resumable: tasks that stand in it are not run again.
+    `holdout` are tasks that nothing is learned from: a bullet enters prod when those that retrieve it do
+    not get worse with it. `feedback` judges them, and the runs of which nothing else is said. `log` makes
+    a batch resumable: tasks that stand in it are not run again. What was refused and what is under watch is
+    kept with the bullets, so that another process goes on with it.
     """
 
     def __init__(
         self,
-        generator: Generator,
-        playbook: Playbook,
+        generator: Generator | None = None,
+        playbook: Playbook | None = None,
         *,
-        reflector: GroundedReflector | None = None,
+        reflector: Reflector | None = None,
         curator: SemanticCurator | None = None,
-        writer: ProseWriter | None = None,
         holdout: Sequence[TaskInput] = (),
         feedback: FeedbackSource = None,
         log: str | PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> None:
+        if playbook is None:
+            raise ConfigError("a learner needs a playbook to teach: Learner(playbook=playbook)")
         self._generator = generator
         self._playbook = playbook
-        self._reflector = reflector or GroundedReflector()
+        self._reflector: Reflector = reflector or GroundedReflector()
         self._curator = curator or SemanticCurator()
-        self._writer = writer
         self._holdout = tuple(holdout)
         self._feedback = feedback
         self._log = None if log is None else Path(log)
         self._progress = progress
-        self._recent: dict[str, deque[RunRecord]] = {}
-        self._watched: dict[str, _Watch] = {}
-        self._refused: dict[str, int] = {}  # bullets that failed the gate, and their evidence then
         self._writing = asyncio.Lock()
         self._pending: set[asyncio.Task[RunRecord]] = set()
+        self._waiting: list[Coroutine[Any, Any, RunRecord]] = []  # submitted where no loop was running
         self._summary = LearningSummary()
+
+    @property
+    def summary(self) -> LearningSummary:
+        """What was taken in since the last batch began."""
+        return self._summary
 
     async def run(
         self,
@@ -109,7 +113,7 @@ class Learner:
         for number, task in enumerate(tasks, 1):
             record = done.get(task.task_id)
             if record is None:
-                output = await self._generator.forward(task)
+                output = await self._solver().forward(task)
                 record = await self.learn(task, output, feedback=feedback)
                 self._keep(record)
             self._summary = self._summary.plus(records=(record,))
@@ -124,38 +128,66 @@ class Learner:
         """Take in one run."""
         async with self._writing:
             known = _feedback(feedback, task, output) or _feedback(self._feedback, task, output)
-            reflection = self._reflector.reflect(task, output, known)
-            if self._writer is not None:
-                reflection = await self._writer.reword(reflection)
+            found = self._reflector.reflect(task, output, known)
+            reflection = found if isinstance(found, Reflection) else await found
             delta = await asyncio.to_thread(self._curator.merge, self._playbook, reflection)
-            record = _record(task, output, known)
-            await asyncio.to_thread(self._watch, record)
-            self._summary = self._summary.plus(delta=delta)
-            return record
+            taken_back = tuple(Rollback(task.domain, name, reason) for name, reason in delta.withdrawn)
+            self._summary = self._summary.plus(delta=delta, rollbacks=taken_back)
+            return _record(task, output, known)
 
-    def submit(self, task: TaskInput, output: TaskOutput, *, feedback: FeedbackSource = None) -> None:
-        """Hand over a live run; it is learned from in the background."""
-        learning = asyncio.create_task(self.learn(task, output, feedback=feedback))
-        self._pending.add(learning)
-        learning.add_done_callback(self._pending.discard)
+    def submit(
+        self,
+        run: object,
+        *,
+        feedback: FeedbackSource | bool = None,
+        task: TaskInput | str | None = None,
+        domain: str = "general",
+    ) -> None:
+        """Hand over a run: a result, an outcome of any kind, a recording, or a `TaskOutput`.
+
+        It is learned from in the background; `drain` waits for that. `task` is what was asked, where the run
+        does not say it.
+        """
+        if isinstance(run, TaskInput):
+            raise ConfigError("submit takes the run first: learner.submit(output, task=task, feedback=...)")
+        output = TaskOutput.of(run)
+        if not isinstance(task, TaskInput):
+            asked = task or output.metadata.get("task")
+            if not asked:
+                raise ConfigError(f"the run {output.task_id!r} does not say what was asked: give task=")
+            task = TaskInput(output.task_id, str(asked), domain=domain)
+        given = Feedback(label=feedback) if isinstance(feedback, bool) else feedback
+        learning = self.learn(task, output, feedback=_feedback(given, task, output))
+        try:
+            running = asyncio.get_running_loop().create_task(learning)
+        except RuntimeError:
+            self._waiting.append(learning)
+            return
+        self._pending.add(running)
+        running.add_done_callback(self._pending.discard)
 
     async def drain(self) -> None:
         """Wait until everything that was submitted is taken in; the first failure is raised."""
+        waiting, self._waiting = self._waiting, []
+        for learning in waiting:
+            await learning
         await asyncio.gather(*self._pending)
 
     async def gate(self, domains: Collection[str] | None = None) -> Sequence[Verdict]:
-        """Try the bullets that have earned prod on the held-out tasks, and let in what does no harm."""
+        """Try the bullets that have earned prod on the held-out tasks that retrieve them.
+
+        What does no harm is let in, what does is not shown any more; what no task retrieves stays as it is.
+        """
         verdicts: list[Verdict] = []
         for domain in sorted(domains or {task.domain for task in self._holdout}):
-            tasks = [task for task in self._holdout if task.domain == domain]
-            for bullet in self._candidates(domain) if tasks else ():
-                without = await self._trial(tasks, without=(bullet.id,))
-                verdict = judge(bullet.id, without=without, with_it=await self._trial(tasks, without=()))
+            for bullet in self._candidates(domain):
+                verdict = await self._try(bullet, domain)
                 verdicts.append(verdict)
                 if verdict.passed:
-                    await asyncio.to_thread(self._let_in, domain, verdict)
-                else:
-                    self._refused[bullet.id] = bullet.helpful_count + bullet.harmful_count
+                    before = _before(bullet, verdict)
+                    await asyncio.to_thread(self._let_in, bullet.id, domain, before)
+                elif verdict.reason != NOT_TRIED:
+                    await asyncio.to_thread(self._playbook.refuse, bullet.id, domain=domain)
         self._summary = self._summary.plus(verdicts=tuple(verdicts))
         return verdicts
 
@@ -163,53 +195,40 @@ class Learner:
 
     def _candidates(self, domain: str) -> list[PlaybookBullet]:
         """Bullets whose evidence is good enough for prod and that the gate has not refused as they are."""
-        return [
-            bullet
-            for bullet in self._playbook.bullets(domain)
-            if bullet.stage == "staging"
-            and stage_of(bullet.helpful_count, bullet.harmful_count, section=bullet.section) == "prod"
-            and self._refused.get(bullet.id) != bullet.helpful_count + bullet.harmful_count
-        ]
+        if not any(task.domain == domain for task in self._holdout):
+            return []
+        return [bullet for bullet in self._playbook.bullets(domain) if _is_candidate(bullet)]
 
-    async def _trial(self, tasks: Sequence[TaskInput], *, without: Collection[str]) -> Health:
+    async def _try(self, bullet: PlaybookBullet, domain: str) -> Verdict:
+        """How the held-out tasks go with a bullet and without, those that retrieve it alone."""
+        tasks = [task for task in self._holdout if task.domain == domain]
+        fitting = [
+            replace(task, metadata={**task.metadata, "trial": True})
+            for task in tasks
+            if await asyncio.to_thread(_finds, self._playbook, bullet.id, task)
+        ]
+        without = await self._trial(fitting, without=(bullet.id,))
+        with_it = await self._trial([replace(task, playbook_bullets=(bullet,)) for task in fitting])
+        return judge(bullet.id, without=without, with_it=with_it)
+
+    def _let_in(self, id: str, domain: str, before: Watch) -> None:
+        """Promote what was tried, unless others have taken its evidence away meanwhile."""
+        with suppress(PlaybookError):
+            self._playbook.promote(id, domain=domain, before=before)
+
+    async def _trial(self, tasks: Sequence[TaskInput], *, without: Collection[str] = ()) -> Health:
         records: list[RunRecord] = []
         for task in tasks:
-            output = await self._generator.forward(task, without=without)
+            output = await self._solver().forward(task, without=without)
             records.append(_record(task, output, _feedback(self._feedback, task, output)))
         return Health.of(records)
 
-    def _let_in(self, domain: str, verdict: Verdict) -> None:
-        recent = self._recent.get(domain, ())
-        before = Health.of(list(recent)) if len(recent) >= _ENOUGH else verdict.without
-        watch = self._watched.get(domain)
-        with self._playbook.view(domain) as view:
-            checkpoint = view.seq
-        self._playbook.promote(verdict.bullet_id, domain=domain)
-        if watch is None:
-            self._watched[domain] = _Watch(before, checkpoint, (verdict.bullet_id,))
-        else:  # judged together with the one before it, from the same start
-            self._watched[domain] = _Watch(
-                watch.before, watch.checkpoint, (*watch.bullets, verdict.bullet_id)
+    def _solver(self) -> Generator:
+        if self._generator is None:
+            raise ConfigError(
+                "this learner has no generator to solve tasks with: Learner(generator, playbook)"
             )
-
-    def _watch(self, record: RunRecord) -> None:
-        """Count a run; where a promotion has made things worse, go back to before it."""
-        self._recent.setdefault(record.domain, deque(maxlen=_RECENT)).append(record)
-        watch = self._watched.get(record.domain)
-        if watch is None:
-            return
-        watch.after.append(record)
-        if len(watch.after) < _ENOUGH:
-            return
-        del self._watched[record.domain]
-        reason = regression(watch.before, Health.of(watch.after))
-        if reason is None:
-            return
-        self._playbook.rollback(record.domain, to=watch.checkpoint)
-        for name in watch.bullets:
-            self._playbook.quarantine(name, domain=record.domain)
-        rollback = Rollback(record.domain, watch.checkpoint, watch.bullets, reason)
-        self._summary = self._summary.plus(rollbacks=(rollback,))
+        return self._generator
 
     # --- resuming ---
 
@@ -240,6 +259,39 @@ def _check_ids(tasks: Sequence[TaskInput], holdout: Sequence[TaskInput]) -> None
     shared = {task.task_id for task in tasks} & {task.task_id for task in holdout}
     if shared:
         raise ConfigError(f"the task {min(shared)!r} is held out and cannot be learned from as well")
+
+
+def _finds(playbook: Playbook, id: str, task: TaskInput) -> bool:
+    """Whether a task would retrieve a bullet, were it shown."""
+    vector = playbook.embed([task.description])[0]
+    with playbook.view(task.domain) as view:
+        near = view.nearest(vector, k=_NEAREST)
+    marks = marks_of(task.description)
+    return any(
+        match.bullet.id == id and is_near(match, FLOOR) and fits(match.bullet.condition, marks)
+        for match in near
+    )
+
+
+def _is_candidate(bullet: PlaybookBullet) -> bool:
+    runs = bullet.helpful_count + bullet.harmful_count
+    if bullet.ruling == "refused":
+        return runs >= bullet.ruled_at + _MORE and _earned(bullet) == "prod"
+    return bullet.stage == "staging" and _earned(bullet) == "prod"
+
+
+def _earned(bullet: PlaybookBullet) -> str:
+    counts = (bullet.helpful_count, bullet.harmful_count)
+    return earned_by(bullet.tally, *counts, section=bullet.section)
+
+
+def _before(bullet: PlaybookBullet, verdict: Verdict) -> Watch:
+    """How the runs went that would retrieve a bullet until now; where too few, the held-out ones."""
+    tally, tried = bullet.tally, verdict.without
+    if tally.runs < _ENOUGH:
+        return Watch(tried.runs, tried.success, tried.iterations)
+    success = (tally.shown_successes + tally.held_successes) / tally.runs
+    return Watch(tally.runs, success, tally.iterations / tally.runs)
 
 
 def _feedback(source: FeedbackSource, task: TaskInput, output: TaskOutput) -> Feedback | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import PathLike
@@ -12,20 +13,25 @@ from typing import Any, Self, cast
 
 from typing_extensions import override
 
-from wesichain.core import Clock, StrategySource, SystemClock
+from wesichain.core import Advice, Clock, StrategySource, SystemClock, ToolSpec
 from wesichain.errors import PlaybookError
 
-from .embedders import CachingEmbedder, Embedder, Vectors
+from .advising import FLOOR, Offer, Shares, is_near
+from .crediting import recorded, ruled, settled
+from .embedders import CachingEmbedder, Embedder, UnknownEmbedder, Vectors
 from .entities import (
     VISIBLE,
+    Evidence,
     PlaybookBullet,
-    Ruling,
+    Watch,
     check_domain,
-    is_followed,
+    earned_by,
+    fingerprints_of,
+    fits,
+    marks_of,
     mask,
-    settle,
-    stage_of,
 )
+from .ranking import rank
 from .storage import (
     Backend,
     Cause,
@@ -37,22 +43,30 @@ from .storage import (
     Match,
     Repaired,
     View,
+    meant,
     parse_where,
 )
 
 TRANSFER = 0.75  # how similar a bullet of another domain has to be
-_WEIGHT = 0.1  # of all else beside the similarity
 _IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
 class Playbook(StrategySource):
     """Bullets by domain. A domain sees nothing of another unless `cross_domain` is asked for.
 
-    Safe to share between threads and, by its backend, between processes. Close it (or use `with`) so
-    that the index is saved; without that nothing is lost but the time to embed again.
+    Safe to share between threads and processes. Close it (or use `with`) so that the index is saved;
+    without that nothing is lost but the time to embed again.
     """
 
-    def __init__(self, backend: Backend, *, embedder: Embedder, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        embedder: Embedder,
+        clock: Clock | None = None,
+        shares: Shares | None = None,
+    ) -> None:
+        self.shares = shares or Shares()
         self._clock = clock or SystemClock()
         self._library = Library(backend, embedder=embedder, clock=self._clock)
         self._queries = CachingEmbedder(embedder)
@@ -67,39 +81,51 @@ class Playbook(StrategySource):
         clock: Clock | None = None,
         sync: bool = True,
         reembed: bool = False,
+        explore: float = 0.5,
+        holdback: float = 0.1,
+        half_life: float = 50,
     ) -> Playbook:
         """A playbook in a folder, which is made where there is none.
 
-        `embedder`: by default one that works offline. `sync=False` trades the last records before a
-        power cut for speed. `reembed=True` accepts another embedder than the one it was made with.
+        `sync=False` trades the last records before a power cut for speed. `reembed=True` accepts another
+        embedder than the one it was made with. `explore`: the share of runs that a bullet on trial is shown
+        to; `holdback`: the share that a trusted one is held back from; `half_life`: runs after which one
+        counts half.
         """
         from .storage.files import FileBackend  # needs FAISS
 
         chosen = embedder or _default_embedder()
         backend = FileBackend(Path(path), embedder=chosen, sync=sync, reembed=reembed)
-        return cls(backend, embedder=chosen, clock=clock)
+        shares = Shares(explore, holdback, half_life)
+        return cls(backend, embedder=chosen, clock=clock, shares=shares)
 
     @classmethod
     def browse(cls, path: str | PathLike[str], *, clock: Clock | None = None) -> Playbook:
-        """A playbook in a folder, to look at and to go back in, whatever embedder it was made with.
-
-        What needs the embedder, such as `retrieve`, raises.
-        """
+        """A playbook in a folder, to look at and to go back in; what needs its embedder raises."""
         from .storage.files import stored_embedder  # needs FAISS
 
         known = stored_embedder(Path(path))
-        return cls.open(path, None if known is None else _Unknown(*known), clock=clock)
+        return cls.open(path, None if known is None else UnknownEmbedder(*known), clock=clock)
 
     @classmethod
     def postgres(
-        cls, url: str, embedder: Embedder | None = None, *, clock: Clock | None = None, reembed: bool = False
+        cls,
+        url: str,
+        embedder: Embedder | None = None,
+        *,
+        clock: Clock | None = None,
+        reembed: bool = False,
+        explore: float = 0.5,
+        holdback: float = 0.1,
+        half_life: float = 50,
     ) -> Playbook:
         """A playbook in a Postgres database with pgvector, for writers on many machines."""
         from .storage.postgres import PostgresBackend  # needs psycopg and FAISS
 
         chosen = embedder or _default_embedder()
         backend = PostgresBackend(url, embedder=chosen, reembed=reembed)
-        return cls(backend, embedder=chosen, clock=clock)
+        shares = Shares(explore, holdback, half_life)
+        return cls(backend, embedder=chosen, clock=clock, shares=shares)
 
     # --- reading ---
 
@@ -113,7 +139,7 @@ class Playbook(StrategySource):
         where: Mapping[str, Any] | None = None,
         cross_domain: bool = False,
     ) -> Sequence[PlaybookBullet]:
-        """The k bullets that fit a task best, of those that may be shown (staging and prod).
+        """The k bullets that fit a task best, of those that may be shown (staging and prod); draws nothing.
 
         `cross_domain` adds bullets of other domains whose similarity is at least 0.75.
         """
@@ -132,8 +158,8 @@ class Playbook(StrategySource):
     ) -> Sequence[Match]:
         """As `retrieve`, with the similarity and the domain of each bullet.
 
-        `floor` leaves out bullets whose example task is less similar; of bullets without an example
-        too little is known to leave them out.
+        `floor` leaves out bullets whose example task is less similar; of those without an example, whose
+        own words are compared, only what is about nothing of the kind.
         """
         check_domain(domain)
         conditions = (_IS_VISIBLE, *parse_where(where))
@@ -147,8 +173,45 @@ class Playbook(StrategySource):
             if other != domain:
                 matches = self._nearest(vector, other, k=k, conditions=conditions)
                 found += [match for match in matches if match.similarity >= TRANSFER]
-        near = [match for match in found if match.similarity >= floor or not match.bullet.example_task]
-        return sorted(near, key=lambda match: _rank(match, near), reverse=True)[:k]
+        marks = marks_of(task)
+        near = [item for item in found if is_near(item, floor) and fits(item.bullet.condition, marks)]
+        return sorted(near, key=lambda match: rank(match, near), reverse=True)[:k]
+
+    async def advise(
+        self,
+        task: str,
+        *,
+        run_id: str,
+        domain: str,
+        tools: Sequence[ToolSpec],
+        k: int = 3,
+        tokens: int = 200,
+        first: Sequence[PlaybookBullet] = (),
+        without: Collection[str] = (),
+        drawn: bool = True,
+    ) -> Advice:
+        """What a run is told in its instructions: at most `k` bullets in at most `tokens` tokens.
+
+        Never an error: where the store is away, `trouble` says so. `first` are shown before what is found;
+        with `drawn=False` nothing is held back.
+        """
+        trouble = ""
+        found: Sequence[Match] = ()
+        try:
+            wanted = 2 * k + len(without)  # more, since some may be about tools that are not here
+            if k > 0:
+                found = await asyncio.to_thread(self.search, task, domain=domain, k=wanted, floor=FLOOR)
+        except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
+            trouble = f"{type(error).__name__}: {error}"
+        offer = Offer(run_id, fingerprints_of(tools), k, tokens, self.shares if drawn else None)
+        return replace(offer.advice(found, first=first, without=without), trouble=trouble)
+
+    def evidence(self, id: str, *, domain: str | None = None) -> Evidence:
+        """A bullet's comparison: runs with it and without, as they fade, and the lift in success."""
+        bullet = self.get(id, domain=domain)
+        if bullet is None:
+            raise PlaybookError(f"no domain has a bullet {id!r}")
+        return bullet.tally.evidence
 
     def domains(self) -> Sequence[str]:
         return self._library.domains()
@@ -188,38 +251,46 @@ class Playbook(StrategySource):
 
         def decide(view: View) -> Change:
             now = self._clock.time()
-            kept[:] = [_recorded(bullet, view.get(bullet.id), now=now) for bullet in bullets]
+            kept[:] = [recorded(bullet, view.get(bullet.id), now=now) for bullet in bullets]
             return Change(puts=tuple(bullet for bullet in kept if view.get(bullet.id) != bullet))
 
         self.change(domain, decide, cause="record")
         return tuple(kept)
 
-    def promote(self, id: str, *, force: bool = False, domain: str | None = None) -> PlaybookBullet:
-        """Let a bullet into prod; the Learner does so when its gate is passed.
+    def promote(
+        self, id: str, *, force: bool = False, domain: str | None = None, before: Watch | None = None
+    ) -> PlaybookBullet:
+        """Let a bullet into prod, if its evidence is good enough; the Learner does when its gate is passed.
 
-        Without `force` the evidence has to be good enough. With it the bullet stays in prod until the
-        evidence speaks for quarantine.
+        With `force` it stays there until the evidence speaks for quarantine. `before`: how runs went until
+        now; those that follow are compared, and where they are worse this bullet alone is taken back.
         """
 
-        def ruling(bullet: PlaybookBullet) -> Ruling:
-            earned = stage_of(bullet.helpful_count, bullet.harmful_count, section=bullet.section)
+        def passed(bullet: PlaybookBullet) -> PlaybookBullet:
+            counts = (bullet.helpful_count, bullet.harmful_count)
+            earned = earned_by(bullet.tally, *counts, section=bullet.section)
             if earned != "prod" and not force:
                 raise PlaybookError(
-                    f"bullet {id!r} was followed with success {bullet.helpful_count} times and without "
-                    f"{bullet.harmful_count} times, which is {earned}; force=True promotes it all the same"
+                    f"bullet {id!r} was followed with success {counts[0]} times and without "
+                    f"{counts[1]} times, which is {earned}; force=True promotes it all the same"
                 )
-            return "passed" if earned == "prod" else "forced"
+            return replace(bullet, ruling="passed" if earned == "prod" else "forced", watch=before)
 
-        return self._rule(id, ruling, cause="promote", domain=domain)
+        return self._rule(id, passed, cause="promote", domain=domain)
 
     def quarantine(self, id: str, *, domain: str | None = None) -> PlaybookBullet:
         """Take a bullet out of sight until it is promoted again."""
-        return self._rule(id, lambda _: "quarantined", cause="quarantine", domain=domain)
+        return self._rule(id, ruled("quarantined"), cause="quarantine", domain=domain)
 
-    def rollback(self, domain: str, *, to: int | str | Delta) -> Delta | None:
+    def refuse(self, id: str, *, domain: str | None = None) -> PlaybookBullet:
+        """Take a bullet out of sight until the gate passes it; the Learner does so when it does not."""
+        return self._rule(id, ruled("refused"), cause="refuse", domain=domain)
+
+    def rollback(self, domain: str, *, to: int | str | Delta, id: str | None = None) -> Delta | None:
         """Bring back the state right after a delta (or its number, or hash; 0 is the beginning).
 
-        This is a change like any other, so that it can be undone; None where nothing is different.
+        With an `id` only that bullet becomes what it was, and all that others wrote since stays. This is a
+        change like any other, so that it can be undone; None where nothing is different.
         """
         check_domain(domain)
         if isinstance(to, str):
@@ -229,7 +300,23 @@ class Playbook(StrategySource):
             to = known[to]
         if not isinstance(cast("object", to), int | Delta):
             raise PlaybookError(f"rollback goes to a delta, its number or its hash; got {to!r}")
-        return self._library.rollback(domain, to=to.seq if isinstance(to, Delta) else to)
+        return self._library.rollback(domain, to=to.seq if isinstance(to, Delta) else to, id=id)
+
+    def forget(
+        self, *, id: str | None = None, task_id: str | None = None, matching: str | None = None
+    ) -> int:
+        """Erase bullets from everything that is kept: state, journal, index, files or rows; how many.
+
+        By their id, by the task that they were learned from, or by a text that stands in their words,
+        example, tags or names, whatever its case. A hash of each stays in the journal, to say that something
+        was. Other bullets, and the way back to their earlier states, stay.
+        """
+        is_meant = meant(id=id, task_id=task_id, matching=matching)
+        tasks = () if task_id is None else (task_id,)
+        found = sum(self._library.forget(domain, is_meant, tasks=tasks) for domain in self.domains())
+        with self._guard:
+            self._queries.clear()
+        return found
 
     def compact(self, domain: str, *, keep_history: bool = True) -> None:
         """Make a domain quick to open; without its history no earlier state can be brought back."""
@@ -275,22 +362,23 @@ class Playbook(StrategySource):
             return view.nearest(vector, k=4 * k + 8, conditions=conditions)
 
     def _rule(
-        self, id: str, rule: Callable[[PlaybookBullet], Ruling], *, cause: Cause, domain: str | None
+        self, id: str, rule: Callable[[PlaybookBullet], PlaybookBullet], *, cause: Cause, domain: str | None
     ) -> PlaybookBullet:
-        ruled: list[PlaybookBullet] = []
+        kept: list[PlaybookBullet] = []
         home = self._domain_of(id) if domain is None else domain
 
         def decide(view: View) -> Change:
             bullet = view.get(id)
             if bullet is None:
                 raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")
-            ruled[:] = [settled(replace(bullet, ruling=rule(bullet)), now=self._clock.time())]
-            return Change(puts=tuple(ruled))
+            at = bullet.helpful_count + bullet.harmful_count
+            kept[:] = [settled(replace(rule(bullet), ruled_at=at), now=self._clock.time())]
+            return Change(puts=tuple(kept))
 
         if home is None:
             raise PlaybookError(f"no domain has a bullet {id!r}")
         self.change(home, decide, cause=cause, note=id)
-        return ruled[0]
+        return kept[0]
 
     def _domain_of(self, id: str) -> str | None:
         found: list[str] = []
@@ -301,75 +389,6 @@ class Playbook(StrategySource):
         if len(found) > 1:
             raise PlaybookError(f"the domains {', '.join(found)} have a bullet {id!r}; name one with domain=")
         return found[0] if found else None
-
-
-def settled(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
-    """The bullet with the stage that its evidence and ruling give it."""
-    stage, ruling = settle(
-        bullet.helpful_count, bullet.harmful_count, section=bullet.section, ruling=bullet.ruling
-    )
-    return replace(bullet, stage=stage, ruling=ruling, last_updated=now)
-
-
-def _recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:
-    if known is None:
-        ruling: Ruling = "quarantined" if bullet.ruling == "quarantined" else "none"
-        return settled(replace(bullet, ruling=ruling, created_at=bullet.created_at or now), now=now)
-    for name in ("content", "section", "tool_sequence"):
-        if getattr(bullet, name) != getattr(known, name):
-            raise PlaybookError(
-                f"bullet {known.id!r} is recorded with another {name}; a bullet is never rewritten: "
-                f"record the new one under an id of its own"
-            )
-    grown = replace(
-        known,
-        helpful_count=max(known.helpful_count, bullet.helpful_count),
-        harmful_count=max(known.harmful_count, bullet.harmful_count),
-        tags=tuple(dict.fromkeys((*known.tags, *bullet.tags))),
-    )
-    return known if grown == known else settled(grown, now=now)
-
-
-def _rank(match: Match, others: Sequence[Match]) -> tuple[float, int]:
-    """Similarity, then evidence; detours, and what not to do, behind what to do. Of equals, short first."""
-    bullet = match.bullet
-    is_pitfall = bullet.section == "Pitfalls"
-    for_it, against = bullet.helpful_count, bullet.harmful_count
-    if is_pitfall:
-        for_it, against = against, for_it
-    score = match.similarity + _WEIGHT * for_it / max(1, for_it + against)
-    if is_pitfall or _is_detour(match, others):
-        score -= _WEIGHT
-    return round(score, 3), -bullet.tool_count
-
-
-def _is_detour(match: Match, others: Sequence[Match]) -> bool:
-    """Whether a shorter way, which is a part of this one, is known to do for the same kind of task."""
-    bullet, near = match.bullet, match.similarity
-    if bullet.section != "Strategies" or bullet.tool_count < 2:
-        return False
-    return any(
-        is_followed(other.bullet.tool_sequence, bullet.tool_sequence)
-        for other in others
-        if -0.01 < other.similarity - near < 0.01  # first, since few are left then
-        and 0 < other.bullet.tool_count < bullet.tool_count
-        and other.domain == match.domain
-        and other.bullet.section == "Strategies"
-    )
-
-
-class _Unknown:
-    """Stands for an embedder of which only the name and the dimension are known."""
-
-    def __init__(self, name: str, dimension: int) -> None:
-        self.name = name
-        self.dimension = dimension
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        raise PlaybookError(
-            f"the playbook was opened to be looked at; open it with its embedder, {self.name!r}, to embed "
-            f"{len(texts)} texts"
-        )
 
 
 def _default_embedder() -> Embedder:

@@ -1,17 +1,17 @@
 """The reflector: what a run teaches, read from its trace and judged by signals, never by its words.
 
-Rules are written from the task's intent and the names of tools. What a tool returned, error texts
-included, is never quoted: a poisoned answer cannot become advice.
+Rules are written from the names of tools that exist. What was asked, what a tool returned, error texts
+included, is never quoted: neither a poisoned task nor a poisoned answer can become advice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from hashlib import sha256
 
-from wesichain.core import JsonValue, dataclass, to_json
+from wesichain.core import JsonValue, dataclass, is_object, to_json
 from wesichain.errors import CodecError
 from wesichain.trace import redact
 
@@ -28,12 +28,14 @@ from .entities import (
     ToolInvocation,
     collapse,
     is_followed,
+    marks_of,
     mask,
     one_line,
+    sentence_of,
 )
 
 _LONGEST = 8  # tools; a longer wander is no pattern
-_EXAMPLE = 500  # characters of a task that are kept as an example
+_EXAMPLE = 400  # characters of a task that are kept as an example
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -51,6 +53,9 @@ class Reflection:
 
     `worked` are the tools whose calls went well, `attempted` all that were called, both in order and
     without immediate repeats; `used` are those whose results were used, where that is asked for.
+    `shown` and `held` are the bullets that the run was shown and those that were held back from it; `advised`
+    says that they are known. `tools` has a fingerprint of each tool that there was, `marks` a hash of each
+    word of the task.
     `proposals` are bullets that the run speaks for; their counters are 0, because the curator counts.
     """
 
@@ -66,6 +71,10 @@ class Reflection:
     adaptations: tuple[Adaptation, ...] = ()
     iterations: int = 0
     shown: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    advised: bool = False
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    marks: tuple[str, ...] = ()
     proposals: tuple[PlaybookBullet, ...] = ()
 
     def verdict_on(self, sequence: Sequence[str]) -> bool | None:
@@ -85,23 +94,27 @@ class GroundedReflector:
 
     `tool_set` is the version of the tools, for the provenance. With `trim` a success also proposes its
     sequence without the calls whose results went nowhere, into no later call and not into the answer:
-    for tools that look things up. Tools that change something would be trimmed away.
+    for tools that look things up. Tools that change something would be trimmed away. `redactor` takes out of
+    a task what must not be kept, beside the secrets that are always taken out: names, say.
     """
 
-    def __init__(self, *, tool_set: str = "", trim: bool = False) -> None:
+    def __init__(
+        self, *, tool_set: str = "", trim: bool = False, redactor: Callable[[str], str] | None = None
+    ) -> None:
         self._tool_set = tool_set
         self._trim = trim
+        self._redactor = redactor
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """What the run of a task shows, given what is known about its result."""
         outcome, signal = (feedback or Feedback()).judge(output)
         whole = task.description.encode(errors="replace").decode()  # half a character cannot be kept
-        about = redact(one_line(whole))  # what is kept of the task
+        about = mask(self._redact(one_line(whole)))[:_EXAMPLE]  # what is kept of the task, to find it again
         calls = [
             call
             for step in output.structured_trace
             for call in step.calls
-            if _TOOL_NAME.fullmatch(call.tool_name)
+            if _TOOL_NAME.fullmatch(call.tool_name) and (call.success or call.tool_name in output.tools_used)
         ]
         attempted = collapse([call.tool_name for call in calls])[:_LONGEST]
         worked = collapse([call.tool_name for call in calls if call.success])[:_LONGEST]
@@ -113,57 +126,53 @@ class GroundedReflector:
             signal=signal,
             task_id=task.task_id,
             domain=task.domain,
-            intent=mask(about),
+            intent=about,
             worked=worked,
             attempted=attempted,
             used=used if used != worked else (),
             adaptations=_adaptations(calls),
             iterations=output.total_iterations,
-            shown=(*(bullet.id for bullet in task.playbook_bullets), *output.metadata.get("shown", ())),
+            shown=tuple(
+                dict.fromkeys((*(item.id for item in task.playbook_bullets), *_ids(output, "shown")))
+            ),
+            held=_ids(output, "held"),
+            advised="shown" in output.metadata,
+            tools=_fingerprints(output),
+            marks=marks_of(about),
         )
         model = str(output.metadata.get("model", ""))
         origin = Provenance("reflector", task.task_id, run, model, self._tool_set)
         proposals = tuple(
-            _bullet(section, f"{_kind(about, task.domain)} {advice}", tools=tools, about=about, origin=origin)
-            for section, tools, advice in _lessons(reflection)
+            _bullet(section, tools, about=about, origin=origin) for section, tools in _lessons(reflection)
         )
         return replace(reflection, proposals=proposals)
 
+    def _redact(self, text: str) -> str:
+        known = redact(text)
+        return known if self._redactor is None else self._redactor(known)
 
-def _lessons(run: Reflection) -> Iterator[tuple[Section, tuple[str, ...], str]]:
-    """What the run speaks for: a section, the tools that it is about, and the second half of a sentence."""
+
+def _lessons(run: Reflection) -> Iterator[tuple[Section, tuple[str, ...]]]:
+    """What the run speaks for: a section, and the tools that it is about.
+
+    That one tool worked after another had failed is no reason to warn of the other: mere succession.
+    """
     if run.outcome == "success":
         if run.worked:
-            yield "Strategies", run.worked, f"call {_in_order(run.worked)}."
+            yield "Strategies", run.worked
         if run.used:
-            yield "Strategies", run.used, f"call {_in_order(run.used)}."
-        for change in run.adaptations:
-            yield "Pitfalls", (change.failed,), f"call {change.instead}, not {change.failed}."
+            yield "Strategies", run.used
     elif run.outcome == "failure":
-        way = f"calling {_in_order(run.attempted)}" if run.attempted else "answering without a tool"
-        yield "Pitfalls", run.attempted, f"{way} has failed; find another way."
+        yield "Pitfalls", run.attempted
 
 
-def _bullet(
-    section: Section, content: str, *, tools: tuple[str, ...], about: str, origin: Provenance
-) -> PlaybookBullet:
-    example = about[:_EXAMPLE]
+def _bullet(section: Section, tools: tuple[str, ...], *, about: str, origin: Provenance) -> PlaybookBullet:
+    content = sentence_of(section, tools)
     if not tools:
-        return PlaybookBullet(content=content, section=section, example_task=example, provenance=origin)
+        return PlaybookBullet(content=content, section=section, example_task=about, provenance=origin)
     return ToolCallingStrategy(
-        content=content, section=section, tool_sequence=tools, example_task=example, provenance=origin
+        content=content, section=section, tool_sequence=tools, example_task=about, provenance=origin
     )
-
-
-def _kind(about: str, domain: str) -> str:
-    """The first half of a sentence. One sentence is the form that small models follow best."""
-    intent = mask(about)[:160].replace('"', "'").rstrip(" .?!:;,")
-    topic = "" if domain == "general" else f"{domain} "
-    return f'For {topic}tasks like "{intent}",'
-
-
-def _in_order(tools: Sequence[str]) -> str:
-    return f"{tools[0]} first, then {', then '.join(tools[1:])}" if len(tools) > 1 else tools[0]
 
 
 def _adaptations(calls: Sequence[ToolInvocation]) -> tuple[Adaptation, ...]:
@@ -200,6 +209,15 @@ def _leaves(value: JsonValue) -> Iterator[JsonValue]:
             yield from _leaves(item)
     elif value is not None:
         yield value
+
+
+def _ids(output: TaskOutput, name: str) -> tuple[str, ...]:
+    return tuple(str(item) for item in output.metadata.get(name) or ())
+
+
+def _fingerprints(output: TaskOutput) -> dict[str, str]:
+    found = output.metadata.get("tools")
+    return {str(name): str(mark) for name, mark in found.items()} if is_object(found) else {}
 
 
 def _run_id(task: TaskInput, output: TaskOutput, outcome: Outcome) -> str:

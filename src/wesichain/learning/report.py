@@ -15,11 +15,10 @@ _NOTHING = CuratorDelta()
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """A domain that was brought back to before a promotion, and why."""
+    """A bullet whose promotion was taken back, and why."""
 
     domain: str
-    to: int
-    bullets: tuple[str, ...]
+    bullet: str
     reason: str
 
 

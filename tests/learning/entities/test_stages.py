@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.learning import stage_of
-from wesichain.learning.entities import settle
+from wesichain.learning.entities import Tally, earned_by, settle
 
 counts = st.integers(0, 200)
 
@@ -62,10 +62,12 @@ RULINGS = [
     pytest.param(6, 2, "passed", "staging", "none", id="a-pass-is-lost-with-the-evidence"),
     pytest.param(0, 0, "forced", "prod", "forced", id="forced-needs-no-evidence"),
     pytest.param(1, 4, "forced", "quarantined", "none", id="forced-ends-when-it-harms"),
+    pytest.param(5, 0, "refused", "shadow", "refused", id="what-the-gate-refused-is-not-shown"),
     pytest.param(50, 0, "quarantined", "quarantined", "quarantined", id="an-operators-quarantine-stays"),
 ]
 
 
 @pytest.mark.parametrize(("helpful", "harmful", "ruling", "stage", "left"), RULINGS)
 def test_a_ruling(helpful: int, harmful: int, ruling: str, stage: str, left: str) -> None:
-    assert settle(helpful, harmful, section="Strategies", ruling=ruling) == (stage, left)  # type: ignore[arg-type]  # a table of texts
+    earned = earned_by(Tally(), helpful, harmful)
+    assert settle(earned, ruling, compared=False) == (stage, left)  # type: ignore[arg-type]  # a table of texts

@@ -41,19 +41,49 @@ BAD_STEPS = [
     pytest.param({"iteration": 0}, id="counted-from-zero"),
     pytest.param({"action": "think"}, id="an-unknown-action"),
     pytest.param({"tool_name": None}, id="a-call-of-nothing"),
+    pytest.param({"thought": " "}, id="an-empty-thought"),
+    pytest.param({"tool_args": None}, id="a-call-without-arguments"),
 ]
+BAD_CALLS = [
+    pytest.param({"tool_name": ""}, id="no-tool"),
+    pytest.param({"success": False}, id="a-failure-without-a-message"),
+    pytest.param({"success": False, "error_message": " "}, id="a-failure-with-an-empty-message"),
+    pytest.param({"duration_ms": -1}, id="less-than-no-time"),
+]
+
+
+@pytest.mark.parametrize("fields", BAD_CALLS)
+def test_a_call_is_refused_with(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        ToolInvocation(**{"tool_name": "a", **fields})
+
+
+def test_a_trace_has_a_step_for_each_iteration() -> None:
+    step = ReasoningStep(1, "Done.", "finish")
+    assert TaskOutput("t", "x", structured_trace=(step,), total_iterations=1).completed
+    with pytest.raises(ValueError, match="total_iterations is 2 and the trace of 't' has 1 steps"):
+        TaskOutput("t", "x", structured_trace=(step,), total_iterations=2)
 
 
 @pytest.mark.parametrize("fields", BAD_STEPS)
 def test_a_step_is_refused_with(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        ReasoningStep(**{"iteration": 1, "thought": "", "action": "call_tool", "tool_name": "a", **fields})
+        ReasoningStep(
+            **{
+                "iteration": 1,
+                "thought": "Look.",
+                "action": "call_tool",
+                "tool_name": "a",
+                "tool_args": {},
+                **fields,
+            }
+        )
 
 
 def test_a_step_that_only_names_its_tool_has_one_call_that_went_well() -> None:
-    step = ReasoningStep(1, "", "call_tool", "a", {"x": 1}, "seen")
+    step = ReasoningStep(1, "Look.", "call_tool", "a", {"x": 1}, "seen")
     assert step.calls == (ToolInvocation("a", {"x": 1}, "seen"),)
-    assert ReasoningStep(2, "", "finish").calls == ()
+    assert ReasoningStep(2, "Done.", "finish").calls == ()
 
 
 @pytest.mark.parametrize(

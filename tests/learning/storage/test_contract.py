@@ -24,6 +24,10 @@ class PlaybookContract(ABC):
     @abstractmethod
     def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook: ...
 
+    @abstractmethod
+    def stored(self) -> str:
+        """Everything that is kept, as text."""
+
     @pytest.fixture
     def book(self) -> Iterator[Playbook]:
         with self.open() as opened:
@@ -263,6 +267,68 @@ class PlaybookContract(ABC):
             assert len(other.retrieve("task y", domain="shop")) == 3
         assert asked == ["task y"]
 
+    @pytest.mark.parametrize(
+        "how",
+        [{"id": "muster-7"}, {"task_id": "case-4711"}, {"matching": "erika MUSTER"}],
+        ids=["by-id", "by-task", "by-a-name"],
+    )
+    @pytest.mark.parametrize("compacted", [None, True, False], ids=["", "compacted", "without-history"])
+    def test_what_is_forgotten_is_nowhere(
+        self, book: Playbook, how: dict[str, str], compacted: bool | None
+    ) -> None:
+        """A name survives neither in the state nor in the journal, the index or the files."""
+        with self.open() as other:
+            book.record(strategy("pay a bill", "a", id="stays"), domain="shop")
+            SemanticCurator().merge(book, reflect("Refund Erika Muster", "b", task_id="case-4711"))
+            (learned,) = [item for item in book.bullets("shop") if item.id != "stays"]
+            if "id" in how:
+                how = {"id": learned.id}
+            book.retrieve("Refund Erika Muster", domain="shop")
+            other.retrieve("Refund Erika Muster", domain="shop")
+            book.quarantine(learned.id)
+            if compacted is not None:
+                book.compact("shop", keep_history=compacted)
+            book.record(strategy("send a parcel", "c", id="after"), domain="shop")
+            assert "Muster" in self.stored()
+            assert book.forget(**how) == 1
+            assert book.forget(**how) == 0
+            assert ids(other.bullets("shop")) == ids(book.bullets("shop")) == ["stays", "after"]
+            assert learned not in book.retrieve("Refund Erika Muster", domain="shop", k=9)
+            other.retrieve("Refund Erika Muster", domain="shop")
+            kept = [item.change.forgotten for item in book.journal("shop")]
+        book.close()
+        text = self.stored()
+        assert "Muster" not in text
+        assert learned.id not in text
+        assert ("case-4711" in text) == ("task_id" not in how and compacted is not False)
+        assert len(kept[-1]) == 1  # a hash says that something was
+        with self.open() as again:
+            assert ids(again.bullets("shop")) == ["stays", "after"]
+            assert ids(again.retrieve("pay a bill", domain="shop", k=1)) == ["stays"]
+            if compacted is not False:
+                again.rollback("shop", to=1)  # the rest of the past can still be brought back
+                assert ids(again.bullets("shop")) == ["stays"]
+
+    def test_forgetting_needs_one_thing_that_is_meant(self, book: Playbook) -> None:
+        wrong: list[dict[str, str]] = [{}, {"id": ""}, {"id": "a", "matching": "b"}]
+        for how in wrong:
+            with pytest.raises(PlaybookError, match="forget takes one of"):
+                book.forget(**how)
+
+    def test_one_bullet_can_go_back_alone(self, book: Playbook) -> None:
+        book.record(strategy("pay a bill", "a", id="mine"), domain="shop")
+        book.promote("mine", force=True)
+        book.record(strategy("send a parcel", "b", id="theirs"), domain="shop")
+        book.record(strategy("pay a bill", "a", id="mine", helpful=9), domain="shop")
+        assert book.rollback("shop", to=1, id="mine") is not None
+        assert [(item.id, item.stage, item.helpful_count) for item in book.bullets("shop")] == [
+            ("mine", "staging", 3),
+            ("theirs", "staging", 3),
+        ]
+        assert book.rollback("shop", to=1, id="mine") is None
+        book.rollback("shop", to=0, id="mine")
+        assert ids(book.bullets("shop")) == ["theirs"]
+
     def test_a_hundred_domains(self, book: Playbook) -> None:
         for number in range(120):
             book.record(strategy("pay a bill", "a", id=str(number)), domain=f"d{number}")
@@ -279,6 +345,10 @@ class TestFilePlaybook(PlaybookContract):
     @override
     def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook:
         return Playbook.open(self.path, embedder or words(), clock=FakeClock(), reembed=reembed)
+
+    @override
+    def stored(self) -> str:
+        return "".join(path.read_bytes().decode("latin-1") for path in self.path.rglob("*") if path.is_file())
 
 
 class TestPostgresPlaybook(PlaybookContract):
@@ -297,6 +367,15 @@ class TestPostgresPlaybook(PlaybookContract):
     @override
     def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook:
         return Playbook.postgres(self.url, embedder or words(), clock=FakeClock(), reembed=reembed)
+
+    @override
+    def stored(self) -> str:
+        tables = ("delta", "state", "domain")
+        with psycopg.connect(self.url) as database:
+            return "".join(
+                str(database.execute(f"SELECT * FROM wesichain_playbook_{name}").fetchall())
+                for name in tables
+            )
 
     def test_a_broken_connection_is_made_anew(self, postgres: str) -> None:
         with self.open() as book:

@@ -31,8 +31,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "book"
 
 
-def open_at(path: Path) -> Playbook:
-    return Playbook.open(path, words(), sync=False)
+def open_at(path: Path, *, reembed: bool = False) -> Playbook:
+    return Playbook.open(path, words(), sync=False, reembed=reembed)
 
 
 def log_of(path: Path, domain: str = "shop") -> Path:
@@ -122,13 +122,26 @@ def test_the_log_of_another_domain_is_not_taken_for_ones_own(path: Path) -> None
 
 def test_data_of_a_later_major_version_is_refused(path: Path) -> None:
     meta = path / "playbook.json"
-    meta.write_text(meta.read_text().replace('"1.0.0"', '"2.0.0"'))
+    meta.write_text(meta.read_text().replace('"1.1.0"', '"2.0.0"'))
     with pytest.raises(PlaybookError, match=r"version 2\.0\.0"):
         open_at(path)
-    for damaged in ("nonsense", '{"format": 5}'):
-        meta.write_text(damaged)
-        with pytest.raises(PlaybookError, match="not the description of a playbook"):
-            open_at(path)
+    with pytest.raises(PlaybookError, match=r"version 2\.0\.0"):
+        open_at(path, reembed=True)
+
+
+@pytest.mark.parametrize("damaged", ["nonsense", '{"format": 5}', "", "[]"])
+def test_a_damaged_description_has_a_remedy_and_nothing_is_lost(path: Path, damaged: str) -> None:
+    with open_at(path) as book:
+        book.record(note("Same.", id="kept"), domain="shop")
+    (path / "playbook.json").write_text(damaged)
+    with pytest.raises(PlaybookError, match=r"not the description of a playbook.*playbook reembed --path"):
+        open_at(path)
+    with pytest.raises(PlaybookError, match="reembed"):
+        Playbook.browse(path)
+    with open_at(path, reembed=True) as book:
+        assert ids(book.bullets("shop"))[-1] == "kept"
+    with open_at(path) as book:
+        assert ids(book.bullets("shop"))[-1] == "kept"
 
 
 INDEXES = [

@@ -105,5 +105,5 @@ def test_a_playbook_can_be_looked_at_without_its_embedder(tmp_path: Path) -> Non
     with Playbook.open(tmp_path, words()) as book:
         assert [bullet.id for bullet in book.retrieve("pay a bill", domain="shop")] == ["1"]
     (tmp_path / "playbook.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(PlaybookError, match="holds no playbook"):
+    with pytest.raises(PlaybookError, match="not the description of a playbook"):
         Playbook.browse(tmp_path)

@@ -9,12 +9,14 @@ from .protocol import (
     rows_for,
     unit_rows,
 )
+from .unknown import UnknownEmbedder
 
 __all__ = [
     "DEFAULT_EMBEDDER",
     "CachingEmbedder",
     "Embedder",
     "FunctionEmbedder",
+    "UnknownEmbedder",
     "Vectors",
     "rows_for",
     "unit_rows",

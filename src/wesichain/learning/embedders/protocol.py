@@ -66,6 +66,10 @@ class CachingEmbedder:
             self._known.popitem(last=False)
         return result
 
+    def clear(self) -> None:
+        """Remember nothing."""
+        self._known.clear()
+
     def _none(self) -> Vectors:
         return np.empty((0, self.dimension), dtype=np.float32)
 

@@ -7,20 +7,32 @@ from .bullets import (
     ToolCallingStrategy,
     collapse,
     is_followed,
+    is_number,
+    is_said,
 )
+from .conditions import case_of, deciding, fits, marks_of, on_side
 from .domains import check_domain, hashed_name
+from .evidence import Evidence, Tally, Watch
 from .feedback import Feedback, Outcome, Signal
+from .fingerprints import Fingerprints, changed_tools, fingerprint_of, fingerprints_of
 from .masking import MASK, mask, one_line
-from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, settle, stage_of
-from .tasks import ReasoningStep, TaskAction, TaskInput, TaskOutput, ToolInvocation
+from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
+from .steps import ReasoningStep, TaskAction, ToolInvocation
+from .tasks import TaskInput, TaskOutput
+from .transcript import read_steps, tell
+from .wording import LESSONS, Lesson, in_order, sentence_of, shown_text
 
 __all__ = [
     "DATA_MODEL",
+    "LESSONS",
     "MASK",
     "SECTIONS",
     "STAGES",
     "VISIBLE",
+    "Evidence",
     "Feedback",
+    "Fingerprints",
+    "Lesson",
     "Outcome",
     "PlaybookBullet",
     "Provenance",
@@ -29,17 +41,35 @@ __all__ = [
     "Section",
     "Signal",
     "Stage",
+    "Tally",
     "TaskAction",
     "TaskInput",
     "TaskOutput",
     "ToolCallingStrategy",
     "ToolInvocation",
+    "Watch",
+    "case_of",
+    "changed_tools",
     "check_domain",
     "collapse",
+    "deciding",
+    "earned_by",
+    "fingerprint_of",
+    "fingerprints_of",
+    "fits",
     "hashed_name",
+    "in_order",
     "is_followed",
+    "is_number",
+    "is_said",
+    "marks_of",
     "mask",
+    "on_side",
     "one_line",
+    "read_steps",
+    "sentence_of",
     "settle",
+    "shown_text",
     "stage_of",
+    "tell",
 ]

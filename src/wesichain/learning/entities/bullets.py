@@ -13,19 +13,21 @@ from typing_extensions import override
 from wesichain.core import Strategy, dataclass, dump_json, is_object
 from wesichain.errors import CodecError
 
+from .evidence import Tally, Watch
 from .masking import mask
-from .stages import RULINGS, SECTIONS, STAGES, Ruling, Section, Stage
+from .stages import RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
+from .wording import LESSONS, Lesson, shown_text
 
-DATA_MODEL = "1.0.0"  # major: fields removed or changed; minor: optional fields added
+DATA_MODEL = "1.1.0"  # major: fields removed or changed; minor: optional fields added
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a bullet's text comes from.
+    """Where a bullet comes from.
 
     `author` is who worded it: "operator" (a person, or code of the application), "reflector" (from the
-    task's intent and the tools' names) or "model" (a model, from the same). A tool's output is never
-    an author: nothing that a tool returned is put into a bullet.
+    tools' names) or "model" (a model, checked). A task or a tool's output is never an author: nothing
+    that a user asked or a tool returned is shown to another run.
     """
 
     author: str = "operator"
@@ -39,13 +41,14 @@ class Provenance:
 class PlaybookBullet(Strategy):
     """One piece of advice. `content` never changes once it is recorded; the counters only grow.
 
-    Without an id the bullet gets one made from its content. `stage` is set by the playbook, from the
-    counters and the `ruling` of the gate or an operator.
+    Without an id the bullet gets one made from its content and what it is about. `stage` is set by the
+    playbook, from the evidence and the `ruling` of the gate or an operator. `example_task` is kept to find
+    the bullet and is never shown; `text` is what is. `lesson` says what a model's words are about.
     """
 
     id: str = ""
     content: str = ""
-    text: str = field(default="", init=False, repr=False, compare=False, kw_only=True)  # the content
+    text: str = field(default="", init=False, repr=False, compare=False, kw_only=True)  # what is shown
     section: Section = field(default="Strategies", kw_only=True)
     tool_sequence: tuple[str, ...] = field(default=(), kw_only=True)
     helpful_count: int = field(default=0, kw_only=True)
@@ -56,6 +59,15 @@ class PlaybookBullet(Strategy):
     created_at: float = field(default=0.0, kw_only=True)
     last_updated: float = field(default=0.0, kw_only=True)
     example_task: str = field(default="", kw_only=True)
+    lesson: Lesson = field(default="", kw_only=True)
+    fingerprints: tuple[str, ...] = field(default=(), kw_only=True)  # NAME=HASH of each tool's schema
+    condition: str = field(default="", kw_only=True)  # +HASH or -HASH of a word that its tasks have, or lack
+    cases: tuple[str, ...] = field(
+        default=(), kw_only=True
+    )  # runs that followed it, as `conditions` keeps them
+    ruled_at: int = field(default=0, kw_only=True)  # runs that had followed it when it was ruled on
+    tally: Tally = field(default=Tally(), kw_only=True)
+    watch: Watch | None = field(default=None, kw_only=True)
     provenance: Provenance = field(default=Provenance(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -67,7 +79,8 @@ class PlaybookBullet(Strategy):
         _one_of("section", self.section, SECTIONS)
         _one_of("stage", self.stage, STAGES)
         _one_of("ruling", self.ruling, RULINGS)
-        for name in ("helpful_count", "harmful_count"):
+        _one_of("lesson", self.lesson, LESSONS)
+        for name in ("helpful_count", "harmful_count", "ruled_at"):
             if not is_count(getattr(self, name)):
                 raise ValueError(f"{name} is a count, 0 or more; got {getattr(self, name)!r}")
         for name in ("created_at", "last_updated"):
@@ -75,17 +88,32 @@ class PlaybookBullet(Strategy):
                 raise ValueError(f"{name} is a time in seconds since the epoch; got {getattr(self, name)!r}")
         _set(self, "tags", _names("tags", self.tags))
         _set(self, "tool_sequence", _names("tool_sequence", self.tool_sequence))
-        _set(self, "text", self.content)
+        _set(self, "fingerprints", _names("fingerprints", self.fingerprints))
+        _set(self, "cases", _names("cases", self.cases))
+        said = shown_text(
+            self.content,
+            section=self.section,
+            tools=self.tool_sequence,
+            author=self.provenance.author,
+            lesson=self.lesson,
+        )
+        _set(self, "text", said)
         _set(self, "id", self.id or self._content_id())
 
     def _content_id(self) -> str:
-        parts = dump_json([self.section, self.content, list(self.tool_sequence)])
+        about = [self.section, self.content, list(self.tool_sequence)]
+        found = [part for part in (mask(self.example_task), self.condition) if part]
+        parts = dump_json([*about, *found])
         return sha256(parts.encode()).hexdigest()[:16]
 
     @property
     def success_rate(self) -> float:
         """How often the sequence led to success; 0 while nothing is known."""
         return _rate(self)
+
+    @property
+    def is_visible(self) -> bool:
+        return self.stage in VISIBLE
 
     @property
     def has_tool_sequence(self) -> bool:
@@ -100,12 +128,24 @@ class PlaybookBullet(Strategy):
         """What the bullet is about, masked: the text that similarity is taken on."""
         return mask(self.example_task or self.content)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Every text that is kept of it, but for the names of tools."""
+        origin = self.provenance
+        return self.id, self.content, self.example_task, *self.tags, origin.task, origin.reflection
+
     def to_plain(self) -> dict[str, Any]:
         """The fields that are not at their default, as JSON data."""
         plain: dict[str, Any] = {"id": self.id, "content": self.content}
         plain |= _changed(self, _OPTIONAL[type(self)])
-        if origin := _changed(self.provenance, _ORIGIN):
-            plain["provenance"] = origin
+        for name, (value, defaults) in {
+            "provenance": (self.provenance, _ORIGIN),
+            "tally": (self.tally, _COUNTS),
+        }.items():
+            if changed := _changed(value, defaults):
+                plain[name] = changed
+        if self.watch is not None:
+            plain["watch"] = _changed(self.watch, _WATCH)
         return plain
 
     @classmethod
@@ -116,16 +156,19 @@ class PlaybookBullet(Strategy):
         that are unknown come from a later minor version and are left out.
         """
         kind = ToolCallingStrategy if plain.get("tool_sequence") else PlaybookBullet
-        origin = plain.get("provenance", {})
-        if not is_object(origin):
-            raise CodecError("a bullet that cannot be read: provenance is not an object")
         values = {name: plain[name] for name in _KNOWN[kind] if name in plain}
-        author = {name: origin[name] for name, _ in _ORIGIN if name in origin}
+        author = _part(plain, "provenance", _ORIGIN)
         for name, value in (*values.items(), *author.items()):
             if name in _TEXTS and not isinstance(value, str):
                 raise CodecError(f"a bullet that cannot be read: {name} is not text")
+        counts, watched = _part(plain, "tally", _COUNTS), _part(plain, "watch", _WATCH)
+        for name, value in (*counts.items(), *watched.items()):
+            if not (is_number(value) or (name == "compared" and isinstance(value, bool))):
+                raise CodecError(f"a bullet that cannot be read: {name} is not a number")
         try:
-            return cast("Self", kind(provenance=Provenance(**author), **values))
+            watch = Watch(**watched) if watched else None
+            made = kind(provenance=Provenance(**author), tally=Tally(**counts), watch=watch, **values)
+            return cast("Self", made)
         except (TypeError, ValueError) as error:
             raise CodecError(f"a bullet that cannot be read: {error}") from None
 
@@ -207,6 +250,14 @@ def _changed(value: object, defaults: Sequence[tuple[str, object]]) -> dict[str,
     return {name: given for name, default in defaults if (given := getattr(value, name)) != default}
 
 
+def _part(plain: Mapping[str, Any], name: str, known: Sequence[tuple[str, object]]) -> dict[str, Any]:
+    """The known fields of a value inside a bullet."""
+    part = plain.get(name, {})
+    if not is_object(part):
+        raise CodecError(f"a bullet that cannot be read: {name} is not an object")
+    return {key: part[key] for key, _ in known if key in part}
+
+
 def _defaults(kind: type[Any], *skipped: str) -> tuple[tuple[str, object], ...]:
     return tuple((item.name, item.default) for item in fields(kind) if item.init and item.name not in skipped)
 
@@ -217,8 +268,11 @@ _SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
     "observation": "Observations",
 }
 _ORIGIN = _defaults(Provenance)
+_COUNTS = _defaults(Tally)
+_WATCH = _defaults(Watch)
 _OPTIONAL = {
-    kind: _defaults(kind, "id", "content", "provenance") for kind in (PlaybookBullet, ToolCallingStrategy)
+    kind: _defaults(kind, "id", "content", "provenance", "tally", "watch")
+    for kind in (PlaybookBullet, ToolCallingStrategy)
 }
 _KNOWN = {kind: ("id", "content", *(name for name, _ in rest)) for kind, rest in _OPTIONAL.items()}
-_TEXTS = {"id", "content", "example_task", "author", "task", "reflection", "model", "tool_set"}
+_TEXTS = {"id", "content", "example_task", "condition", "author", "task", "reflection", "model", "tool_set"}

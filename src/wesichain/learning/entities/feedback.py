@@ -15,7 +15,10 @@ Signal: TypeAlias = Literal["label", "tests", "execution", "self_check", "run", 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """True, False or nothing for each signal; `answer` is a right answer to compare with (a label)."""
+    """True, False or nothing for each signal; `answer` is a right answer to compare with (a label).
+
+    `why` says in words what was wrong or right: for a `ModelReflector`, never shown as it is.
+    """
 
     label: bool | None = None
     tests: bool | None = None
@@ -23,8 +26,11 @@ class Feedback:
     self_check: bool | None = None
     answer: str | None = None
     exact: bool = False
+    why: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.why), str):
+            raise ValueError(f"why says in words what was wrong; got {self.why!r}")  # noqa: TRY004  # as every other
         for name in ("label", "tests", "execution", "self_check"):
             if getattr(self, name) not in (True, False, None):
                 raise ValueError(f"{name} is True, False or None; got {getattr(self, name)!r}")

@@ -1,17 +1,29 @@
-"""Stages: how far a bullet is trusted, by what happened when its tool sequence was followed."""
+"""Stages: how far a bullet is trusted, by a comparison of runs with it and without.
+
+Until there is one, what happened when its sequence of tools was followed has to do.
+"""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from .evidence import ENOUGH, Tally
+
 Section: TypeAlias = Literal["Strategies", "Pitfalls", "Observations"]
 Stage: TypeAlias = Literal["shadow", "staging", "prod", "quarantined"]
-Ruling: TypeAlias = Literal["none", "passed", "forced", "quarantined"]
+Ruling: TypeAlias = Literal["none", "passed", "forced", "refused", "quarantined"]
 
 SECTIONS: tuple[Section, ...] = ("Strategies", "Pitfalls", "Observations")
 STAGES: tuple[Stage, ...] = ("quarantined", "shadow", "staging", "prod")  # least trusted first
 VISIBLE: tuple[Stage, ...] = ("staging", "prod")
-RULINGS: tuple[Ruling, ...] = ("none", "passed", "forced", "quarantined")
+RULINGS: tuple[Ruling, ...] = ("none", "passed", "forced", "refused", "quarantined")
+
+# Chances that a bullet helps. While a trial is young less will do to go on with it.
+PROD = 0.95
+HARM = 0.90
+_PROMISE = 0.80
+_YOUNG = 0.30  # at 8 runs on each side
+_GROWN = 0.85  # from 16 runs on each side on
 
 
 def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
@@ -35,17 +47,47 @@ def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> 
     return "shadow"
 
 
-def settle(helpful: int, harmful: int, *, section: Section, ruling: Ruling) -> tuple[Stage, Ruling]:
+def earned_by(tally: Tally, helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
+    """The stage that a bullet's evidence gives it.
+
+    Where runs with it and without can be compared, the chance that it helps decides. Until then `stage_of`
+    does, on counts that fade; and what looks better than the runs that go another way is tried as well,
+    however seldom those succeed.
+    """
+    if tally.compared:
+        chance = tally.chance_of_lift()
+        if 1 - chance >= HARM:
+            return "quarantined"
+        if chance >= PROD:
+            return "prod"
+        return "staging" if chance >= _needed(tally) else "shadow"
+    left, lost = helpful - tally.lost_helpful, harmful - tally.lost_harmful
+    stage = stage_of(round(left), round(lost), section=section)
+    if section != "Strategies" or stage in VISIBLE:
+        return stage
+    is_promising = left >= 2 and tally.held_runs >= ENOUGH and tally.chance_of_promise(left, lost) >= _PROMISE
+    return "staging" if is_promising else stage
+
+
+def settle(earned: Stage, ruling: Ruling, *, compared: bool) -> tuple[Stage, Ruling]:
     """The stage after a change, and the ruling that still stands.
 
-    A pass of the gate lasts while the evidence is good enough for prod; an operator's `forced` lasts
-    until the evidence speaks for quarantine; an operator's `quarantined` lasts until it is promoted.
+    Prod is reached by the gate's pass or by a comparison. A pass lasts while the evidence is good enough
+    for prod; what the gate or the watch `refused` is not shown; an operator's `forced` lasts until the
+    evidence speaks for quarantine, an operator's `quarantined` until it is promoted.
     """
-    earned = stage_of(helpful, harmful, section=section)
     if ruling == "quarantined":
         return "quarantined", ruling
+    if ruling == "refused":
+        return ("quarantined" if earned == "quarantined" else "shadow"), ruling
     if ruling == "forced" and earned != "quarantined":
         return "prod", ruling
     if earned == "prod":
-        return ("prod", "passed") if ruling == "passed" else ("staging", "none")
+        return ("prod", "passed") if compared or ruling == "passed" else ("staging", "none")
     return earned, "none"
+
+
+def _needed(tally: Tally) -> float:
+    """How likely it must be that a bullet helps, for it to be shown on."""
+    age = (min(tally.shown_runs, tally.held_runs) - ENOUGH) / ENOUGH
+    return _YOUNG + (_GROWN - _YOUNG) * min(1.0, max(0.0, age))

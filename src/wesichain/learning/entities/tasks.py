@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from wesichain.core import JsonValue, dataclass
+from wesichain.core import (
+    HEADING,
+    AdviceShown,
+    Event,
+    ModelResponded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepStarted,
+    dataclass,
+    dump_json,
+    to_plain,
+)
 
 from .bullets import PlaybookBullet, is_count, is_number, is_said
 from .domains import check_domain
-
-TaskAction: TypeAlias = Literal["call_tool", "finish"]
+from .fingerprints import fingerprints_of
+from .steps import ReasoningStep
+from .transcript import read_steps, tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,53 +63,6 @@ class TaskInput:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolInvocation:
-    """One call of a tool, and what became of it."""
-
-    tool_name: str
-    arguments: JsonValue = None
-    result: JsonValue = None
-    success: bool = True
-    error_message: str | None = None
-    duration_ms: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ReasoningStep:
-    """One iteration, counted from 1: a thought, then a call or the end, then what was observed.
-
-    A model may ask for several calls at once: `invocations` has them all, `tool_name` and `tool_args`
-    are those of the first.
-    """
-
-    iteration: int
-    thought: str
-    action: TaskAction
-    tool_name: str | None = None
-    tool_args: JsonValue = None
-    observation: str | None = None
-    timestamp: float = 0.0
-    duration_ms: float = 0.0
-    invocations: tuple[ToolInvocation, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not is_count(self.iteration) or self.iteration < 1:
-            raise ValueError(f"iterations are counted from 1; got {self.iteration!r}")
-        if self.action not in ("call_tool", "finish"):
-            raise ValueError(f"action is 'call_tool' or 'finish'; got {self.action!r}")
-        if self.action == "call_tool" and not self.tool_name:
-            raise ValueError(f"iteration {self.iteration} calls a tool and does not say which")
-        object.__setattr__(self, "invocations", tuple(self.invocations))
-
-    @property
-    def calls(self) -> tuple[ToolInvocation, ...]:
-        """Every call of the iteration; one that is only named counts as a call that went well."""
-        if self.invocations or self.tool_name is None:
-            return self.invocations
-        return (ToolInvocation(self.tool_name, self.tool_args, self.observation),)
-
-
-@dataclass(frozen=True, slots=True)
 class TaskOutput:
     """What came of a task; also of one that failed, with everything up to that point.
 
@@ -121,9 +88,92 @@ class TaskOutput:
         if not is_count(self.total_iterations):
             raise ValueError(f"total_iterations is 0 or more; got {self.total_iterations!r}")
         object.__setattr__(self, "structured_trace", tuple(self.structured_trace))
+        if self.structured_trace and len(self.structured_trace) != self.total_iterations:
+            raise ValueError(
+                f"total_iterations is {self.total_iterations} and the trace of {self.task_id!r} has "
+                f"{len(self.structured_trace)} steps; there is one for each iteration"
+            )
         object.__setattr__(self, "tools_used", tuple(self.tools_used))
+
+    @classmethod
+    def of(cls, run: object, *, task_id: str | None = None) -> TaskOutput:
+        """The output of any run: a result, an outcome of any kind, a recording, or an output itself.
+
+        The task's id is the run's unless one is given. `metadata["task"]` is what was asked.
+        """
+        if isinstance(run, TaskOutput):
+            return run
+        outcome = getattr(run, "outcome", run)
+        events: Sequence[Event] = getattr(outcome, "events", ())
+        run_id = getattr(outcome, "run_id", None)
+        if not isinstance(run_id, str):
+            raise ValueError(  # noqa: TRY004  # as every other
+                f"{type(run).__name__} is no run: give a result, an outcome, a recording or a TaskOutput"
+            )
+        if not events:
+            raise ValueError(f"the run {run_id} has no events left to learn from: give its recording")
+        return _of_events(cls, [event for event in events if not event.scope], task_id or run_id)
 
     @property
     def completed(self) -> bool:
         """Whether the run came to an end of its own; says nothing about the answer."""
         return not self.iteration_limit_reached and not self.metadata.get("error")
+
+
+def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) -> TaskOutput:
+    steps = read_steps(events)
+    began = next((event for event in events if isinstance(event, RunStarted)), None)
+    tools = began.tools if began else ()
+    end = events[-1]
+    notes: dict[str, Any] = {
+        "run_id": end.run_id,
+        "task": began.user_input if began else "",
+        "model": began.model if began else "",
+        "seconds": round(max(0.0, end.at - events[0].at), 6),
+        "specs": [to_plain(tool) for tool in tools],
+        "tools": fingerprints_of(tools),
+        **_told(events),
+    }
+    limit, answer = False, _last_said(events)
+    match end:
+        case RunCompleted(output=output):
+            answer = output if isinstance(output, str) else dump_json(output)
+        case RunFailed(error=error, message=message):
+            notes["error"] = f"{error}: {message}"
+            limit = error == "BudgetExceededError" and " steps is used up" in message
+        case RunInterrupted(reason=reason):
+            notes["error"] = f"interrupted: {reason}"
+        case _:
+            notes["error"] = "the run has not ended"
+    if isinstance(end, RunCompleted | RunFailed | RunInterrupted):
+        notes |= {"input_tokens": end.usage.input_tokens, "output_tokens": end.usage.output_tokens}
+    calls = [call for step in steps for call in step.calls]
+    failures = sum(not call.success for call in calls)
+    known = {tool.name for tool in tools}
+    return kind(
+        task_id=task_id,
+        answer=answer,
+        reasoning_trace=tell(steps, ending=notes.get("error", "")),
+        # how smoothly the run went: 0 without an answer of its own, less with every call that failed
+        confidence=0.0 if "error" in notes else round(1 / (1 + 0.5 * failures), 3),
+        metadata=notes,
+        structured_trace=steps,
+        # a model may name what is not there
+        tools_used=tuple(dict.fromkeys(call.tool_name for call in calls if call.tool_name in known)),
+        total_iterations=len(steps),
+        iteration_limit_reached=limit,
+    )
+
+
+def _told(events: Sequence[Event]) -> dict[str, Any]:
+    """The bullets that a run was shown, and those held back, where its log says so."""
+    for event in events:
+        if isinstance(event, AdviceShown):
+            return {"shown": list(event.ids), "held": list(event.held)}
+    told = [message.text for event in events if isinstance(event, StepStarted) for message in event.messages]
+    return {} if any(HEADING in text for text in told) else {"shown": [], "held": []}
+
+
+def _last_said(events: Sequence[Event]) -> str:
+    said = [event.response.content for event in events if isinstance(event, ModelResponded)]
+    return next((text for text in reversed(said) if text), "")

@@ -1,6 +1,7 @@
 """Where a playbook is kept: files (with FAISS) or Postgres (with psycopg)."""
 
 from .backend import Backend, Repaired
+from .erasing import meant
 from .filters import Condition, parse_where
 from .journal import Cause, Change, Delta
 from .library import Decide, Library, Match, View
@@ -19,6 +20,7 @@ __all__ = [
     "View",
     "append",
     "exclusive",
+    "meant",
     "parse_where",
     "read_lines",
     "write_file",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -43,6 +43,10 @@ class Index(Protocol):
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """One row for each of these bullets."""
+        ...
+
+    def purge(self) -> None:
+        """Keep no vector of a bullet that is gone."""
         ...
 
     def search(
@@ -88,6 +92,17 @@ class Log(Protocol):
 
     def repair(self) -> Repaired:
         """Set aside what cannot be read; called while locked."""
+        ...
+
+    def lines(self) -> Sequence[bytes]:
+        """Every line that is kept, oldest first: what a state begins with, and the deltas."""
+        ...
+
+    def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
+        """Put another line in the place of each, and drop what is kept of the vectors of these intents.
+
+        Called while locked; what others have read is read anew.
+        """
         ...
 
     def open_index(self, embedder: Embedder) -> Index:

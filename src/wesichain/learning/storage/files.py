@@ -13,14 +13,15 @@ be brought back.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import shlex
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import dump_json, parse_json
+from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, CorruptRecordError, PlaybookError
 from wesichain.learning.embedders import Embedder
 from wesichain.learning.entities import DATA_MODEL, hashed_name
@@ -66,16 +67,42 @@ class FileBackend(Backend):
         mine = {"embedder": embedder.name, "dimension": embedder.dimension}
         meta: Any = None
         if path.exists():
-            try:
-                meta = parse_json(path.read_bytes())
-                check_format(meta["format"])
-            except (CodecError, KeyError, TypeError, AttributeError) as error:
-                raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
-            if not reembed and any(meta.get(name) != value for name, value in mine.items()):
+            meta = _description(path, reembed=reembed)
+            if (
+                meta is not None
+                and not reembed
+                and any(meta.get(name) != value for name, value in mine.items())
+            ):
                 raise mismatch(("--path", str(self._root)), meta, embedder)
         wanted = {"format": DATA_MODEL, **mine}
         if meta != wanted:
             write_file(path, [dump_json(wanted).encode() + b"\n"], sync=self._sync)
+
+
+def _description(path: Path, *, reembed: bool) -> dict[str, Any] | None:
+    """What `playbook.json` says; None for a damaged one where it is made anew."""
+    try:
+        meta: Any = parse_json(path.read_bytes())
+    except CodecError as error:
+        meta = error
+    if not (is_object(meta) and isinstance(meta.get("format"), str)):
+        if reembed:
+            return None
+        raise damaged(path, meta if isinstance(meta, CodecError) else CodecError("it has no format"))
+    found = dict(meta)
+    try:
+        check_format(found["format"])
+    except CodecError as error:
+        raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
+    return found
+
+
+def damaged(path: Path, error: Exception) -> PlaybookError:
+    command = shlex.join(["wesichain", "playbook", "reembed", "--path", str(path.parent)])
+    return PlaybookError(
+        f"{path} is not the description of a playbook: {error}; what was learned is in other files, and "
+        f"not lost: '{command}' writes it anew (in code: open it with reembed=True)"
+    )
 
 
 def stored_embedder(root: Path) -> tuple[str, int] | None:
@@ -85,7 +112,9 @@ def stored_embedder(root: Path) -> tuple[str, int] | None:
         return str(meta["embedder"]), int(meta["dimension"])
     except FileNotFoundError:
         return None
-    except (CodecError, LookupError, TypeError, ValueError, OSError) as error:
+    except (CodecError, LookupError, TypeError, ValueError) as error:
+        raise damaged(root / "playbook.json", error) from error
+    except OSError as error:
         raise PlaybookError(f"{root} holds no playbook: {error}") from error
 
 
@@ -203,6 +232,19 @@ class FileLog(Log):
             kept += len(lines) - len(bad)
             places += [f"{path.name}:{at + 1}" for at in bad]
         return Repaired(kept, tuple(places))
+
+    @override
+    def lines(self) -> list[bytes]:
+        return [line for path in self._files() for line in read_lines(path)[0]]
+
+    @override
+    def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
+        """Every log anew, and no vectors, no damaged lines and no drafts: what they hold cannot be told."""
+        for path in self._files():
+            self._put(path, [edit(line) for line in read_lines(path)[0]])
+        for stale in (self._vectors, self.folder / "damaged.jsonl", *self.folder.glob("*.draft")):
+            stale.unlink(missing_ok=True)
+        self._read_all()
 
     @override
     def open_index(self, embedder: Embedder) -> Index:

@@ -59,9 +59,9 @@ class VectorIndex(Index):
         """Add a bullet, or take over its new counters; a new text is embedded when it is first needed."""
         intent = bullet.intent
         slot = self._slots.get(bullet.id)
-        if slot is None or self._keys[slot] != _key(intent):
+        if slot is None or self._keys[slot] != text_key(intent):
             self.drop(bullet.id)
-            slot = self._new_slot(bullet.id, _key(intent))
+            slot = self._new_slot(bullet.id, text_key(intent))
             self._pending[slot] = intent
         self._columns.set(slot, bullet)
 
@@ -84,6 +84,14 @@ class VectorIndex(Index):
             gone.discard(bullet.id)
         for name in gone:
             self.drop(name)
+        if gone:  # others have taken them out, perhaps to forget them: their vectors go as well
+            self.purge()
+
+    @override
+    def purge(self) -> None:
+        """Keep no vector of a bullet that is gone."""
+        self._embed_pending()
+        self._rebuild()
 
     @override
     def vectors(self, ids: Sequence[str]) -> Vectors:
@@ -128,7 +136,7 @@ class VectorIndex(Index):
         """Hold these bullets, with whatever vectors a dump can give; any bytes will do, or none."""
         known = self._adopt(saved)
         for bullet in bullets:
-            key = _key(bullet.intent)
+            key = text_key(bullet.intent)
             slots = known.get(key)
             if slots:
                 slot = slots.pop()
@@ -244,7 +252,8 @@ def _clustered(vectors: Vectors) -> Any:
     return index
 
 
-def _key(text: str) -> bytes:
+def text_key(text: str) -> bytes:
+    """The hash that the vector of a text is kept under."""
     return sha256(text.encode()).digest()[:_KEY]
 
 

@@ -14,22 +14,28 @@ from wesichain.core import dataclass, dump_json, parse_json
 from wesichain.errors import CodecError
 from wesichain.learning.entities import DATA_MODEL, PlaybookBullet
 
-Cause: TypeAlias = Literal["record", "merge", "promote", "quarantine", "consolidate", "rollback"]
+Cause: TypeAlias = Literal[
+    "record", "merge", "promote", "quarantine", "refuse", "consolidate", "rollback", "forget"
+]
 GENESIS = "0" * 32
 _MARK = b'{"hash":"'
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is different afterwards: bullets gone, bullets as they are now, reflections taken in or out."""
+    """What is different afterwards: bullets gone, bullets as they are now, reflections taken in or out.
+
+    `forgotten` are hashes of bullets that were erased, from all that stands before as well.
+    """
 
     drops: tuple[str, ...] = ()
     puts: tuple[PlaybookBullet, ...] = ()
     merged: tuple[str, ...] = ()
     unmerged: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.puts or self.drops or self.merged or self.unmerged)
+        return bool(self.puts or self.drops or self.merged or self.unmerged or self.forgotten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,7 @@ def _plain_change(change: Change) -> dict[str, Any]:
         "puts": [bullet.to_plain() for bullet in change.puts],
         "merged": change.merged,
         "unmerged": change.unmerged,
+        "forgotten": change.forgotten,
     }
     return {name: value for name, value in plain.items() if value}
 
@@ -142,6 +149,7 @@ def _read_change(body: Mapping[str, Any]) -> Change:
         puts=tuple(PlaybookBullet.from_plain(plain) for plain in body.get("puts", ())),
         merged=tuple(body.get("merged", ())),
         unmerged=tuple(body.get("unmerged", ())),
+        forgotten=tuple(body.get("forgotten", ())),
     )
 
 

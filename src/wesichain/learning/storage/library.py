@@ -6,20 +6,21 @@ does not grow with the playbook. The index follows in memory and is saved now an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TypeAlias
 
-from wesichain.core import Clock, dataclass
+from wesichain.core import Clock, dataclass, dump_json
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import PlaybookBullet, collapse
 
 from .backend import Backend, Index, Log, Repaired
+from .erasing import Eraser, find, fingerprint
 from .filters import Condition
 from .journal import Cause, Change, Delta, draft
-from .shelf import back_to
+from .shelf import back_to, bullet_back_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ class Library:
             entry.refresh()
             return self._write(entry, decide(entry), cause=cause, note=note)
 
-    def rollback(self, domain: str, *, to: int) -> Delta | None:
-        """Write the change that brings back the state right after delta `to`."""
+    def rollback(self, domain: str, *, to: int, id: str | None = None) -> Delta | None:
+        """Write the change that brings back the state right after delta `to`, or that of one bullet."""
         entry = self._domain(domain)
         with entry.guard, entry.log.locked():
             entry.refresh()
@@ -124,8 +125,9 @@ class Library:
                 raise PlaybookError(
                     f"the deltas of {domain!r} are numbered up to {shelf.seq}; there is no {to}"
                 )
-            change = back_to(entry.log.state_at(to), shelf)
-            return self._write(entry, change, cause="rollback", note=f"to {to}")
+            then = entry.log.state_at(to)
+            change = back_to(then, shelf) if id is None else bullet_back_to(id, then, shelf)
+            return self._write(entry, change, cause="rollback", note=f"to {to}" if id is None else id)
 
     def journal(self, domain: str) -> Sequence[Delta]:
         entry = self._domain(domain)
@@ -142,6 +144,25 @@ class Library:
         entry = self._domain(domain)
         with entry.guard, entry.log.locked():
             return entry.log.repair()
+
+    def forget(
+        self, domain: str, is_meant: Callable[[PlaybookBullet], bool], *, tasks: Collection[str] = ()
+    ) -> int:
+        """Erase bullets from all that is kept, and the names of tasks; how many bullets that were."""
+        entry = self._domain(domain)
+        with entry.guard, entry.log.locked():
+            entry.refresh()
+            lines = entry.log.lines()
+            found = find(lines, is_meant)
+            if not found and not any(dump_json(name).encode() in line for name in tasks for line in lines):
+                return 0
+            eraser = Eraser(found, tasks=tasks)
+            entry.log.rewrite(eraser.line, intents=[bullet.intent for bullet in found.values()])
+            entry.purge()
+            if found:
+                hashes = tuple(sorted(map(fingerprint, found.values())))
+                self._write(entry, Change(forgotten=hashes), cause="forget", note="")
+            return len(found)
 
     def close(self) -> None:
         with self._guard:
@@ -188,6 +209,12 @@ class _Domain(View):
                 self._searchable().drop(name)
             for bullet in change.puts:
                 self._searchable().put(bullet)
+
+    def purge(self) -> None:
+        """Take what the log holds now for all that there is, and keep no vector of anything else."""
+        if self._index is not None:
+            self._index.sync(self.log.shelf.bullets.values())
+            self._index.purge()
 
     def save(self, *, at_least: int) -> None:
         """Keep the vectors once enough are new; what is not kept is embedded again by the next process."""

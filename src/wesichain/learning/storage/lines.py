@@ -8,7 +8,6 @@ without it a power cut may take the last lines, but never a part of one.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,12 @@ _BLOCK = 65_536
 @contextmanager
 def exclusive(path: Path) -> Generator[None]:
     """Hold the lock file at `path`; the system lets go of it should this process die."""
+    try:
+        import fcntl
+    except ImportError as error:
+        raise PlaybookError(
+            "a playbook in files needs locks of POSIX, which this system has not; use Playbook.postgres(url)"
+        ) from error
     lock = _open(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

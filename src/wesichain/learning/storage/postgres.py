@@ -7,7 +7,7 @@ before it answers. The vectors lie in a pgvector column, so that a process that 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any, LiteralString
@@ -20,7 +20,7 @@ from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import DATA_MODEL
 
 from .backend import Backend, Index, Log, Repaired, mismatch
-from .index import VectorIndex
+from .index import VectorIndex, text_key
 from .journal import Change, Delta, Head, check_format, head_line, read_record
 from .shelf import LONG, Shelf, follow, snapshot
 
@@ -43,6 +43,16 @@ CREATE TABLE IF NOT EXISTS wesichain_playbook_state (
 CREATE TABLE IF NOT EXISTS wesichain_playbook_vector (
     embedder text, key bytea, embedding vector NOT NULL, PRIMARY KEY (embedder, key));
 """
+_REWRITE: tuple[tuple[LiteralString, LiteralString], ...] = (
+    (
+        "SELECT seq, line FROM wesichain_playbook_delta WHERE domain = %s ORDER BY seq",
+        "UPDATE wesichain_playbook_delta SET line = %s WHERE domain = %s AND seq = %s",
+    ),
+    (
+        "SELECT place, line FROM wesichain_playbook_state WHERE domain = %s ORDER BY place",
+        "UPDATE wesichain_playbook_state SET line = %s WHERE domain = %s AND place = %s",
+    ),
+)
 
 
 class PostgresBackend(Backend):
@@ -210,6 +220,26 @@ class PostgresLog(Log):
     def repair(self) -> Repaired:
         """The database guards its own pages: where it failed to, its backup is the repair."""
         return Repaired(len(self.journal()), ())
+
+    @override
+    def lines(self) -> Sequence[bytes]:
+        return [*self._state_lines(), *self._lines(0)]
+
+    @override
+    def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
+        """Deltas first: the state begins with the hash of one of them."""
+        with self._backend.use() as database, database.cursor() as cursor:
+            for read, write in _REWRITE:
+                rows = cursor.execute(read, (self.domain,)).fetchall()
+                cursor.executemany(
+                    write, [(edit(line.encode()).decode(), self.domain, place) for place, line in rows]
+                )
+            cursor.execute(
+                "DELETE FROM wesichain_playbook_vector WHERE key = ANY(%s)",
+                ([text_key(intent) for intent in intents],),
+            )
+        self.shelf = Shelf(self.domain)
+        self.refresh()
 
     @override
     def open_index(self, embedder: Embedder) -> Index:

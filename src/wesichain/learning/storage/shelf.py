@@ -129,3 +129,11 @@ def back_to(then: Shelf, now: Shelf) -> Change:
         merged=tuple(sorted(then.merged - now.merged)),
         unmerged=tuple(sorted(now.merged - then.merged)),
     )
+
+
+def bullet_back_to(id: str, then: Shelf, now: Shelf) -> Change:
+    """The change that makes one bullet what it was then, and touches no other."""
+    if id not in then.bullets:
+        return Change(drops=(id,) if id in now.bullets else ())
+    known = then.bullets[id]
+    return Change(puts=() if now.bullets.get(id) == known else (known,))

@@ -18,7 +18,7 @@ from wesichain.core import (
 )
 from wesichain.errors import CodecError
 
-from .entities import ReasoningStep, ToolInvocation
+from .steps import ReasoningStep, ToolInvocation
 
 _LONG = 500  # characters of an observation in the readable trace
 
@@ -61,7 +61,7 @@ def _step(number: int, reply: ModelResponded, group: Sequence[Event]) -> Reasoni
         thought=_thought(response),
         action="call_tool" if first else "finish",
         tool_name=first.tool_name if first else None,
-        tool_args=first.arguments if first else None,
+        tool_args=({} if first.arguments is None else first.arguments) if first else None,
         observation="\n".join(map(_observation, calls)) if calls else response.content,
         timestamp=began,
         duration_ms=took,
@@ -70,9 +70,9 @@ def _step(number: int, reply: ModelResponded, group: Sequence[Event]) -> Reasoni
 
 
 def _thought(response: LlmResponse) -> str:
-    said = response.content if response.tool_calls else ""
-    if said or response.reasoning:
-        return said or response.reasoning
+    said = (response.content if response.tool_calls else "").strip() or response.reasoning.strip()
+    if said:
+        return said
     if not response.tool_calls:
         return "The answer is known." if response.content else "The reply was empty."
     return " ".join(f"Call {call.name or 'a tool without a name'}." for call in response.tool_calls)
@@ -102,7 +102,7 @@ def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[Too
         faults = [
             event for event in failed if (event.call_id == key if key else event.tool_name == call.name)
         ]
-        why = faults[-1].message if faults else "it was not run"
+        why = (faults[-1].message or faults[-1].error) if faults else "it was not run"
         took = sum(event.duration_ms for event in faults)
         found.append(
             ToolInvocation(name, call.args, None, success=False, error_message=why, duration_ms=took)

@@ -1,0 +1,106 @@
+"""Advising: which bullets a run is shown, which are held back from it, and how that is drawn.
+
+A bullet on trial is shown to a share of the runs that would retrieve it, a trusted one is held back from a
+few: only so can runs with it and without be compared. The draw is a hash of the run's id and the bullet's, so
+that a replay or a resume of the run agrees with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from hashlib import sha256
+
+from wesichain.core import HEADING, Advice, dataclass
+from wesichain.errors import ConfigError
+
+from .entities import Fingerprints, PlaybookBullet, changed_tools, is_number
+from .storage import Match
+
+FLOOR = 0.4  # similarity below which a learned bullet is about something else
+GENERAL = 0.15  # the same for what an operator wrote without an example of a task
+_CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What a bullet on trial is shown to, and a trusted one is held back from: shares of the runs.
+
+    `half_life`: after so many runs one counts half.
+    """
+
+    explore: float = 0.5
+    holdback: float = 0.1
+    half_life: float = 50
+
+    def __post_init__(self) -> None:
+        for name, share in (("explore", self.explore), ("holdback", self.holdback)):
+            if not (is_number(share) and 0 <= share <= 1):
+                raise ConfigError(f"{name} is a share of the runs, from 0 to 1; got {share!r}")
+        if not (is_number(self.half_life) and self.half_life > 0):
+            raise ConfigError(f"half_life is a number of runs above 0; got {self.half_life!r}")
+
+
+def is_near(match: Match, floor: float) -> bool:
+    """Whether a bullet is about a task; one without an example is compared by its own words."""
+    return match.similarity >= (floor if match.bullet.example_task else min(floor, GENERAL))
+
+
+def draw(run_id: str, bullet_id: str) -> float:
+    """A number from 0 to 1 that is always the same for a run and a bullet, and says nothing else."""
+    mark = sha256(f"{run_id}\n{bullet_id}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(mark[:7], "big") / (1 << 56)
+
+
+def is_drawn(bullet: PlaybookBullet, *, run_id: str, shares: Shares) -> bool:
+    """Whether a run is shown the bullet. What an operator insists on always is."""
+    if bullet.ruling == "forced":
+        return True
+    lot = draw(run_id, bullet.id)
+    return lot >= shares.holdback if bullet.stage == "prod" else lot < shares.explore
+
+
+def may_be_shown(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
+    """Whether there is something to say, its tools are here as they were, and, if it warns, it has helped.
+
+    Warnings cost more than they give: one is shown where an operator wrote it or a comparison speaks for it.
+    """
+    warns = bullet.section == "Pitfalls" and bullet.provenance.author != "operator"
+    return (
+        bool(bullet.text)
+        and all(tool in tools for tool in bullet.tool_sequence)
+        and not changed_tools(bullet, tools)
+        and not (warns and not bullet.tally.compared)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a run can be told: how many bullets in how many tokens, about which tools.
+
+    Without `shares` nothing is drawn.
+    """
+
+    run_id: str
+    tools: Fingerprints
+    k: int
+    tokens: int
+    shares: Shares | None
+
+    def advice(
+        self, matches: Sequence[Match], *, first: Sequence[PlaybookBullet] = (), without: Collection[str] = ()
+    ) -> Advice:
+        """The advice that is made of matches, best first. `first` are shown whatever their stage."""
+        left = self.tokens * _CHARACTERS_A_TOKEN
+        shown: list[PlaybookBullet] = []
+        held: list[PlaybookBullet] = []
+        for bullet in (*first, *(match.bullet for match in matches)):
+            known = {item.id for item in (*shown, *held)}
+            fits = len(bullet.text) <= left and may_be_shown(bullet, self.tools)
+            if fits and bullet.id not in known and bullet.id not in without and len(known) < self.k:
+                left -= len(bullet.text)
+                (shown if bullet in first or self._is_drawn(bullet) else held).append(bullet)
+        text = "\n".join([HEADING, *(f"- {bullet.text}" for bullet in shown)]) if shown else ""
+        return Advice(text, tuple(item.id for item in shown), tuple(item.id for item in held))
+
+    def _is_drawn(self, bullet: PlaybookBullet) -> bool:
+        return self.shares is None or is_drawn(bullet, run_id=self.run_id, shares=self.shares)

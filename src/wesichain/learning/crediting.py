@@ -1,0 +1,198 @@
+"""Crediting: what one run changes in a bullet's evidence, its watch and its stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wesichain.errors import PlaybookError
+
+from .entities import (
+    PlaybookBullet,
+    Ruling,
+    Tally,
+    ToolCallingStrategy,
+    case_of,
+    changed_tools,
+    deciding,
+    earned_by,
+    on_side,
+    settle,
+)
+from .entities.conditions import MOST
+from .entities.evidence import ALARM
+from .reflector import Reflection
+
+
+def settled(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
+    """The bullet with the stage that its evidence and ruling give it."""
+    earned = earned_by(bullet.tally, bullet.helpful_count, bullet.harmful_count, section=bullet.section)
+    stage, ruling = settle(earned, bullet.ruling, compared=bullet.tally.compared)
+    return replace(bullet, stage=stage, ruling=ruling, last_updated=now)
+
+
+def credited(
+    bullet: PlaybookBullet,
+    run: Reflection,
+    *,
+    shown: bool | None,
+    helped: bool | None,
+    half_life: float,
+    now: float,
+) -> PlaybookBullet:
+    """The bullet with one more run as its evidence.
+
+    `shown`: on which side of the comparison the run stands, None on neither. `helped`: what came of following
+    the bullet's way, None where it was not followed.
+    """
+    bullet = _with_tools(bullet, run)
+    success = run.outcome == "success"
+    tally, watch = bullet.tally, bullet.watch
+    counts = (bullet.helpful_count, bullet.harmful_count)
+    usual = _usual(bullet)
+    if shown is not None:
+        tally = tally.seen(shown=shown, success=success, iterations=run.iterations, half_life=half_life)
+    if watch is not None:
+        watch = watch.seen(success=success, iterations=run.iterations)
+    if helped is not None:
+        tally = tally.followed(*counts, half_life=half_life)
+        counts = (counts[0] + helped, counts[1] + (not helped))
+        bullet = _with_means(bullet, run, helped=helped)
+        if bullet.section == "Strategies" and not bullet.lesson:
+            case = case_of(run.marks, helped=helped)
+            bullet = replace(bullet, cases=(*bullet.cases, case)[-MOST:])
+    if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
+        tally = tally.surprised(success=success if helped is None else helped, usual=usual)
+        if tally.alarm >= ALARM:
+            tally = tally.reset(*counts)
+    ruling, ruled_at = bullet.ruling, bullet.ruled_at
+    if watch is not None and watch.is_over:
+        if watch.regression() is not None:
+            ruling, ruled_at = "refused", sum(counts)
+        watch = None
+    grown = replace(
+        bullet,
+        helpful_count=counts[0],
+        harmful_count=counts[1],
+        tally=tally,
+        watch=watch,
+        ruling=ruling,
+        ruled_at=ruled_at,
+    )
+    return settled(grown, now=now)
+
+
+def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
+    """Two bullets for one whose tasks a word tells apart, each with the runs of its side; () where none does.
+
+    What an operator wrote or ruled on is left as it is.
+    """
+    is_ours = bullet.provenance.author == "operator" or bullet.ruling in ("forced", "quarantined")
+    if is_ours or bullet.condition or bullet.lesson or bullet.section != "Strategies":
+        return ()
+    word = deciding(bullet.cases)
+    if word is None:
+        return ()
+    parts: list[PlaybookBullet] = []
+    for condition in (f"+{word}", f"-{word}"):
+        cases = on_side(condition, bullet.cases)
+        good = sum(case.startswith("1") for case in cases)
+        part = replace(
+            bullet,
+            id="",
+            condition=condition,
+            cases=cases,
+            helpful_count=good,
+            harmful_count=len(cases) - good,
+            tally=Tally(),
+            watch=None,
+            ruling="none",
+            created_at=now,
+        )
+        if isinstance(part, ToolCallingStrategy):
+            part = replace(part, tool_success_rate=good / len(cases))
+        parts.append(settled(part, now=now))
+    return tuple(parts)
+
+
+def joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> PlaybookBullet:
+    """The first bullet with the evidence of both."""
+    mine = first.helpful_count + first.harmful_count
+    theirs = other.helpful_count + other.harmful_count
+    if isinstance(first, ToolCallingStrategy) and isinstance(other, ToolCallingStrategy) and mine + theirs:
+        first = replace(
+            first,
+            tool_success_rate=_mean(first.success_rate, mine, other.success_rate, theirs),
+            avg_iterations=_mean(first.avg_iterations, mine, other.avg_iterations, theirs),
+        )
+    return settled(
+        replace(
+            first,
+            helpful_count=first.helpful_count + other.helpful_count,
+            harmful_count=first.harmful_count + other.harmful_count,
+            tags=tuple(dict.fromkeys((*first.tags, *other.tags))),
+            tally=first.tally.joined(other.tally),
+            cases=(*first.cases, *other.cases)[-MOST:],
+        ),
+        now=now,
+    )
+
+
+def _usual(bullet: PlaybookBullet) -> float:
+    """How often runs with the bullet, or that follow it, have succeeded."""
+    tally = bullet.tally
+    if tally.shown_runs >= 3:
+        return (1 + tally.shown_successes) / (2 + tally.shown_runs)
+    helpful = bullet.helpful_count - tally.lost_helpful
+    harmful = bullet.harmful_count - tally.lost_harmful
+    return (1 + helpful) / (2 + helpful + harmful)
+
+
+def _with_tools(bullet: PlaybookBullet, run: Reflection) -> PlaybookBullet:
+    """The bullet with the tools as they are now; what was seen of it with others counts no more."""
+    marks = tuple(f"{name}={run.tools[name]}" for name in bullet.tool_sequence if name in run.tools)
+    if not marks or bullet.fingerprints == marks:
+        return bullet
+    if changed_tools(bullet, run.tools):
+        bullet = replace(bullet, tally=bullet.tally.reset(bullet.helpful_count, bullet.harmful_count))
+    return replace(bullet, fingerprints=marks)
+
+
+def _with_means(bullet: PlaybookBullet, run: Reflection, *, helped: bool) -> PlaybookBullet:
+    if not isinstance(bullet, ToolCallingStrategy):
+        return bullet
+    seen = bullet.helpful_count + bullet.harmful_count
+    return replace(
+        bullet,
+        tool_success_rate=_mean(bullet.success_rate, seen, float(helped), 1),
+        avg_iterations=_mean(bullet.avg_iterations, seen, run.iterations, 1),
+    )
+
+
+def _mean(first: float, weight: int, second: float, other: int) -> float:
+    return (first * weight + second * other) / (weight + other)
+
+
+def ruled(ruling: Ruling) -> Callable[[PlaybookBullet], PlaybookBullet]:
+    """What makes a bullet one that was ruled on so."""
+    return lambda bullet: replace(bullet, ruling=ruling, watch=None)
+
+
+def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:
+    """A bullet as it is kept, beside what is known of it."""
+    if known is None:
+        ruling: Ruling = bullet.ruling if bullet.ruling in ("quarantined", "refused") else "none"
+        return settled(replace(bullet, ruling=ruling, created_at=bullet.created_at or now), now=now)
+    for name in ("content", "section", "tool_sequence"):
+        if getattr(bullet, name) != getattr(known, name):
+            raise PlaybookError(
+                f"bullet {known.id!r} is recorded with another {name}; a bullet is never rewritten: "
+                f"record the new one under an id of its own"
+            )
+    grown = replace(
+        known,
+        helpful_count=max(known.helpful_count, bullet.helpful_count),
+        harmful_count=max(known.harmful_count, bullet.harmful_count),
+        tags=tuple(dict.fromkeys((*known.tags, *bullet.tags))),
+    )
+    return known if grown == known else settled(grown, now=now)

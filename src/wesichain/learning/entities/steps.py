@@ -1,0 +1,74 @@
+"""Steps: the trace of a task, one step an iteration, with the calls that it made."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from wesichain.core import JsonValue, dataclass
+
+from .bullets import is_count, is_number, is_said
+
+TaskAction: TypeAlias = Literal["call_tool", "finish"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInvocation:
+    """One call of a tool, and what became of it."""
+
+    tool_name: str
+    arguments: JsonValue = None
+    result: JsonValue = None
+    success: bool = True
+    error_message: str | None = None
+    duration_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not is_said(self.tool_name):
+            raise ValueError("a call needs the name of its tool")
+        if not self.success and not is_said(self.error_message):
+            raise ValueError(
+                f"the call of {self.tool_name!r} failed and does not say why: give error_message"
+            )
+        if not (is_number(self.duration_ms) and self.duration_ms >= 0):
+            raise ValueError(f"duration_ms is 0 or more; got {self.duration_ms!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningStep:
+    """One iteration, counted from 1: a thought, then a call or the end, then what was observed.
+
+    A model may ask for several calls at once: `invocations` has them all, `tool_name` and `tool_args`
+    are those of the first.
+    """
+
+    iteration: int
+    thought: str
+    action: TaskAction
+    tool_name: str | None = None
+    tool_args: JsonValue = None
+    observation: str | None = None
+    timestamp: float = 0.0
+    duration_ms: float = 0.0
+    invocations: tuple[ToolInvocation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not is_count(self.iteration) or self.iteration < 1:
+            raise ValueError(f"iterations are counted from 1; got {self.iteration!r}")
+        if self.action not in ("call_tool", "finish"):
+            raise ValueError(f"action is 'call_tool' or 'finish'; got {self.action!r}")
+        if self.action == "call_tool" and not self.tool_name:
+            raise ValueError(f"iteration {self.iteration} calls a tool and does not say which")
+        if not is_said(self.thought):
+            raise ValueError(f"iteration {self.iteration} has no thought: say in words what it does")
+        if self.action == "call_tool" and self.tool_args is None:
+            raise ValueError(
+                f"iteration {self.iteration} calls {self.tool_name!r} without tool_args; {{}} has none"
+            )
+        object.__setattr__(self, "invocations", tuple(self.invocations))
+
+    @property
+    def calls(self) -> tuple[ToolInvocation, ...]:
+        """Every call of the iteration; one that is only named counts as a call that went well."""
+        if self.invocations or self.tool_name is None:
+            return self.invocations
+        return (ToolInvocation(self.tool_name, self.tool_args, self.observation),)

@@ -1,0 +1,43 @@
+"""Wording: what a run is shown of a bullet. It quotes nobody: no word of a task, an answer or a result.
+
+A learned bullet is worded from its section and the names of its tools alone, whatever its content says; what
+an operator wrote is shown as it was written, on one line; a lesson in a model's words was checked against the
+words of the tools when it was made. A pitfall reads as a warning, whoever worded it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from .masking import one_line
+from .stages import Section
+
+Lesson: TypeAlias = Literal["", "argument", "format", "order", "stop"]
+LESSONS: tuple[Lesson, ...] = ("", "argument", "format", "order", "stop")
+
+
+def in_order(tools: Sequence[str]) -> str:
+    """The names of tools as part of a sentence: `a first, then b, then c`."""
+    return f"{tools[0]} first, then {', then '.join(tools[1:])}" if len(tools) > 1 else tools[0]
+
+
+def sentence_of(section: Section, tools: Sequence[str]) -> str:
+    """A learned bullet as a sentence."""
+    if section == "Pitfalls":
+        way = f"calling {in_order(tools)}" if tools else "answering without calling a tool"
+        return f"Warning: {way} has failed."
+    return f"Call {in_order(tools)}." if tools else ""
+
+
+def shown_text(content: str, *, section: Section, tools: Sequence[str], author: str, lesson: Lesson) -> str:
+    """The text for a prompt; empty where nothing can be said that quotes nobody."""
+    if author != "operator" and not lesson:
+        return sentence_of(section, tools)
+    said = one_line(content)
+    if section != "Pitfalls":
+        return said
+    if tools:
+        warned = sentence_of(section, tools).removeprefix("Warning: ")
+        return f"Warning: {said.rstrip('.')}. {warned[0].upper()}{warned[1:]}"
+    return f"Warning, this has failed before: {said}"

@@ -1,0 +1,96 @@
+"""Erasing: the lines of a log without what is to be forgotten, sealed anew and still one chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from hashlib import sha256
+from typing import assert_never
+
+from wesichain.core import dump_json
+from wesichain.errors import CodecError, PlaybookError
+from wesichain.learning.entities import PlaybookBullet, is_said
+
+from .journal import Change, Delta, Gap, Head, State, draft, head_line, read_record, state_line
+
+FORGOTTEN = "forgotten"
+
+
+def meant(*, id: str | None, task_id: str | None, matching: str | None) -> Callable[[PlaybookBullet], bool]:
+    """Which bullets are to be forgotten: by exactly one of these."""
+    given = {"id": id, "task_id": task_id, "matching": matching}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if len(wanted) != 1 or not all(is_said(value) for value in wanted.values()):
+        raise PlaybookError(
+            f"forget takes one of id=, task_id= and matching=, with a text; got {wanted or 'none'}"
+        )
+    if matching is None:
+        return lambda bullet: bullet.id == id if id is not None else bullet.provenance.task == task_id
+    text = matching.casefold()
+    return lambda bullet: any(text in part.casefold() for part in bullet.words)
+
+
+def find(lines: Iterable[bytes], is_meant: Callable[[PlaybookBullet], bool]) -> dict[str, PlaybookBullet]:
+    """The bullets of a log that are meant, by id, as they were last; also those that are long gone."""
+    found: dict[str, PlaybookBullet] = {}
+    for line in lines:
+        try:
+            record = read_record(line)
+        except CodecError as error:
+            raise PlaybookError(
+                f"nothing can be forgotten in a log that cannot be read ({error}); repair it first"
+            ) from error
+        if isinstance(record, State | Delta):
+            found |= {bullet.id: bullet for bullet in record.change.puts if is_meant(bullet)}
+    return found
+
+
+def fingerprint(bullet: PlaybookBullet) -> str:
+    """What stays of a bullet: that it was, not what it was."""
+    return sha256(dump_json(bullet.to_plain()).encode()).hexdigest()[:32]
+
+
+class Eraser:
+    """Rewrites lines one by one, oldest first: without these bullets, and without the names of these tasks.
+
+    A delta keeps its number, its time and its cause, so that every other state can still be brought back.
+    """
+
+    def __init__(self, ids: Collection[str], *, tasks: Collection[str]) -> None:
+        self._ids = frozenset(ids)
+        self._tasks = frozenset(tasks)
+        self._hashes: dict[str, str] = {}  # of each delta, as it was and as it is
+
+    def line(self, line: bytes) -> bytes:
+        record = read_record(line)
+        match record:
+            case Head():
+                return head_line(replace(record, hash=self._hash(record.hash)))
+            case State(change=change):
+                return state_line(self._without(change).puts, change.merged)
+            case Delta():
+                is_named = record.note in self._ids or record.note in self._tasks
+                delta, written = draft(
+                    self._without(record.change),
+                    seq=record.seq,
+                    prev=self._hash(record.prev),
+                    at=record.at,
+                    cause=record.cause,
+                    note=FORGOTTEN if is_named else record.note,
+                )
+                self._hashes[record.hash] = delta.hash
+                return written
+            case Gap():
+                return line
+            case _:
+                assert_never(record)
+
+    def _hash(self, known: str) -> str:
+        return self._hashes.get(known, known)
+
+    def _without(self, change: Change) -> Change:
+        return replace(
+            change,
+            drops=tuple(name for name in change.drops if name not in self._ids),
+            puts=tuple(bullet for bullet in change.puts if bullet.id not in self._ids),
+        )

@@ -1,0 +1,187 @@
+"""Advice: drawn by the run's id, held back for comparison, safe whatever the store does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.learning.kit import note, strategy, words
+from wesichain.core import HEADING, Advice, Adviser, Strategy, StrategySource, ToolSpec, advise
+from wesichain.errors import ConfigError
+from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance
+from wesichain.learning.advising import Shares, draw, is_drawn
+from wesichain.learning.entities import Tally
+
+
+def tool(name: str, **parameters: str) -> ToolSpec:
+    fields = {key: {"type": kind} for key, kind in parameters.items()}
+    return ToolSpec(name, "Does something.", {"type": "object", "properties": fields})
+
+
+TOOLS = [tool("a", x="string"), tool("b")]
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[Playbook]:
+    with Playbook.open(tmp_path / "playbook", words(), explore=1, holdback=0) as opened:
+        yield opened
+
+
+async def told(
+    book: Playbook, task: str = "pay the bill", *, run_id: str = "r", tools: Any = TOOLS
+) -> Advice:
+    return await advise(book, task, run_id=run_id, domain="shop", tools=tools)
+
+
+def test_a_playbook_is_both_a_source_of_strategies_and_an_adviser(book: Playbook) -> None:
+    assert isinstance(book, StrategySource)
+    assert isinstance(book, Adviser)
+
+
+async def test_advice_is_marked_and_stands_below_the_instructions(book: Playbook) -> None:
+    book.record(strategy("pay the bill", "a", id="s"), domain="shop")
+    advice = await told(book)
+    assert advice.text.startswith(HEADING)
+    assert (advice.shown, advice.held, advice.trouble) == (("s",), (), "")
+    assert advice.under("Be brief.") == f"Be brief.\n\n{advice.text}"
+    assert (advice.under(None), Advice().under("x"), Advice().under(None)) == (advice.text, "x", None)
+
+
+NOTHING = [
+    pytest.param(strategy("write a poem", "a"), id="it-is-about-something-else"),
+    pytest.param(note("Refunds need a manager.", helpful=5), id="an-operators-word-about-something-else"),
+    pytest.param(strategy("pay the bill", "c"), id="its-tool-is-not-here"),
+    pytest.param(
+        strategy("pay the bill", "a", fingerprints=("a=000000000000",)),
+        id="its-tool-takes-something-else-now",
+    ),
+    pytest.param(
+        strategy(
+            "pay the bill",
+            "a",
+            helpful=0,
+            harmful=9,
+            section="Pitfalls",
+            provenance=Provenance("reflector"),
+        ),
+        id="it-warns-and-no-comparison-speaks-for-it",
+    ),
+    pytest.param(strategy("pay the bill", "a", ruling="refused"), id="it-was-refused"),
+]
+
+
+@pytest.mark.parametrize("bullet", NOTHING)
+async def test_nothing_is_shown_where(book: Playbook, bullet: PlaybookBullet) -> None:
+    book.record(bullet, domain="shop")
+    assert await told(book) == Advice()
+
+
+async def test_a_warning_is_shown_where_a_comparison_speaks_for_it(book: Playbook) -> None:
+    proven = Tally(20, 18, 20, 4, compared=True)
+    origin = Provenance("reflector")
+    warning = strategy("pay the bill", "a", section="Pitfalls", tally=proven, provenance=origin, id="w")
+    book.record(warning, domain="shop")
+    assert "Warning: calling a has failed." in (await told(book)).text
+
+
+@given(st.text(max_size=20), st.text(min_size=1, max_size=20))
+def test_a_draw_is_always_the_same_and_lies_between_0_and_1(run: str, bullet: str) -> None:
+    assert 0 <= draw(run, bullet) == draw(run, bullet) < 1
+
+
+@settings(max_examples=30)
+@given(st.floats(0, 1), st.sampled_from(["staging", "prod"]))
+def test_shares_are_kept(share: float, stage: Any) -> None:
+    bullet = strategy("pay", "a", stage=stage)
+    shares = Shares(explore=share, holdback=share)
+    shown = sum(is_drawn(bullet, run_id=str(number), shares=shares) for number in range(400)) / 400
+    wanted = share if stage == "staging" else 1 - share
+    assert abs(shown - wanted) < 0.13  # five standard deviations
+
+
+async def test_what_is_drawn_out_is_held_and_told(tmp_path: Path) -> None:
+    with Playbook.open(tmp_path / "p", words()) as book:
+        book.record(strategy("pay the bill", "a", id="s"), domain="shop")
+        found = [await told(book, run_id=str(number)) for number in range(60)]
+        again = [await told(book, run_id=str(number)) for number in range(60)]
+    assert found == again
+    assert {(item.shown, item.held) for item in found} == {(("s",), ()), ((), ("s",))}
+    assert 15 < sum(bool(item.shown) for item in found) < 45
+    assert all(item.text == "" for item in found if item.held)
+
+
+async def test_what_an_operator_forces_is_never_held_back(tmp_path: Path) -> None:
+    with Playbook.open(tmp_path / "p", words(), holdback=1) as book:
+        book.record(note("Pay the bill in cents.", id="n"), domain="shop")
+        book.promote("n", force=True)
+        assert (await told(book, "pay the bill in cents")).shown == ("n",)
+
+
+async def test_a_store_that_is_away_costs_the_advice_and_not_the_run(tmp_path: Path) -> None:
+    def broken(texts: list[str]) -> Any:
+        raise ConnectionError("the endpoint is down")
+
+    with Playbook.open(tmp_path / "p", FunctionEmbedder("words", 64, function=broken)) as book:
+        book.record(strategy("pay the bill", "a"), domain="shop")
+        advice = await told(book)
+    assert (advice.text, "the endpoint is down" in advice.trouble) == ("", True)
+
+
+async def test_a_slow_store_does_not_hold_up_the_loop(tmp_path: Path) -> None:
+    def slow(texts: list[str]) -> Any:
+        time.sleep(0.3)
+        return words().embed(texts)
+
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0.01)
+            beats += 1
+
+    with Playbook.open(tmp_path / "p", FunctionEmbedder("words", 64, function=slow)) as book:
+        book.record(strategy("pay the bill", "a"), domain="shop")
+        heart = asyncio.create_task(beat())
+        await told(book)
+        heart.cancel()
+    assert beats > 5
+
+
+class Foreign:
+    """A source that only retrieves."""
+
+    def __init__(self, *found: Strategy, broken: bool = False) -> None:
+        self._found = found
+        self._broken = broken
+
+    def retrieve(self, task: str, *, domain: str, k: int = 3) -> Sequence[Strategy]:
+        if self._broken:
+            raise OSError("gone")
+        return self._found
+
+
+async def test_any_source_of_strategies_gives_advice() -> None:
+    source = Foreign(
+        Strategy("1", "Call a.", tool_sequence=("a",)),
+        Strategy("2", "Call c.", tool_sequence=("c",)),
+        Strategy("3", "x" * 900),
+    )
+    advice = await advise(source, "pay", run_id="r", domain="shop", tools=TOOLS)
+    assert (advice.text, advice.shown) == (f"{HEADING}\n- Call a.", ("1",))
+    gone = await advise(Foreign(broken=True), "pay", run_id="r", domain="shop", tools=TOOLS)
+    assert gone == Advice(trouble="OSError: gone")
+    assert await advise(None, "pay", run_id="r", domain="shop", tools=TOOLS) == Advice()
+
+
+@pytest.mark.parametrize("wrong", [{"explore": 1.5}, {"holdback": -1}, {"half_life": 0}, {"explore": "x"}])
+def test_a_share_is_a_share(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        Playbook.open(tmp_path / "p", words(), **wrong)

@@ -1,0 +1,90 @@
+"""A strategy that fits some of its tasks is split by the word that tells them apart."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.learning.kit import reflect, strategy
+from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
+from wesichain.learning.entities import case_of, deciding, fits, marks_of
+
+PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
+
+
+def split_by_hand(
+    book: Playbook, *, noise: float = 0.0, runs: int = 40, seed: int = 1
+) -> list[PlaybookBullet]:
+    """Calling a then b works for plain parcels, and fails for archived ones."""
+    chance = Random(seed)
+    curator = SemanticCurator()
+    for at in range(runs):
+        archived = at % 2 == 1
+        good = not archived if chance.random() >= noise else archived
+        task = (GIFT if archived else PLAIN).format(at)
+        curator.merge(book, reflect(task, "a", "b", task_id=str(at), good=good))
+    return [item for item in book.bullets("shop") if item.section == "Strategies"]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_the_two_kinds_become_two_bullets_and_each_task_gets_its_own(
+    playbook: Playbook, noise: float
+) -> None:
+    parts = split_by_hand(playbook, noise=noise)
+    assert sorted(item.condition[0] for item in parts) == ["+", "-"]
+    good, bad = sorted(parts, key=lambda item: item.success_rate, reverse=True)
+    assert (good.condition[0], bad.stage) == ("-", "quarantined")
+    where = {"section": "Strategies"}
+    assert list(playbook.retrieve(PLAIN.format(99), domain="shop", where=where)) == [good]
+    assert list(playbook.retrieve(GIFT.format(99), domain="shop", where=where)) == []
+    assert good.text == "Call a first, then b."  # the word is not shown, and is not kept
+    assert "archived" not in str([item.to_plain() | {"example_task": ""} for item in parts])
+
+
+def test_later_runs_count_for_their_own_kind_and_nothing_is_split_again(playbook: Playbook) -> None:
+    before = {item.condition: item for item in split_by_hand(playbook)}
+    SemanticCurator().merge(playbook, reflect(GIFT.format(7), "a", "b", task_id="x", good=False))
+    after = {item.condition: item for item in playbook.bullets("shop") if item.section == "Strategies"}
+    assert set(after) == set(before)
+    grown = {name: after[name].harmful_count - before[name].harmful_count for name in after}
+    assert sorted(grown.values()) == [0, 1]
+    assert list(SemanticCurator().consolidate(playbook, "shop").removed) == []
+
+
+def test_a_split_is_a_change_that_can_be_taken_back(playbook: Playbook) -> None:
+    split_by_hand(playbook)
+    journal = playbook.journal("shop")
+    at = next(delta.seq for delta in journal if any(item.condition for item in delta.change.puts))
+    playbook.rollback("shop", to=at - 1)
+    assert {item.condition for item in playbook.bullets("shop")} == {""}
+
+
+def test_luck_splits_nothing(playbook: Playbook) -> None:
+    """Forty runs whose words have nothing to do with how they went."""
+    chance = Random(7)
+    words = ["today", "soon", "please", "kindly", "quickly", "home", "there", "again"]
+    for at in range(40):
+        said = " ".join(chance.sample(words, 4))
+        good = chance.random() < 0.6
+        SemanticCurator(sequence_threshold=0.3).merge(
+            playbook, reflect(f"send the parcel {said}", "a", "b", task_id=str(at), good=good)
+        )
+    assert {item.condition for item in playbook.bullets("shop")} == {""}
+
+
+def test_what_an_operator_wrote_is_never_split(playbook: Playbook) -> None:
+    playbook.record(strategy(PLAIN.format(1), "a", "b", helpful=0, id="mine"), domain="shop")
+    parts = split_by_hand(playbook)
+    assert [item.id for item in parts] == ["mine"]
+
+
+def test_a_condition_is_a_word_that_is_there_or_not() -> None:
+    marks = marks_of("Send the ARCHIVED parcel 12")
+    (word,) = set(marks) - set(marks_of("send the parcel 99"))
+    assert fits("", ())
+    assert (fits(f"+{word}", marks), fits(f"-{word}", marks)) == (True, False)
+    assert (fits(f"+{word}", ()), fits(f"-{word}", ())) == (False, True)
+    cases = [case_of(marks_of(text), helped=good) for text, good in [("a parcel", True), ("gift", False)] * 3]
+    assert deciding(cases) is None  # too few
+    assert deciding([]) is None

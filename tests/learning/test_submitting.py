@@ -1,0 +1,164 @@
+"""Every run can teach: results, outcomes of any kind, recordings, and what a user made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.learning.kit import run_of, strategy, words
+from wesichain.agent import Agent, Interrupted
+from wesichain.core import HEADING, AdviceShown, from_json, to_json
+from wesichain.errors import ConfigError, RunFailedError
+from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
+from wesichain.policy import Budget, FailFast
+from wesichain.testing import ScriptedLlm, calls
+from wesichain.tools import ToolError, tool
+from wesichain.trace import CollectingSink, Recorder, Recording, load
+
+
+@tool
+def owes(customer: int) -> dict[str, int]:
+    """What a customer owes."""
+    if customer < 0:
+        raise ToolError("there is none")
+    return {"EUR": customer * 10}
+
+
+@tool(approval=True)
+def pay(customer: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+CALL = calls(("owes", {"customer": 7}))
+TASK = "What does customer 7 owe?"
+
+
+def agent(*replies: Any, **options: Any) -> Agent[str]:
+    return Agent(ScriptedLlm(list(replies)), tools=[owes, pay], **options)
+
+
+def same(first: TaskOutput, second: TaskOutput) -> bool:
+    return (first.answer, first.structured_trace, first.tools_used, first.completed) == (
+        second.answer,
+        second.structured_trace,
+        second.tools_used,
+        second.completed,
+    )
+
+
+async def test_a_result_an_outcome_and_a_recording_tell_the_same(tmp_path: Path) -> None:
+    sink, recorder = CollectingSink(), Recorder(tmp_path)
+    made = agent(CALL, "70 EUR", events=[sink, recorder])
+    result = await made.run(TASK)
+    recorder.close()
+    run_id = result.outcome.run_id
+    outputs = [
+        TaskOutput.of(result),
+        TaskOutput.of(result.outcome),
+        TaskOutput.of(Recording(run_id, tuple(sink.events))),
+        TaskOutput.of(load(next(tmp_path.glob("*.jsonl")))),
+    ]
+    assert all(same(outputs[0], other) for other in outputs)
+    first = outputs[0]
+    assert (first.task_id, first.answer, first.tools_used) == (run_id, "70 EUR", ("owes",))
+    assert (first.total_iterations, first.completed, first.metadata["task"]) == (2, True, TASK)
+    assert set(first.metadata["tools"]) == {"owes", "pay"}
+    assert (first.metadata["shown"], first.metadata["held"]) == ([], [])
+    assert TaskOutput.of(first) is first
+
+
+async def test_what_a_run_was_advised_is_read_from_its_log(playbook: Playbook) -> None:
+    result = await agent(CALL, "70 EUR").run(TASK)
+    first, *rest = result.outcome.events
+    told = AdviceShown(first.run_id, 0, 1, first.at, ids=("s",), text="x", held=("h",))
+    output = TaskOutput.of(Recording(first.run_id, (first, told, *rest)))
+    assert (output.metadata["shown"], output.metadata["held"]) == (["s"], ["h"])
+    for name in ("s", "h"):
+        playbook.record(strategy("paint a fence", name, id=name), domain="billing")
+    learner = Learner(playbook=playbook)
+    learner.submit(Recording(first.run_id, (first, told, *rest)), feedback=True, domain="billing")
+    await learner.drain()
+    sides = [(item.shown_runs, item.held_runs) for item in map(playbook.evidence, ("s", "h"))]
+    assert sides == [(1, 0), (0, 1)]
+
+
+async def test_advice_that_no_event_tells_of_leaves_the_sides_open() -> None:
+    unknown = await agent("70 EUR", instructions=f"{HEADING}\n- Call owes.").run(TASK)
+    assert "shown" not in TaskOutput.of(unknown).metadata
+
+
+async def test_runs_that_end_otherwise_are_told_as_they_are() -> None:
+    with pytest.raises(RunFailedError) as failed:
+        await agent(CALL, CALL, CALL, budget=Budget(steps=2)).run(TASK)
+    limit = TaskOutput.of(failed.value)
+    assert (limit.completed, limit.iteration_limit_reached, limit.total_iterations) == (False, True, 2)
+    wrong = agent(calls(("owes", {"customer": -1})), policy=FailFast())
+    broken = TaskOutput.of(await wrong.outcome(TASK))
+    assert not broken.structured_trace[0].calls[0].success
+    assert "there is none" in broken.metadata["error"]
+    waiting = await agent(calls(("pay", {"customer": 7}))).outcome(TASK)
+    assert isinstance(waiting, Interrupted)
+    assert TaskOutput.of(waiting).metadata["error"].startswith("interrupted")
+
+
+async def test_what_is_no_run_is_refused() -> None:
+    result = await agent("hi").run(TASK)
+    plain = from_json(type(result.outcome), to_json(result.outcome))
+    with pytest.raises(ValueError, match="has no events left"):
+        TaskOutput.of(plain)
+    with pytest.raises(ValueError, match="dict is no run"):
+        TaskOutput.of({})
+
+
+async def test_an_agents_runs_teach_a_playbook(playbook: Playbook) -> None:
+    learner = Learner(playbook=playbook)
+    for _ in range(3):
+        result = await agent(CALL, "70 EUR").run(TASK)
+        learner.submit(result, feedback=Feedback(label=True), domain="billing")
+    learner.submit(await agent("I do not know").run(TASK), feedback=False, domain="billing")
+    learner.submit(await agent("I guess").run(TASK), domain="billing")  # nothing is known, nothing is learned
+    await learner.drain()
+    stages = {item.text: item.stage for item in playbook.bullets("billing")}
+    assert stages["Call owes."] == "staging"
+    assert len(playbook.journal("billing")) == 4
+    assert playbook.bullets("billing")[0].fingerprints != ()
+
+
+def test_runs_can_be_submitted_where_no_loop_runs(playbook: Playbook) -> None:
+    import asyncio
+
+    learner = Learner(playbook=playbook)
+    learner.submit(agent(CALL, "70 EUR").run_sync(TASK), feedback=True)
+    assert list(playbook.bullets("general")) == []
+    asyncio.run(learner.drain())
+    assert [item.text for item in playbook.bullets("general")] == ["Call owes."]
+
+
+async def test_a_run_that_is_submitted_twice_teaches_once(playbook: Playbook) -> None:
+    learner = Learner(playbook=playbook)
+    result = await agent(CALL, "70 EUR").run(TASK)
+    learner.submit(result, feedback=True)
+    learner.submit(result.outcome, feedback=True)
+    await learner.drain()
+    assert [item.helpful_count for item in playbook.bullets("general")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "message"),
+    [
+        pytest.param(run_of("t", "a"), {}, "does not say what was asked", id="no-task"),
+        pytest.param(
+            run_of("t", "a"), {"task": "x", "feedback": "yes"}, "feedback is a Feedback", id="no-feedback"
+        ),
+    ],
+)
+async def test_what_cannot_be_learned_from_is_refused(
+    tmp_path: Path, run: TaskOutput, options: dict[str, Any], message: str
+) -> None:
+    with Playbook.open(tmp_path / "p", words()) as book:
+        learner = Learner(playbook=book)
+        with pytest.raises(ConfigError, match=message):
+            learner.submit(run, **options)
