@@ -31,7 +31,7 @@ not_an_agent = 5
 """
 
 
-def test_ask_shows_the_way_to_the_answer_and_records_it(tools: str, home: Path) -> None:
+def test_ask_gives_a_pipe_the_answer_alone_and_records_the_way_to_it(tools: str, home: Path) -> None:
     """In a process of its own, as it is installed; the other tests spare themselves its start."""
     with serving(call("add", {"a": 1, "b": 2}), text("it is 3")) as url:
         command = [sys.executable, "-W", "error", "-m", "wesichain"]
@@ -44,9 +44,7 @@ def test_ask_shows_the_way_to_the_answer_and_records_it(tools: str, home: Path) 
             check=False,
             timeout=60,
         )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert 'add {"a":1,"b":2}' in done.stdout
-    assert "it is 3" in done.stdout
+    assert (done.returncode, done.stdout, done.stderr) == (0, "it is 3\n", "")
     (recording,) = (home / "runs").glob("*.jsonl")
     assert recording.stat().st_mode & 0o777 == 0o600
 
@@ -243,7 +241,7 @@ def test_secrets_stay_out_of_every_output(
 def test_a_reader_may_leave_the_pipe(tools: str) -> None:
     """`wesichain ask ... | head -1`: no word of it, and the run goes on to its end."""
     program = f"{sys.executable} -c 'from wesichain.cli import main; main()'"
-    with serving(call("add", {"a": 1, "b": 2}), text("it is 3")) as url:
+    with serving(call("add", {"a": 1, "b": 2}), text("it is\n3")) as url:
         done = subprocess.run(
             f"{program} ask 1+2 --model openai:stub --tools {tools} | head -1",
             shell=True,
@@ -254,7 +252,7 @@ def test_a_reader_may_leave_the_pipe(tools: str) -> None:
             timeout=60,
         )
     assert done.stderr == ""
-    assert done.stdout == "» stub starts: 1+2\n"
+    assert done.stdout == "it is\n"
 
 
 def test_an_export_is_named_by_its_run(

@@ -37,7 +37,7 @@ def test_ask_uses_the_tools_of_a_server_beside_others(wesichain: Command, tools:
             "ask", "go", "--model", "openai:stub", "--tools", tools, "--mcp", mcp(str(more)), url=url
         )
     assert done.status == 0, done.err
-    assert "42" in done.out
+    assert done.out == "it is done\n"
     assert "it is done" in done.out
 
 

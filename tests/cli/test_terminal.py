@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,58 +11,9 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
-
-
-class Terminal:
-    """A command under a pseudo-terminal: read what it shows, type what it asks."""
-
-    def __init__(self, *args: str, url: str) -> None:
-        self._master, slave = pty.openpty()
-        environment = {
-            **os.environ,
-            "OPENAI_BASE_URL": url,
-            "NO_COLOR": "1",
-            "TERM": "xterm",
-            "COLUMNS": "160",
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", "from wesichain.cli import main; main()", *args],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=environment,
-            start_new_session=True,
-        )
-        os.close(slave)
-        self._seen = b""
-
-    @property
-    def shown(self) -> str:
-        return self._seen.decode(errors="replace")
-
-    def expect(self, words: str, seconds: float = 40) -> None:
-        deadline = time.monotonic() + seconds
-        while words not in self.shown:
-            assert time.monotonic() < deadline, f"never saw {words!r} in:\n{self.shown}"
-            self._read()
-
-    def type(self, line: str) -> None:
-        os.write(self._master, line.encode() + b"\n")
-
-    def end(self, seconds: float = 40) -> int:
-        deadline = time.monotonic() + seconds
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline, f"never ended:\n{self.shown}"
-            self._read()
-        self._read()
-        os.close(self._master)
-        return self.process.returncode
-
-    def _read(self) -> None:
-        ready, _, _ = select.select([self._master], [], [], 0.2)
-        if ready:
-            with contextlib.suppress(OSError):  # the other end has gone
-                self._seen += os.read(self._master, 65536)
+from tests.cli.terminal import Terminal
+from wesichain.core import TextDelta
+from wesichain.trace import load
 
 
 def ask(url: str, tools: str, *more: Any) -> Terminal:
@@ -99,7 +43,7 @@ def test_a_person_who_waits_sees_for_what(tools: str) -> None:
         terminal = Terminal("ask", "hi", "--model", "openai:stub", url=url)
         terminal.expect("waiting for the model")
         terminal.expect("0:00:01")
-        os.killpg(terminal.process.pid, signal.SIGINT)
+        terminal.press_ctrl_c()
         assert terminal.end() == 130
     assert "Traceback" not in terminal.shown
 
@@ -109,7 +53,7 @@ def test_ctrl_c_cancels_cleanly_and_keeps_the_recording(tools: str, home: Path) 
         terminal = ask(url, tools)
         terminal.expect("← 3")
         time.sleep(0.3)
-        os.killpg(terminal.process.pid, signal.SIGINT)
+        terminal.press_ctrl_c()
         assert terminal.end() == 130
     assert "Traceback" not in terminal.shown
     (recording,) = (home / "runs").glob("*.jsonl")
@@ -129,3 +73,48 @@ def test_an_interrupted_run_is_resumed_at_the_terminal(wesichain: Command, tools
         assert terminal.end() == 0
     assert "deleted x" in terminal.shown
     assert "all done" in terminal.shown
+
+
+def test_a_run_can_be_watched_from_elsewhere_while_the_model_writes(home: Path, tmp_path: Path) -> None:
+    """The recording has the text so far, in few pieces, and replays to the same events."""
+    program = tmp_path / "program.py"
+    program.write_text(WRITER, encoding="utf-8")
+    terminal = Terminal("run", f"{program}:agent", "write", url="http://127.0.0.1:9/v1")
+    terminal.expect("word 40")
+    deadline = time.monotonic() + 20
+    recorded = ""
+    while "word 20" not in recorded:
+        assert time.monotonic() < deadline
+        recorded = "".join(path.read_text(encoding="utf-8") for path in (home / "runs").glob("*.jsonl"))
+        time.sleep(0.05)
+    assert "model_responded" not in recorded
+    (tmp_path / "go").touch()
+    assert terminal.end() == 0
+    (path,) = (home / "runs").glob("*.jsonl")
+    deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
+    assert "".join(event.text for event in deltas) == "".join(f"word {n} " for n in range(60))
+    assert len(deltas) < 30
+
+
+WRITER = """
+import asyncio
+from pathlib import Path
+from wesichain import Agent
+from wesichain.core import LlmResponse, TextChunk
+
+class Writer:
+    model = "writer"
+    async def complete(self, request):
+        raise AssertionError
+    async def stream(self, request):
+        words = [f"word {n} " for n in range(60)]
+        for number, word in enumerate(words):
+            if number == 50:
+                while not Path(__file__).with_name("go").exists():
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)
+            yield TextChunk(word)
+        yield LlmResponse("".join(words))
+
+agent = Agent(Writer())
+"""

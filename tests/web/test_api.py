@@ -56,7 +56,7 @@ def test_what_happens_to_the_files_is_seen_at_once(client: TestClient, tmp_path:
     assert found("rome") == []
     events = run("rome", 1, city="Rome")
     record(tmp_path / "runs", events[:-1])
-    assert found("rome") == [("rome", "unfinished")]
+    assert found("rome") == [("rome", "live")]
     record(tmp_path / "runs", events[-1:])
     assert found("rome") == [("rome", "completed")]
     next((tmp_path / "runs").glob("*rome*")).unlink()

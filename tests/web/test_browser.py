@@ -55,6 +55,10 @@ def test_a_graph_shows_the_path_taken_and_nested_runs(page: Page, site: Site) ->
     assert states == ["done", "done", "done", "failed"]
     assert page.evaluate("document.querySelectorAll('.graph .way').length") == 5
     assert page.evaluate("document.querySelectorAll('.item.depth-1').length") == 4
+    starts = page.evaluate(
+        "[...document.querySelectorAll('.lane .track')].map(e => e.getBoundingClientRect().x)"
+    )
+    assert len(set(starts)) == 1  # one scale for all, however deep
     shoot(page, "graph-run")
     is_clean(page, site)
 

@@ -12,13 +12,11 @@ from typing import Annotated
 import typer
 
 from wesichain import __version__
-from wesichain.core import home_folder
-from wesichain.errors import WesichainError
 
-from . import asking, playbooks, traces
-from .doctor import doctor
+from . import asking, learning, looking, playbooks, runs
+from .looking import serve
+from .machine import doctor, models
 from .mcp import mcp
-from .models import models
 from .terminal import fail, note
 from .worker import worker
 
@@ -32,11 +30,14 @@ app.command()(asking.ask)
 app.command()(asking.chat)
 app.command()(asking.run)
 app.command()(asking.demo)
+app.command()(learning.learn)
 app.command()(mcp)
 app.command()(models)
 app.command()(doctor)
 app.command()(worker)
-app.add_typer(traces.app, name="trace")
+app.command()(serve)
+app.add_typer(looking.app, name="trace")
+app.add_typer(runs.app, name="runs")
 app.add_typer(playbooks.app, name="playbook")
 
 
@@ -53,36 +54,6 @@ def options(
     ] = False,
 ) -> None:
     """Options of every command."""
-
-
-@app.command()
-def serve(
-    *,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8777,
-    playbook: Annotated[Path | None, typer.Option(help="The playbook's folder.")] = None,
-    allow_remote: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME:PORT", help="Let other machines in, who reach it by this name."),
-    ] = None,
-) -> None:
-    """Look at runs in the browser: live, searchable, side by side; approve waiting calls."""
-    from wesichain.web import run_server
-
-    home = home_folder()
-    note(f"the runs of {home / 'runs'}, as long as this goes on; Ctrl-C ends it")
-    try:
-        run_server(
-            host,
-            port,
-            runs=home / "runs",
-            playbook=playbook or home / "playbook",
-            approvals=home / "approvals",
-            allow_remote=bool(allow_remote),
-            hosts=allow_remote or (),
-        )
-    except WesichainError as error:
-        fail(error)
 
 
 class Bench(StrEnum):
@@ -103,11 +74,13 @@ def bench(
     """Measure: a run against a loop written by hand, or a model that learns. Needs a checkout."""
     if find_spec("bench") is None or find_spec("bench.speed") is None:
         fail("the benchmarks are in the project's repository: run 'wesichain bench' in a checkout of it")
+    if what is Bench.LEARNING and find_spec("bench.desk") is None:
+        fail("the experiment is in the project's repository: run it in a checkout")
     if what is Bench.LEARNING:
         takes = "a few minutes" if short else "about an hour; what is stopped goes on where it was"
-        note(f"a local model learns its way around a help desk: {takes}")
+        note(f"a local model learns its way around a desk: {takes}")
         place = ["--out", str(out)] if out else []
-        command = ["bench.helpdesk", *place, *(["--short"] if short else [])]
+        command = ["bench.desk", *place, *(["--short"] if short else [])]
     else:
         note("measuring, interleaved, in CPU time: about a minute")
         command = ["bench.speed", *(["--strict"] if strict else [])]

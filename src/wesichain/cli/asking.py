@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,22 +10,41 @@ from typing import Annotated, Any
 
 import typer
 
-from wesichain.agent import Agent, Conversation
+from wesichain.agent import Agent, Conversation, RunMemory, SqliteConversations
+from wesichain.core import home_folder
 from wesichain.errors import WesichainError
 from wesichain.policy import Budget
 
+from .batch import run_batch
 from .demo import QUESTIONS, Office
-from .loading import chosen_model, fetch, load_agent, load_tools
+from .loading import DEFAULT_MODEL, chosen_model, fetch, load_agent, load_tools
 from .mcp import connect
-from .running import carry_on, carry_out
+from .playbooks import advised_by
+from .prompting import read_line
+from .running import Shown, carry_on, carry_out
 from .terminal import OK, fail, note
 
-Model = Annotated[str | None, typer.Option(help="openai:NAME, anthropic:NAME, ollama:NAME or local:NAME.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="openai:NAME, anthropic:NAME, ollama:NAME or local:NAME.",
+        show_default=f"$WESICHAIN_MODEL, else {DEFAULT_MODEL}",
+    ),
+]
 Tools = Annotated[Path | None, typer.Option(help="A Python file with tools: functions marked with @tool.")]
 Json = Annotated[bool, typer.Option("--json", help="Events as lines of JSON on standard output.")]
 NoRecord = Annotated[bool, typer.Option("--no-record", help="Keep no recording of the run.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, as a pipe gets it.")]
+Runs = Annotated[
+    Path | None,
+    typer.Option(help="The folder that recordings go to.", show_default="$WESICHAIN_HOME/runs"),
+]
 Steps = Annotated[int, typer.Option(min=1, help="How many model calls the run may make.")]
 Instructions = Annotated[str | None, typer.Option(help="What the model is told before the task.")]
+Learned = Annotated[
+    Path | None, typer.Option("--playbook", help="A playbook's folder: advice from earlier runs.")
+]
+Domain = Annotated[str, typer.Option(help="With a playbook: the domain that advice is taken from.")]
 Servers = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,11 +54,19 @@ Servers = Annotated[
 
 
 def build(
-    model: str | None, tools: Path | None, instructions: str | None, steps: int, more: Sequence[Any] = ()
+    model: str | None,
+    tools: Path | None,
+    instructions: str | None,
+    steps: int,
+    more: Sequence[Any] = (),
+    *,
+    learned: Mapping[str, Any],
 ) -> Agent[str]:
+    """`learned`: what the agent is told of a playbook."""
     try:
         found: list[Any] = [*(load_tools(tools) if tools is not None else ()), *more]
-        return Agent(chosen_model(model), tools=found, instructions=instructions, budget=Budget(steps=steps))
+        limit = Budget(steps=steps)
+        return Agent(chosen_model(model), tools=found, instructions=instructions, budget=limit, **learned)
     except WesichainError as error:
         fail(error)
 
@@ -52,20 +79,25 @@ def ask(
     instructions: Instructions = None,
     steps: Steps = 12,
     as_json: Json = False,
+    quiet: Quiet = False,
     no_record: NoRecord = False,
+    runs: Runs = None,
     mcp: Servers = None,
+    playbook: Learned = None,
+    domain: Domain = "general",
     resume: Annotated[str | None, typer.Option(help="Go on with an interrupted run, by its id.")] = None,
 ) -> None:
     """Ask one question, and watch the thoughts, the calls and the results on the way to the answer."""
-    make = partial(build, model, tools, instructions, steps)
+    make = partial(build, model, tools, instructions, steps, learned=advised_by(playbook, domain))
     agent = partial(connect, mcp, make) if mcp else make()
+    shown = Shown(as_json, quiet, not no_record, runs)
     if resume is not None:
-        raise typer.Exit(carry_on(agent, resume, as_json=as_json, record=not no_record))
+        raise typer.Exit(carry_on(agent, resume, shown))
     text = (typer.get_text_stream("stdin").read() if text == "-" else text).strip()
     if not text:
         fail("there is no question: wesichain ask \"...\", or pipe it in with 'wesichain ask -'")
     fetch(chosen_model(model))
-    raise typer.Exit(carry_out(agent, text, as_json=as_json, record=not no_record))
+    raise typer.Exit(carry_out(agent, text, shown))
 
 
 def chat(
@@ -74,48 +106,77 @@ def chat(
     tools: Tools = None,
     instructions: Instructions = None,
     steps: Steps = 12,
+    quiet: Quiet = False,
     no_record: NoRecord = False,
+    playbook: Learned = None,
+    domain: Domain = "general",
+    runs: Runs = None,
     max_tokens: Annotated[
         int, typer.Option(min=100, help="How much of the conversation the model sees.")
     ] = 4000,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Keep the conversation, and go on with it next time.")
+    ] = None,
 ) -> None:
     """Talk with the agent; it remembers questions and answers. An empty line or Ctrl-D ends it."""
-    agent = build(model, tools, instructions, steps)
+    agent = build(model, tools, instructions, steps, learned=advised_by(playbook, domain))
     fetch(chosen_model(model))
-    memory = Conversation(max_tokens=max_tokens)
+    memory = Conversation(max_tokens) if conversation is None else _kept(conversation, max_tokens)
+    shown = Shown(quiet=quiet, record=not no_record, runs=runs)
     status = OK
-    while True:
-        try:
-            text = typer.prompt("you", default="", show_default=False, prompt_suffix="> ", err=True)
-        except (EOFError, typer.Abort):
-            break
-        if not str(text).strip():
-            break
-        status = carry_out(agent, str(text), as_json=False, record=not no_record, conversation=memory)
+    while text := (read_line("you> ") or "").strip():
+        status = carry_out(agent, text, shown, conversation=memory)
     raise typer.Exit(status)
 
 
-def run(
-    agent: Annotated[str, typer.Argument(help="file.py:agent or package.module:agent")],
-    task: Annotated[str, typer.Argument(help="The task.")],
-    *,
-    as_json: Json = False,
-    no_record: NoRecord = False,
-) -> None:
-    """Run an agent of your own, from a file or a module."""
+def _kept(id: str, max_tokens: int) -> RunMemory:
+    """The conversation of that id, in the user's own file."""
     try:
+        home_folder().mkdir(parents=True, exist_ok=True)
+        return SqliteConversations(home_folder() / "conversations.sqlite").open(id, max_tokens)
+    except (WesichainError, OSError) as error:
+        fail(error)
+
+
+def run(
+    agent: Annotated[
+        str, typer.Argument(help="file.py:agent or package.module:agent; or tasks.jsonl, for the usual agent")
+    ],
+    task: Annotated[str, typer.Argument(help="The task, or tasks.jsonl with many.")] = "",
+    *,
+    workers: Annotated[int, typer.Option(min=1, help="tasks.jsonl: how many at once.")] = 4,
+    out: Annotated[Path | None, typer.Option(help="tasks.jsonl: where the results go.")] = None,
+    database_url: Annotated[str | None, typer.Option(help="tasks.jsonl: where the runs are kept.")] = None,
+    model: Model = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    no_record: NoRecord = False,
+    runs: Runs = None,
+) -> None:
+    """Run an agent of your own, from a file or a module: one task, or all the tasks of a file."""
+    try:
+        if agent.endswith(".jsonl") and not task:
+            usual, tasks = build(model, None, None, 12, learned={}), Path(agent)
+            raise typer.Exit(run_batch(usual, tasks, workers=workers, out=out, database_url=database_url))
         found = load_agent(agent)
+        if task.endswith(".jsonl") and Path(task).is_file():
+            tasks = Path(task)
+            raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))
     except WesichainError as error:
         fail(error)
-    raise typer.Exit(carry_out(found, task, as_json=as_json, record=not no_record))
+    if not task:
+        fail('there is no task: wesichain run file.py:agent "...", or a file of tasks: tasks.jsonl')
+    raise typer.Exit(carry_out(found, task, Shown(as_json, quiet, not no_record, runs)))
 
 
 def demo(
     *,
     model: Model = None,
+    quiet: Quiet = False,
     no_record: NoRecord = False,
 ) -> None:
     """Answer three questions on this machine, with real tools and no key."""
+    shown = Shown(quiet=quiet, record=not no_record)
     status = OK
     with TemporaryDirectory(prefix="wesichain-demo-") as folder:
         try:
@@ -125,5 +186,5 @@ def demo(
         fetch(chosen_model(model))
         for question in QUESTIONS:
             note(f"\n{question}")
-            status = max(status, carry_out(agent, question, as_json=False, record=not no_record))
+            status = max(status, carry_out(agent, question, shown))
     raise typer.Exit(status)

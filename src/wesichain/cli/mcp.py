@@ -29,6 +29,13 @@ def mcp(
         int | None,
         typer.Option(min=0, max=65535, help="Serve at this port of 127.0.0.1; 0 takes a free one."),
     ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="WESICHAIN_MCP_TOKEN",
+            help="With --http: requests carry it as Authorization: Bearer TOKEN. Better in the environment.",
+        ),
+    ] = None,
     approved: Annotated[
         bool, typer.Option("--approved", help="The client asks a person: run calls that need approval.")
     ] = False,
@@ -40,10 +47,14 @@ def mcp(
         with redirect_stdout(sys.stderr):  # standard output belongs to the protocol
             registry = ToolSet.of(load_tools(tools)).build()
         if http is None:
+            if token is not None:
+                raise ConfigError("a token goes with --http; a program that starts this one needs none")
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing else ends a read of standard input
             asyncio.run(serve_stdio(registry, name=tools.stem, approved=approved))
         else:
-            asyncio.run(serve_http(registry, http, name=tools.stem, approved=approved, announce=note))
+            asyncio.run(
+                serve_http(registry, http, name=tools.stem, approved=approved, token=token, announce=note)
+            )
     except WesichainError as error:
         fail(error)
 

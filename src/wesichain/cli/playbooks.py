@@ -1,4 +1,4 @@
-"""playbook: what was learned: list, show, search, consolidate, promote, rollback, reembed."""
+"""playbook: what was learned: list, show, search, record, promote, quarantine, forget, rollback and more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="What was learned: list, show, search, consolidate, promote, rollback, reembed.",
+    help="What was learned: list, show, search, record, promote, quarantine, forget, rollback and more.",
 )
 Domain = Annotated[str, typer.Argument(help="The domain, such as 'billing'.")]
 Where = Annotated[Path | None, typer.Option("--path", help="The playbook's folder.")]
@@ -55,6 +55,20 @@ def opened(
         with opening as book:
             yield book
     except (WesichainError, ValueError) as error:
+        fail(error)
+
+
+def advised_by(path: Path | None, domain: str) -> dict[str, Any]:
+    """What an agent is told of the playbook in a folder; it stays open as long as the command runs."""
+    if path is None:
+        return {}
+    try:
+        from wesichain.learning import Playbook
+
+        book = Playbook.open(path)
+        book.bullets(domain)  # a name that is none is said now, not at the first run
+        return {"playbook": book, "domain": domain}
+    except WesichainError as error:
         fail(error)
 
 
@@ -94,9 +108,9 @@ def list_(
             table(("domain", "bullets"), ((name, len(book.bullets(name))) for name in book.domains()))
             return
         table(
-            ("id", "stage", "helpful", "harmful", "section", "content"),
+            ("id", "stage", "helpful", "harmful", "section", "shown as"),
             (
-                (one.id, one.stage, one.helpful_count, one.harmful_count, one.section, one.content)
+                (one.id, one.stage, one.helpful_count, one.harmful_count, one.section, one.text)
                 for one in book.bullets(domain)
             ),
         )
@@ -116,6 +130,7 @@ def show(
             fail(f"there is no bullet {bullet!r}; 'wesichain playbook list DOMAIN' shows their ids")
         for name in found.__dataclass_fields__:
             say(f"{name:18} {getattr(found, name)}")
+        say(f"{'evidence':18} {book.evidence(bullet)}")
 
 
 @app.command()
@@ -130,7 +145,7 @@ def search(
     """What an agent would be told for a task."""
     with opened(path, embedder) as book:
         for one in book.retrieve(task, domain=domain, k=k):
-            say(f"{one.id}  {one.content}")
+            say(f"{one.id}  {one.text}")
 
 
 @app.command()
@@ -167,16 +182,78 @@ def promote(
 
 
 @app.command()
+def record(
+    domain: Domain,
+    content: Annotated[str, typer.Argument(help="The advice, in one sentence, as runs will read it.")],
+    *,
+    tool: Annotated[
+        list[str] | None, typer.Option(help="A tool that it is about; in order, repeated.")
+    ] = None,
+    pitfall: Annotated[bool, typer.Option("--pitfall", help="It warns of something.")] = False,
+    example: Annotated[str, typer.Option(help="A task that it is for, to find it by.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Show it from now on, without evidence.")] = False,
+    path: Where = None,
+    embedder: Using = None,
+) -> None:
+    """Write down advice of your own; it is tried as any other, unless it is forced."""
+    with opened(path, embedder, browse=True) as book:
+        from wesichain.learning import PlaybookBullet, ToolCallingStrategy
+
+        made = ToolCallingStrategy if tool else PlaybookBullet
+        bullet = made(
+            content=content,
+            tool_sequence=tuple(tool or ()),
+            section="Pitfalls" if pitfall else "Strategies",
+            example_task=example,
+        )
+        kept = book.record(bullet, domain=domain)
+        kept = book.promote(kept.id, force=True, domain=domain) if force else kept
+        say(f"{kept.id} is {kept.stage}; runs read: {kept.text}")
+
+
+@app.command()
+def quarantine(
+    bullet: Annotated[str, typer.Argument(help="The id of a bullet.")],
+    *,
+    path: Where = None,
+    embedder: Using = None,
+) -> None:
+    """Take a bullet out of sight until it is promoted again."""
+    with opened(path, embedder, browse=True) as book:
+        found = book.quarantine(bullet)
+        say(f"{found.id} is {found.stage}")
+
+
+@app.command()
+def forget(
+    *,
+    bullet: Annotated[str | None, typer.Option("--id", help="The id of a bullet.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The id of a task or run.")] = None,
+    matching: Annotated[str | None, typer.Option(help="A text that stands in it, such as a name.")] = None,
+    path: Where = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="A Postgres database in place of a folder.")
+    ] = None,
+    embedder: Using = None,
+) -> None:
+    """Erase bullets for good: from the state, the journal, the index and the files."""
+    with opened(path, embedder, url=url, browse=True) as book:
+        count = book.forget(id=bullet, task_id=task, matching=matching)
+        say(f"{count} bullets forgotten")
+
+
+@app.command()
 def rollback(
     domain: Domain,
     to: Annotated[str, typer.Option("--to", help="The number or the hash of the journal's entry.")],
     *,
+    bullet: Annotated[str | None, typer.Option("--id", help="Take back this bullet alone.")] = None,
     path: Where = None,
     embedder: Using = None,
 ) -> None:
     """Go back to an earlier state; the journal keeps both."""
     with opened(path, embedder, browse=True) as book:
-        done = book.rollback(domain, to=int(to) if to.isdigit() else to)
+        done = book.rollback(domain, to=int(to) if to.isdigit() else to, id=bullet)
         say(
             "nothing had changed since"
             if done is None

@@ -7,44 +7,67 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
-import typer
 from typing_extensions import override
 
-from wesichain.agent import (
-    Agent,
-    Approve,
-    ApproveWith,
-    Completed,
-    Decision,
-    Failed,
-    Interrupted,
-    Outcome,
-    Refuse,
-)
+from wesichain.agent import Agent, Completed, Decision, Failed, Interrupted, Outcome, RunMemory
 from wesichain.core import (
     Event,
     EventSink,
-    PendingCall,
+    RunCompleted,
     StepStarted,
+    TextDelta,
     ToolDispatched,
-    dump_json,
+    dataclass,
     home_folder,
-    parse_json,
+    text_of,
     to_json,
-    to_plain,
 )
-from wesichain.errors import CodecError, WesichainError
+from wesichain.errors import RunFailedError, RunInterruptedError, WesichainError
 from wesichain.tools import CancellationToken
-from wesichain.trace import ConsoleSink, Recorder, redact
-from wesichain.web import ApprovalFolder
+from wesichain.trace import ConsoleSink, Recorder, Recording
+from wesichain.web import ApprovalFolder, fork
 
-from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, Waiting, fail, is_interactive, note, tell
+from .prompting import ask_person
+from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, Waiting, fail, is_interactive, note, tell, write
+
+_PIECE = 0.25  # seconds of text that are recorded as one
 
 # An agent, or how it is made inside the loop that it runs in: what it needs there is put on the stack.
 Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a command shows of its runs, and where it keeps them."""
+
+    as_json: bool = False
+    quiet: bool = False
+    record: bool = True
+    runs: Path | None = None  # a folder; the user's own if none is named
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a person sees the run as it happens, and so needs no second word on how it ended."""
+        return not (self.as_json or self.quiet) and (sys.stdout.isatty() or sys.stderr.isatty())
+
+    def sinks(self) -> list[EventSink]:
+        """Where the events of a run go: the terminal or a pipe, and a recording."""
+        shown: list[EventSink] = [Printer()] if self.as_json else []
+        if self.is_watched:
+            shown.append(Watched())
+        if not self.as_json and (self.quiet or not sys.stdout.isatty()):
+            shown.append(Answer())
+        return [*shown, Watchable(self.folder)] if self.record else shown
+
+    @property
+    def folder(self) -> Path:
+        return self.runs or home_folder() / "runs"
 
 
 class Printer(EventSink):
@@ -56,16 +79,66 @@ class Printer(EventSink):
             print(to_json(event), flush=True)
 
 
+class Watchable(EventSink):
+    """A recording that can be watched from another process while the model writes: its text, in a few pieces.
+
+    Pieces that come within a quarter of a second are one: every piece of its own would be most of the file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._recorder = Recorder(folder, deltas=True)
+        self._held: TextDelta | None = None
+        self._since = 0.0
+
+    @override
+    def emit(self, event: Event) -> None:
+        held = self._held
+        if isinstance(event, TextDelta):
+            if held is None:
+                self._since = event.at
+            elif (held.run_id, held.scope, held.step_id) == (event.run_id, event.scope, event.step_id):
+                event = replace(event, text=held.text + event.text)
+            else:
+                self._recorder.emit(held)
+            self._held = event
+            if event.at - self._since < _PIECE:
+                return
+            event, self._held = self._held, None
+        elif held is not None:
+            self._recorder.emit(held)
+            self._held = None
+        self._recorder.emit(event)
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._recorder.emit(self._held)
+        self._recorder.close()
+
+
+class Answer(EventSink):
+    """The answer and nothing else, for a pipe."""
+
+    @override
+    def emit(self, event: Event) -> None:
+        if isinstance(event, RunCompleted) and not event.scope:
+            write(text_of(event.output))
+
+
 class Watched(EventSink):
-    """The run as it happens, for a person; while nothing happens, what it waits for."""
+    """The run as it happens, for a person; while nothing happens, what it waits for.
+
+    Where standard output is a pipe, the person's is standard error: the pipe gets the answer alone.
+    """
 
     def __init__(self) -> None:
-        self._console = ConsoleSink()
+        self._console = ConsoleSink(None if sys.stdout.isatty() else sys.stderr)
         self._waiting = Waiting()
 
     @override
     def emit(self, event: Event) -> None:
         self._waiting.end()
+        if isinstance(event, RunCompleted) and not event.scope and not sys.stdout.isatty():
+            return
         self._console.emit(event)
         match event:
             case StepStarted():
@@ -76,72 +149,72 @@ class Watched(EventSink):
                 pass
 
 
-def sinks(*, as_json: bool, record: bool) -> list[EventSink]:
-    """Where the events of a run go: the terminal or a pipe, and a recording."""
-    shown: EventSink = Printer() if as_json else Watched()
-    return [shown, Recorder(home_folder() / "runs")] if record else [shown]
-
-
-def carry_out(agent: Program, task: str, *, as_json: bool, record: bool, **options: Any) -> int:
+def carry_out(agent: Program, task: str, shown: Shown, **options: Any) -> int:
     """Run a task and return the status that the command ends with."""
-    return _carry(agent, task, None, as_json=as_json, record=record, options=options)
+
+    async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
+        return await agent.outcome(task, **shared, **options)
+
+    return _carry(agent, start, shown, options.get("conversation"))
 
 
-def carry_on(agent: Program, run_id: str, *, as_json: bool, record: bool) -> int:
+def carry_on(agent: Program, run_id: str, shown: Shown) -> int:
     """Go on with an interrupted run, with the decisions that were taken for it meanwhile."""
     folder = ApprovalFolder(home_folder() / "approvals")
-    try:
+
+    async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any] | None:
         decisions = dict(folder.decisions(run_id))
         waiting = [item.pending for item in folder.pending() if item.run_id == run_id]
-        if waiting and is_interactive():
-            decisions |= ask_person(waiting)
-        elif waiting:
-            names = ", ".join(item.call.name for item in waiting)
-            fail(f"no decision yet on {names}; decide in 'wesichain serve' or at a terminal", INTERRUPTED)
-        interrupted = folder.take(run_id)
-    except WesichainError as error:
-        fail(error)
-    return _carry(agent, interrupted, decisions, as_json=as_json, record=record, options={})
+        if waiting:
+            taken = await ask_person(waiting, shared["cancellation"]) if is_interactive() else None
+            if taken is None:  # it goes on waiting
+                names = ", ".join(item.call.name for item in waiting)
+                note(f"no decision yet on {names}; decide in 'wesichain serve' or at a terminal")
+                return None
+            decisions |= taken
+        return await agent.runtime.resume(folder.take(run_id), decisions, **shared)
+
+    return _carry(agent, start, shown)
 
 
-def _carry(
-    program: Program,
-    task: str | Interrupted[Any],
-    decisions: Mapping[str, Decision] | None,
-    *,
-    as_json: bool,
-    record: bool,
-    options: dict[str, Any],
-) -> int:
-    events = sinks(as_json=as_json, record=record)
+def carry_fork(recording: Recording, agent: Program, from_step: int, shown: Shown) -> int:
+    """Take a recorded run up at a step, live from there, as a run of its own that is recorded like any."""
+
+    async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
+        return await fork(recording, agent, from_step, run_id=uuid4().hex, **shared)
+
+    return _carry(agent, start, shown)
+
+
+Start: TypeAlias = Callable[[Agent[Any], dict[str, Any]], Awaitable[Outcome[Any] | None]]
+
+
+def _carry(program: Program, start: Start, shown: Shown, conversation: RunMemory | None = None) -> int:
+    events = shown.sinks()
+    run = partial(_run, start, events, stream=shown.is_watched, conversation=conversation)
     try:
-        run = partial(_run, task, decisions, events, as_json=as_json, options=options)
         outcome, pressed = asyncio.run(_made(program, run))
     except WesichainError as error:
         fail(error)
     finally:
         for sink in events:
-            if isinstance(sink, Recorder):
+            if isinstance(sink, Watchable):
                 sink.close()
-    return _end(outcome, pressed=pressed, record=record)
+    if outcome is None:
+        return CTRL_C if pressed else INTERRUPTED
+    return _end(outcome, shown, pressed=pressed)
 
 
 async def _made(
-    program: Program, run: Callable[[Agent[Any]], Awaitable[tuple[Outcome[Any], bool]]]
-) -> tuple[Outcome[Any], bool]:
+    program: Program, run: Callable[[Agent[Any]], Awaitable[tuple[Outcome[Any] | None, bool]]]
+) -> tuple[Outcome[Any] | None, bool]:
     async with AsyncExitStack() as stack:
         return await run(await program(stack) if callable(program) else program)
 
 
 async def _run(
-    task: str | Interrupted[Any],
-    decisions: Mapping[str, Decision] | None,
-    events: list[EventSink],
-    agent: Agent[Any],
-    *,
-    as_json: bool,
-    options: dict[str, Any],
-) -> tuple[Outcome[Any], bool]:
+    start: Start, events: list[EventSink], agent: Agent[Any], *, stream: bool, conversation: RunMemory | None
+) -> tuple[Outcome[Any] | None, bool]:
     """Run, asking for approvals as long as there is a person; Ctrl-C cancels the run, and is remembered."""
     token = CancellationToken()
     pressed = False
@@ -153,55 +226,41 @@ async def _run(
 
     if sys.platform != "win32":  # there Ctrl-C ends the program at once
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, on_interrupt)
-    shared: dict[str, Any] = {"cancellation": token, "events": events, "stream": not as_json}
-    if isinstance(task, Interrupted):
-        outcome = await agent.runtime.resume(task, decisions, **shared)
-    else:
-        outcome = await agent.outcome(task, **shared, **options)
+    shared: dict[str, Any] = {"cancellation": token, "events": events, "stream": stream}
+    outcome: Outcome[Any] | None = await start(agent, shared)
     while isinstance(outcome, Interrupted) and outcome.pending and is_interactive() and not pressed:
-        outcome = await agent.runtime.resume(outcome, ask_person(outcome.pending), **shared)
+        decisions: Mapping[str, Decision] | None = await ask_person(outcome.pending, token)
+        if decisions is None:  # the person left: what was asked about is not run
+            break
+        try:
+            resumed = await agent.resume(outcome, decisions, conversation=conversation, **shared)
+        except (RunFailedError, RunInterruptedError) as ended:
+            outcome = ended.outcome
+        else:
+            outcome = resumed.outcome
     return outcome, pressed
 
 
-def ask_person(pending: tuple[PendingCall, ...] | list[PendingCall]) -> dict[str, Decision]:
-    """Show each waiting call and take a decision on it."""
-    decisions: dict[str, Decision] = {}
-    for item in pending:
-        args = to_plain(item.call.args)
-        tell("[yellow]approval needed:[/yellow] {}", f"{item.call.name} {dump_json(redact(args))}")
-        if redact(args) != args:
-            note("secrets in the arguments are hidden here; the call has them")
-        answer = typer.prompt("approve? [y]es, [n]o, or other arguments as JSON", default="n", err=True)
-        decisions[item.token] = _decision(str(answer).strip())
-    return decisions
-
-
-def _decision(answer: str) -> Decision:
-    if answer.lower() in ("y", "yes"):
-        return Approve()
-    if answer.startswith("{"):
-        try:
-            return ApproveWith(parse_json(answer))
-        except CodecError as error:
-            note(f"not taken as arguments ({error}): refused")
-    return Refuse("" if answer.lower() in ("n", "no", "") else answer)
-
-
-def _end(outcome: Outcome[Any], *, pressed: bool, record: bool) -> int:
+def _end(outcome: Outcome[Any], shown: Shown, *, pressed: bool) -> int:
     match outcome:
         case Completed():
             return OK
         case Failed(error=error):
-            tell("[red]failed:[/red] {}", str(error))
-            if record:
+            if not shown.is_watched:
+                tell("[red]failed:[/red] {}", str(error))
+            if shown.record:
                 note(f"the run is recorded: wesichain trace show {outcome.run_id[:12]}")
             return FAILED
         case Interrupted(reason=reason):
-            if pressed:
-                note("cancelled; what happened until then is recorded" if record else "cancelled")
-                return CTRL_C
-            note(f"interrupted: {reason}")
             if outcome.pending:
                 ApprovalFolder(home_folder() / "approvals").put(outcome)
+                names = ", ".join(item.call.name for item in outcome.pending)
+                note(f"not run: {names}; it waits for a decision")
                 note(f"decide in 'wesichain serve', or go on with: wesichain ask --resume {outcome.run_id}")
+                return CTRL_C if pressed else INTERRUPTED
+            if pressed:
+                note("cancelled; what happened until then is recorded" if shown.record else "cancelled")
+                return CTRL_C
+            if not shown.is_watched:
+                note(f"interrupted: {reason}")
             return INTERRUPTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import typer
@@ -36,6 +36,14 @@ def tell(form: str, text: str) -> None:
 def say(text: str = "") -> None:
     """A line on standard output, with nothing in it that could steer the terminal."""
     out.print(escape(neutralise(text)))
+
+
+def write(text: str) -> None:
+    """Text for a pipe, as long as one reads it: nothing around it, and nothing in it that could steer."""
+    encoding = sys.stdout.encoding or "utf-8"
+    with suppress(BrokenPipeError):
+        sys.stdout.write(neutralise(text).encode(encoding, "replace").decode(encoding) + "\n")
+        sys.stdout.flush()
 
 
 def print_json(value: object) -> None:

@@ -29,30 +29,40 @@ def worker(
         str | None, typer.Option(help="sqlite:///FILE or postgresql://...; a file of yours by default.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="What its runs are found by; its own name.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 10,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="How many runs at once; as the object says, or 10.")
+    ] = None,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Go on with the runs of other versions of the program, too.")
+    ] = False,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that runs have to end when it stops.")] = 30.0,
     no_record: Annotated[bool, typer.Option("--no-record", help="Keep no recordings of the runs.")] = False,
 ) -> None:
     """Run what is in the queue of an agent, and what dead workers have left. Ctrl-C or SIGTERM ends it."""
     try:
         recorders = [] if no_record else [Recorder(home_folder() / "runs")]
-        durable = _load(agent, database_url, name, concurrency=concurrency, events=recorders)
+        durable = load_durable(agent).configured(
+            name=name,
+            database_url=database_url,
+            concurrency=concurrency,
+            on_change="adopt" if adopt else None,
+            events=recorders,
+        )
         raise typer.Exit(asyncio.run(_serve(durable, grace=grace)))
     except WesichainError as error:
         fail(error)
 
 
-def _load(target: str, database_url: str | None, name: str | None, **options: Any) -> DurableAgent[Any]:
+def load_durable(target: str) -> DurableAgent[Any]:
+    """The durable agent that a name stands for, with its own settings; of an agent, one with the usual."""
     from wesichain.durable import DurableAgent  # it takes a second to load: no other command pays for it
 
     found: Any = load_object(target, (Agent, DurableAgent))
     if isinstance(found, DurableAgent):
-        name, database_url = name or found.name, database_url or found.database_url
-        found = found.agent  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the user's
+        return found  # pyright: ignore[reportUnknownVariableType]  # of what type it answers is the user's affair
     if not isinstance(found, Agent):
         raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent or a DurableAgent")
-    agent: Agent[Any] = found  # pyright: ignore[reportUnknownVariableType]  # likewise
-    return DurableAgent(agent, name, database_url=database_url, **options)
+    return DurableAgent(found)  # pyright: ignore[reportUnknownArgumentType]  # likewise
 
 
 async def _serve(durable: DurableAgent[Any], *, grace: float) -> int:
@@ -68,6 +78,13 @@ async def _serve(durable: DurableAgent[Any], *, grace: float) -> int:
     if sys.platform != "win32":  # there Ctrl-C ends the program at once
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, end, number)
-    note(f"serving {durable.name!r} from {durable.database_url}; Ctrl-C ends it")
+    note(f"serving {durable.name!r} {durable.version} from {_shown(durable.database_url)}; Ctrl-C ends it")
     await durable.serve(stop, grace=grace)
     return status
+
+
+def _shown(url: str) -> str:
+    """A database's URL without its password."""
+    scheme, mark, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    return f"{scheme}{mark}{user.partition(':')[0]}{at}{host}"

@@ -3,18 +3,26 @@
 from .checkpoints import CheckpointerContract
 from .clock import FakeClock
 from .contracts import ModelContract, SinkContract, ToolContract
+from .conversations import ConversationsContract
 from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
+from .providers import Answer, ProviderContract, Served, Spoken, Wire
 from .recordings import assert_replays
 
 __all__ = [
+    "Answer",
     "CheckpointerContract",
+    "ConversationsContract",
     "FakeClock",
     "FunctionLlm",
     "ModelContract",
+    "ProviderContract",
     "ScriptedLlm",
+    "Served",
     "SinkContract",
+    "Spoken",
     "StreamingScriptedLlm",
     "ToolContract",
+    "Wire",
     "assert_replays",
     "calls",
 ]

@@ -8,6 +8,7 @@ class TestMyCheckpointer(CheckpointerContract):
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -132,6 +133,30 @@ class CheckpointerContract(ABC):
             assert [one.body for one in await store.read("t")] == ["{}", f'{{"by":"{won.index(True)}"}}']
 
         self._run(check)
+
+    def test_several_event_loops_share_it_at_once(self) -> None:
+        store = asyncio.run(self.make())
+        failures: list[BaseException] = []
+
+        def work(name: str) -> None:
+            async def main() -> None:
+                for seq in range(1, 9):
+                    await store.append(name, [entry(seq)], after=seq - 1)
+                    assert numbers(await store.read(name, since=1)) == list(range(1, seq + 1))
+
+            try:
+                asyncio.run(main())
+            except BaseException as error:  # noqa: BLE001  # told by the thread that waits
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(f"t{index}",), daemon=True) for index in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads), "a call never came back"
+        assert failures == []
+        asyncio.run(self.done(store))
 
     def test_threads_are_listed_the_newest_first(self) -> None:
         async def check(store: Checkpointer) -> None:

@@ -4,7 +4,22 @@ Importing this needs neither starlette nor uvicorn; `create_app` and `run_server
 """
 
 from .approvals import ApprovalFolder, WaitingCall
+from .desk import fork, step_numbers
 from .export import export_html
+from .marks import Mark, Marks
 from .server import create_app, run_server
+from .sources import RunDatabase, plain_row
 
-__all__ = ["ApprovalFolder", "WaitingCall", "create_app", "export_html", "run_server"]
+__all__ = [
+    "ApprovalFolder",
+    "Mark",
+    "Marks",
+    "RunDatabase",
+    "WaitingCall",
+    "create_app",
+    "export_html",
+    "fork",
+    "plain_row",
+    "run_server",
+    "step_numbers",
+]

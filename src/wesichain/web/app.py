@@ -16,23 +16,34 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from wesichain.agent import Approve, ApproveWith, Decision, Refuse
-from wesichain.core import is_object, parse_json, to_plain
-from wesichain.errors import CodecError, ConfigError, DomainError, MissingDependencyError, PlaybookError
+from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
+from wesichain.core import PendingCall, Provide, to_plain
+from wesichain.errors import (
+    CodecError,
+    ConfigError,
+    DomainError,
+    MissingDependencyError,
+    PlaybookError,
+    WesichainError,
+)
 from wesichain.trace import RunSummary, diff, load, redact
 
-from .approvals import ApprovalFolder, WaitingCall
+from .approvals import ApprovalFolder
+from .desk import AgentDesk
+from .digests import Prices
 from .guard import SECURITY_HEADERS, Guard
 from .pages import static_file
 from .playbooks import PlaybookShelf, rollback_target
-from .runs import PAGE_EVENTS, Prices, RunStore, follow
+from .queries import body_of, filter_of, number_of
+from .runs import PAGE_EVENTS, RunStore, follow
+from .sources import RunDatabase, StoredCall
 from .stats import statistics
+from .workbench import Workbench
 
 if TYPE_CHECKING:
     from wesichain.learning import Playbook
 
 T = TypeVar("T")
-_STATUSES = ("", "completed", "failed", "interrupted", "unfinished")
 _DIFFERENCES = 500  # that are shown
 
 
@@ -41,21 +52,25 @@ def build(
     *,
     playbook: Path | Playbook | None,
     approvals: Path | None,
+    agent: Agent[Any] | None,
+    database: RunDatabase | None,
     token: str,
     hosts: Sequence[str],
     prices: Prices | None,
 ) -> Starlette:
     """The viewer as an ASGI application."""
     store = RunStore(runs, prices=prices)
-    viewer = _Viewer(
-        store,
-        PlaybookShelf(playbook) if playbook is not None else None,
-        ApprovalFolder(approvals) if approvals is not None else None,
-    )
+    if agent is not None and approvals is None:
+        approvals = runs.parent / "approvals"
+    folder = ApprovalFolder(approvals) if approvals is not None else None
+    desk = AgentDesk(agent, runs=runs, approvals=folder) if agent is not None and folder is not None else None
+    shelf = PlaybookShelf(playbook) if playbook is not None else None
+    viewer = _Viewer(store, shelf, folder, desk, database)
     app = Starlette(
         routes=[
             Route("/", _page),
             Route("/static/{name}", _page),
+            *Workbench(store, desk, database).routes(),
             Route("/api/runs", viewer.list_runs),
             Route("/api/runs/{id}", viewer.show_run),
             Route("/api/runs/{id}/events", viewer.follow_run),
@@ -70,7 +85,7 @@ def build(
         middleware=[Middleware(Guard, token=token, hosts=hosts)],
         exception_handlers={HTTPException: _refused, Exception: _broken},
     )
-    app.state.read_ahead = store.read_ahead  # for a server that has nothing else to do yet
+    app.state.read_ahead = store.read_whole  # for a server that has nothing else to do yet
     return app
 
 
@@ -78,38 +93,42 @@ class _Viewer:
     """The handlers of the API. What reads files does so off the loop."""
 
     def __init__(
-        self, runs: RunStore, playbook: PlaybookShelf | None, approvals: ApprovalFolder | None
+        self,
+        runs: RunStore,
+        playbook: PlaybookShelf | None,
+        approvals: ApprovalFolder | None,
+        desk: AgentDesk | None,
+        database: RunDatabase | None,
     ) -> None:
         self._runs = runs
         self._playbook = playbook
         self._approvals = approvals
+        self._desk = desk
+        self._database = database
 
     # --- runs ---
 
     async def list_runs(self, request: Request) -> Response:
-        query = request.query_params
-        status = query.get("status", "")
-        if status not in _STATUSES:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, f"status is one of {', '.join(_STATUSES[1:])}")
         found = await run_in_threadpool(
             self._runs.list,
-            search=query.get("search", "")[:200],
-            status=status,
-            limit=_number(request, "limit", 50, least=1, most=1_000),
-            before=query.get("before") or None,
+            filter_of(request),
+            limit=number_of(request, "limit", 50, least=1, most=1_000),
+            before=request.query_params.get("before") or None,
         )
         return JSONResponse(found, background=BackgroundTask(self._runs.read_ahead))
 
     async def show_run(self, request: Request) -> Response:
         run = await self._find(request.path_params["id"])
-        cursor = _number(request, "cursor", 0)
-        limit = _number(request, "limit", PAGE_EVENTS, least=1, most=10_000)
+        cursor = number_of(request, "cursor", 0)
+        limit = number_of(request, "limit", PAGE_EVENTS, least=1, most=10_000)
         body = await run_in_threadpool(self._runs.page, run, cursor=cursor, limit=limit)
         return Response(body, media_type="application/json")
 
     async def follow_run(self, request: Request) -> Response:
         run = await self._find(request.path_params["id"])
-        events = follow(run.path, after=_number(request, "after", -1, least=-1))
+        after = number_of(request, "after", -1, least=-1)
+        live = None if self._desk is None else self._desk.live.find(run.run_id)
+        events = follow(run.path, after=after) if live is None else live.follow(after)
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def compare(self, request: Request) -> Response:
@@ -133,9 +152,10 @@ class _Viewer:
         plain = self._runs.plain
         return {"a": plain(ours), "b": plain(theirs), "differences": shown, "total": len(found)}
 
-    async def stats(self, request: Request) -> Response:
-        limit = _number(request, "limit", 200, least=1, most=2_000)
-        return JSONResponse(await run_in_threadpool(statistics, self._runs, limit=limit))
+    async def stats(self, _: Request) -> Response:
+        found = await run_in_threadpool(statistics, self._runs)
+        rest = BackgroundTask(self._runs.read_whole) if found["counted"] < found["runs"] else None
+        return JSONResponse(found, background=rest)
 
     async def _find(self, id: str) -> RunSummary:
         run = await run_in_threadpool(self._runs.find, id)
@@ -154,7 +174,7 @@ class _Viewer:
         return JSONResponse(shown)
 
     async def rollback(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await body_of(request)
         to = rollback_target(body)
         if to is None:
             raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"to": ...} with the number or hash of a delta')
@@ -175,20 +195,44 @@ class _Viewer:
     async def waiting(self, _: Request) -> Response:
         folder = self._approvals
         found = () if folder is None else await run_in_threadpool(folder.pending)
-        return JSONResponse({"approvals": [_waiting(call) for call in found]})
+        shown = [_waiting(call.pending, call.run_id, call.task) for call in found]
+        if self._database is not None:
+            try:
+                stored = await self._database.pending()
+            except WesichainError as error:
+                raise HTTPException(HTTPStatus.BAD_GATEWAY, redact(str(error))) from None
+            shown += [_waiting(item, item.run_id, "", is_stored=True) for item in stored]
+        return JSONResponse({"approvals": shown})
 
     async def decide(self, request: Request) -> Response:
         token = str(request.path_params["token"])
-        decision = _decision(await _body(request))
+        decision = _decision(await body_of(request))
         folder = self._approvals
         standing = "unknown" if folder is None else await run_in_threadpool(folder.standing, token)
+        if standing == "unknown" and await self._decide_stored(token, decision):
+            return JSONResponse({"token": token, "decision": decision.kind})
         if folder is None or standing in _UNDECIDABLE:
             raise HTTPException(*_UNDECIDABLE[standing])
+        run_id = next((item.run_id for item in folder.pending() if item.pending.token == token), "")
         try:
             await run_in_threadpool(folder.decide, token, decision)
+            if self._desk is not None:
+                self._desk.decided(run_id)
         except ConfigError as error:  # somebody else was quicker
             raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
         return JSONResponse({"token": token, "decision": decision.kind})
+
+    async def _decide_stored(self, token: str, decision: Decision) -> bool:
+        """Decide on a call of a durable run; whether one waits for this token."""
+        if self._database is None:
+            return False
+        try:
+            run = next((item.run_id for item in await self._database.pending() if item.token == token), None)
+            if run is not None:
+                await self._database.approve(run, token, decision)
+        except WesichainError as error:
+            raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
+        return run is not None
 
 
 _UNDECIDABLE = {
@@ -198,16 +242,21 @@ _UNDECIDABLE = {
 }
 
 
-def _waiting(waiting: WaitingCall) -> dict[str, Any]:
+def _waiting(
+    pending: StoredCall | PendingCall, run_id: str, task: str, *, is_stored: bool = False
+) -> dict[str, Any]:
     """A waiting call as a person sees it; `is_redacted` says that its arguments hold more than is shown."""
-    call = waiting.pending.call
-    shown = redact({"task": waiting.task, "tool": call.name, "args": call.args})
+    call = pending.call
+    shown = redact({"task": task, "tool": call.name, "args": to_plain(call.args)})
     return {
-        "token": waiting.pending.token,
-        "run_id": waiting.run_id,
+        "token": pending.token,
+        "run_id": run_id,
         "call_id": call.id,
-        "expires_at": waiting.pending.expires_at,
-        "is_redacted": shown["args"] != call.args,
+        "expires_at": getattr(pending, "expires_at", None),
+        "scope": [*getattr(pending, "scope", ())],
+        "external": bool(getattr(pending, "external", False)),
+        "is_stored": is_stored,
+        "is_redacted": shown["args"] != to_plain(call.args),
         **shown,
     }
 
@@ -220,21 +269,14 @@ def _decision(body: Mapping[str, Any]) -> Decision:
             return ApproveWith(body["args"])
         case "refuse" if isinstance(body.get("reason", ""), str) and "args" not in body:
             return Refuse(body.get("reason", ""))
+        case "provide" if "value" in body or isinstance(body.get("error"), str):
+            return Provide(body.get("value"), body.get("error"))
         case _:
             raise HTTPException(
                 HTTPStatus.BAD_REQUEST,
-                "a decision is approve, refuse (with a reason) or approve_with (with args)",
+                "a decision is approve, refuse (with a reason), approve_with (with args), "
+                "or, for a call that is run elsewhere, provide (with a value or an error)",
             )
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    try:
-        body = parse_json(await request.body())
-    except CodecError as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
-    if not is_object(body):
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "send a JSON object")
-    return body
 
 
 async def _reading(read: Callable[[], T]) -> T:
@@ -247,16 +289,6 @@ async def _reading(read: Callable[[], T]) -> T:
         raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
     except PlaybookError as error:
         raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
-
-
-def _number(request: Request, name: str, default: int, *, least: int = 0, most: int = 2**53) -> int:
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdigit() and len(digits) < 17 and least <= int(text) <= most:
-        return int(text)
-    raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is a whole number from {least} to {most}")
 
 
 async def _page(request: Request) -> Response:

@@ -17,7 +17,7 @@ from wesichain.trace import Recording
 
 from .pages import static_text
 
-_MODULES = ("dom.js", "timeline.js", "graph.js", "exported.js")
+_MODULES = ("dom.js", "markdown.js", "waterfall.js", "timeline.js", "graph.js", "exported.js")
 _IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re.MULTILINE)
 
@@ -27,7 +27,7 @@ def export_html(recording: Recording, *, prices: Mapping[str, tuple[float, float
     style = static_text("style.css")
     script = "".join(_EXPORT.sub("", _IMPORT.sub("", static_text(name))) for name in _MODULES)
     policy = (
-        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; img-src data:; "
         f"base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     title = escape(recording.user_input[:80] or recording.run_id[:80])

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from time import time
 from typing import Any, get_args
 
 from starlette.concurrency import run_in_threadpool
@@ -16,6 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from wesichain.core import Event, dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 from wesichain.trace import RunSummary, find_run, list_runs
+
+from .digests import Digests, Prices
+from .marks import Mark, Marks
 
 PAGE_EVENTS = 1_000
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -28,7 +32,34 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILE = re.compile(_STAMP + r"[A-Za-z0-9_.-]{1,80}")
 _KINDS = frozenset(event.kind for event in get_args(Event))
 
-Prices = Mapping[str, tuple[float, float]]
+_FRESH = 120.0  # seconds for which a run without an end is called live after it was last written
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which runs a list shows: all of what is given must hold."""
+
+    search: str = ""
+    status: str = ""
+    tool: str = ""
+    mark: str = ""  # good, bad, any or none
+    least_cost: float | None = None
+    most_cost: float | None = None
+    since: float | None = None
+    until: float | None = None
+    least_seconds: float | None = None
+
+    @property
+    def reads_whole_files(self) -> bool:
+        return bool(self.tool) or self.least_cost is not None or self.most_cost is not None
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Filter()
+
+    @property
+    def is_more_than_words(self) -> bool:
+        return self != Filter(self.search)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +83,8 @@ class RunStore:
         self.folder = folder
         self.prices = prices or {}
         self._known: dict[str, RunSummary] = {}  # by name of file
+        self.digests = Digests()
+        self.marks = Marks(folder / "labels.jsonl")
         self._is_ahead = False
         self._reading = Lock()  # nobody reads all the files while another does
 
@@ -66,8 +99,26 @@ class RunStore:
             if not self._is_ahead:
                 self.runs()
                 self._is_ahead = True
-            for name in set(self._known) - set(self._names()):
+            gone = set(self._known) - set(self._names())
+            for name in gone:
                 self._known.pop(name, None)
+            self.digests.forget(gone)
+
+    def read_whole(self) -> None:
+        """Read every recording for its digest; those that were read and have not grown are not read again."""
+        self.read_ahead()
+        for run in self.runs():
+            self.digests.of(run.path, run.size)
+
+    def status(self, run: RunSummary) -> str:
+        """How a run ended; `live` while it goes on, as far as its file tells."""
+        if run.status != "unfinished":
+            return run.status
+        try:
+            touched = run.path.stat().st_mtime
+        except OSError:
+            return run.status
+        return "live" if time() - touched < _FRESH else run.status
 
     def find(self, id: str) -> RunSummary | None:
         """A run, by its id, the beginning of that, or the name of its file."""
@@ -85,17 +136,23 @@ class RunStore:
         return found[0] if found and found[0].path.name == name else None
 
     def list(
-        self, *, search: str = "", status: str = "", limit: int = 50, before: str | None = None
+        self, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None
     ) -> dict[str, Any]:
         """A page of summaries, newest first; `next` is the `before` of the page that follows."""
-        if search or status:
+        wanted = wanted or Filter()
+        if not wanted.is_empty:
             self.read_ahead()
         found: list[RunSummary] = []
         place = f"{before}{_SUFFIX}" if before else None
-        size = _CHUNK if status else limit + 1
+        size = _CHUNK if wanted.is_more_than_words else limit + 1
+        marks: Mapping[str, Mark] = self.marks.all() if wanted.mark else {}
         while len(found) <= limit:
-            some = self.runs(size, search=search, before=place)
-            found += [run for run in some if not status or run.status == status]
+            some = self.runs(size, search=wanted.search, before=place)
+            for run in some:
+                if len(found) > limit:
+                    break
+                if not wanted.is_more_than_words or self._is_wanted(run, wanted, marks):
+                    found.append(run)
             if len(some) < size:
                 break
             place = some[-1].path.name
@@ -107,6 +164,31 @@ class RunStore:
             "total": len(self._names()),
         }
 
+    def _is_wanted(self, run: RunSummary, wanted: Filter, marks: Mapping[str, Mark]) -> bool:
+        if wanted.status and self.status(run) != wanted.status:
+            return False
+        if wanted.since is not None and run.started_at < wanted.since:
+            return False
+        if wanted.until is not None and run.started_at >= wanted.until:
+            return False
+        if wanted.least_seconds is not None and (run.duration or 0.0) < wanted.least_seconds:
+            return False
+        if wanted.mark and not _is_marked(marks.get(run.run_id), wanted.mark):
+            return False
+        if not wanted.reads_whole_files:
+            return True
+        digest = self.digests.of(run.path, run.size)
+        if digest is None or (wanted.tool and wanted.tool not in digest.tools):
+            return False
+        if wanted.least_cost is None and wanted.most_cost is None:
+            return True
+        cost = digest.cost(self.prices)
+        if cost is None:
+            return False
+        return (wanted.least_cost is None or cost >= wanted.least_cost) and (
+            wanted.most_cost is None or cost <= wanted.most_cost
+        )
+
     def plain(self, run: RunSummary, newest: Mapping[str, str] | None = None) -> dict[str, Any]:
         """A summary as JSON. `id` is what leads to it: its run id, unless that is no plain word or a newer
         recording has it too."""
@@ -115,19 +197,23 @@ class RunStore:
         is_plain = bool(_RUN_ID.fullmatch(run.run_id)) and newest.get(run.run_id) == run.path.name
         usage = run.usage
         price = self.prices.get(run.model)
+        digest = self.digests.known(run.path)
+        mark = self.marks.of(run.run_id)
         return {
             "id": run.run_id if is_plain else stem,
             "run_id": run.run_id,
             "started_at": run.started_at,
             "model": run.model,
             "user_input": run.user_input,
-            "status": run.status,
+            "status": self.status(run),
             "size": run.size,
             "steps": run.steps,
             "duration": run.duration,
             "usage": usage and {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
             "price": price and list(price),
+            "cost": None if digest is None else digest.cost(self.prices),
             "result": run.result,
+            "mark": None if mark is None else {"good": mark.good, "why": mark.why},
         }
 
     def newest(self) -> dict[str, str]:
@@ -152,6 +238,12 @@ class RunStore:
         }
         events = b",".join(line for _, line in page.events)
         return dump_json(head).encode()[:-1] + b',"events":[' + events + b"]}"
+
+
+def _is_marked(mark: Mark | None, wanted: str) -> bool:
+    if wanted == "none" or mark is None:
+        return (mark is None) == (wanted == "none")
+    return wanted == "any" or mark.good == (wanted == "good")
 
 
 def read_page(path: Path, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> Page:

@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from wesichain.agent import Agent
 from wesichain.errors import ConfigError, MissingDependencyError
+
+from .sources import RunDatabase
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -27,6 +30,8 @@ def create_app(
     *,
     playbook: Path | Playbook | None = None,
     approvals: Path | None = None,
+    agent: Agent[Any] | None = None,
+    database: RunDatabase | None = None,
     token: str,
     hosts: Sequence[str],
     prices: Mapping[str, tuple[float, float]] | None = None,
@@ -34,14 +39,24 @@ def create_app(
     """The viewer of a folder of recordings, as an ASGI application.
 
     `token` is what the API asks for; `hosts` are the values of the Host header that are served, where one
-    without a port stands for every port. `prices` are per million tokens, (input, output), by model.
+    without a port stands for every port. `prices` are per million tokens, (input, output), by model. `agent`
+    can be talked to in the page; `database` has durable runs.
     """
     try:
         from .app import build
     except ModuleNotFoundError as error:
         _explain(error)
         raise
-    return build(Path(runs), playbook=playbook, approvals=approvals, token=token, hosts=hosts, prices=prices)
+    return build(
+        Path(runs),
+        playbook=playbook,
+        approvals=approvals,
+        agent=agent,
+        database=database,
+        token=token,
+        hosts=hosts,
+        prices=prices,
+    )
 
 
 def run_server(
@@ -51,6 +66,8 @@ def run_server(
     runs: Path,
     playbook: Path | Playbook | None = None,
     approvals: Path | None = None,
+    agent: Agent[Any] | None = None,
+    database: RunDatabase | None = None,
     token: str | None = None,
     hosts: Sequence[str] = (),
     prices: Mapping[str, tuple[float, float]] | None = None,
@@ -81,7 +98,14 @@ def run_server(
         name = f"[{host}]" if ":" in host else host
         served = [*hosts, *(f"{each}:{taken}" for each in {name, "127.0.0.1", "localhost", "[::1]"})]
         app = create_app(
-            runs, playbook=playbook, approvals=approvals, token=token, hosts=served, prices=prices
+            runs,
+            playbook=playbook,
+            approvals=approvals,
+            agent=agent,
+            database=database,
+            token=token,
+            hosts=served,
+            prices=prices,
         )
         config = uvicorn.Config(
             app,

@@ -1,55 +1,64 @@
-"""Statistics over the newest runs: tools, models and faults counted, and a curve of steps over time."""
+"""Statistics over all runs: tools, models and faults counted, and a curve of steps over the newest."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
-from wesichain.errors import CodecError
-from wesichain.trace import Figures, Metrics, load
+from wesichain.trace import Figures
 
+from .digests import figures
 from .runs import RunStore
 
 CURVE = 500  # runs
-_READ = 64 * 1024 * 1024  # bytes of recordings that are read for the figures
+_PATIENCE = 0.5  # seconds for which files are read before an answer; the rest is read behind it
+_NAMES = 500  # tools, or models, that are listed
 
 
-def statistics(store: RunStore, *, limit: int = 200) -> dict[str, Any]:
-    """What the newest runs took: the curve from their summaries, the figures from at most `limit` files."""
-    runs = store.runs(CURVE)
-    metrics = Metrics(store.prices)
-    counted: Counter[str] = Counter()
-    left = _READ
-    for run in runs[:limit]:
-        left -= run.size
-        if left < 0:
-            break
-        try:
-            events = load(run.path).events
-        except (OSError, CodecError):
+def statistics(store: RunStore) -> dict[str, Any]:
+    """What all runs took. `counted` says how many of them were read whole so far: the others follow."""
+    runs = store.runs()
+    tools: dict[str, Figures] = {}
+    models: dict[str, Figures] = {}
+    tokens: dict[str, tuple[int, int]] = {}
+    faults: Counter[str] = Counter()
+    cost: float | None = None
+    counted = 0
+    deadline = monotonic() + _PATIENCE
+    for run in runs:
+        is_early = monotonic() < deadline
+        digest = store.digests.of(run.path, run.size) if is_early else store.digests.known(run.path)
+        if digest is None:
             continue
-        counted[run.status] += 1
-        for event in events:
-            metrics.emit(event)
+        counted += 1
+        figures(tools, digest.tools)
+        figures(models, digest.models)
+        faults.update(digest.faults)
+        for model, (read, written) in digest.tokens.items():
+            before = tokens.get(model, (0, 0))
+            tokens[model] = before[0] + read, before[1] + written
+        spent = digest.cost(store.prices)
+        cost = cost if spent is None else (cost or 0.0) + spent
     names = store.newest()
     return {
-        "runs": counted.total(),
-        "statuses": dict(counted),
-        "tools": _table(metrics.tools),
+        "runs": len(runs),
+        "counted": counted,
+        "statuses": dict(Counter(store.status(run) for run in runs)),
+        "tools": _table(tools),
         "models": [
-            row | {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-            for row in _table(metrics.models)
-            if (usage := metrics.tokens.get(row["name"])) is not None
+            row | dict(zip(("input_tokens", "output_tokens"), tokens.get(row["name"], (0, 0)), strict=True))
+            for row in _table(models)
         ],
-        "faults": [{"name": name, "count": count} for name, count in metrics.faults.most_common(50)],
-        "cost": metrics.cost() if store.prices else None,
-        "curve": [store.plain(run, names) for run in reversed(runs)],
+        "faults": [{"name": name, "count": count} for name, count in faults.most_common(50)],
+        "cost": cost,
+        "curve": [store.plain(run, names) for run in reversed(runs[:CURVE])],
     }
 
 
-def _table(figures: Mapping[str, Figures]) -> list[dict[str, Any]]:
-    rows = [
+def _table(table: Mapping[str, Figures]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [
         {
             "name": name,
             "count": one.count,
@@ -59,6 +68,6 @@ def _table(figures: Mapping[str, Figures]) -> list[dict[str, Any]]:
             "p99": one.p99,
             "total_ms": one.total_ms,
         }
-        for name, one in figures.items()
+        for name, one in table.items()
     ]
-    return sorted(rows, key=lambda row: (-int(row["count"]), str(row["name"])))
+    return sorted(rows, key=lambda row: (-int(row["count"]), str(row["name"])))[:_NAMES]

@@ -44,17 +44,26 @@ export async function post(path, body) {
   return (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
 }
 
+// A file of the API, as something that a link can offer.
+export async function download(path) {
+  return (await request(path)).blob();
+}
+
 export function runPath(id, tail = "") {
   return `/api/runs/${encodeURIComponent(id)}${tail}`;
 }
 
 // Follows a run: calls `onEvents` with what is new, and comes back after a break of the connection.
-export async function follow(id, { after, signal, onEvents, onEnd }) {
+export function follow(id, options) {
+  return followPath(runPath(id, "/events"), options);
+}
+
+export async function followPath(path, { after, signal, onEvents, onEnd }) {
   let last = after;
   let pause = 500;
   while (!signal.aborted) {
     try {
-      const answer = await request(runPath(id, `/events?after=${last}`), { signal });
+      const answer = await request(`${path}?after=${last}`, { signal });
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let held = "";
       for (;;) {

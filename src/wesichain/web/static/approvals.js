@@ -11,7 +11,7 @@ export async function approvalsPage(main, { signal, announce, setWaiting }) {
   async function look() {
     const { approvals } = await get("/api/approvals", { signal });
     for (const item of approvals) {
-      if (!known.has(item.token)) list.append(card(item, announce));
+      if (!known.has(item.token)) list.append(waitingCard(item, announce));
       known.add(item.token);
     }
     setWaiting(approvals.length);
@@ -22,7 +22,8 @@ export async function approvalsPage(main, { signal, announce, setWaiting }) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-function card(item, announce) {
+// A call that waits, and what a person can say of it; `onDecided` hears of it.
+export function waitingCard(item, announce, onDecided = null) {
   const reason = h("input", { type: "text", placeholder: "Reason, told to the model (optional)", "aria-label": "Reason" });
   const edited = h("textarea", { rows: 6, spellcheck: "false", "aria-label": "Arguments as JSON" });
   edited.value = jsonText(item.args);
@@ -40,6 +41,7 @@ function card(item, announce) {
       outcome.textContent = said;
       outcome.className = "outcome ok";
       announce(said);
+      onDecided?.(item);
     } catch (error) {
       outcome.textContent = error.message;
       outcome.className = "outcome bad";
@@ -57,14 +59,27 @@ function card(item, announce) {
     }
     decide({ decision: "approve_with", args }, "Approved with other arguments.");
   }
+  function provide() {
+    let value;
+    try {
+      value = JSON.parse(edited.value);
+    } catch {
+      value = edited.value; // a text
+    }
+    decide({ decision: "provide", value }, "Answered.");
+  }
+  if (item.external) edited.value = "";
   return h("li", { class: "card approval" },
     h("header", null, h("h3", null, h("code", { class: "name" }, item.tool)), item.expires_at === null ? null : chip(`expires ${when(item.expires_at)}`, "warn")),
-    h("p", { class: "quiet" }, "for ", h("span", { class: "task" }, item.task), " · ", h("a", { href: `#/runs/${encodeURIComponent(item.run_id)}` }, "see the run")),
+    h("p", { class: "quiet" }, item.task ? ["for ", h("span", { class: "task" }, item.task), " · "] : null, item.scope?.length ? `in ${item.scope.join(" › ")} · ` : null,
+      h("a", { href: `#/${item.is_stored ? "durable" : "runs"}/${encodeURIComponent(item.run_id)}` }, "see the run")),
     textBlock(item.args, "args"),
     item.is_redacted ? h("p", { class: "notice" }, "Secrets in the arguments are hidden here; the call has them.") : null,
-    h("div", { class: "decide" },
+    item.external ? h("div", { class: "answer" }, h("label", null, "The result of this call, as text or JSON", edited),
+      h("div", { class: "decide" }, button("Give this result", "approve", provide), button("It failed", "refuse", () => decide({ decision: "provide", error: reason.value || "it failed" }, "Told that it failed.")), reason)) : null,
+    item.external ? null : h("div", { class: "decide" },
       button("Approve", "approve", () => decide({ decision: "approve" }, "Approved.")),
       button("Refuse", "refuse", () => decide({ decision: "refuse", reason: reason.value }, "Refused.")), reason),
-    item.is_redacted ? null : h("details", null, h("summary", null, "Approve with other arguments"), edited, button("Approve with these", "approve", withChanges)),
+    item.is_redacted || item.external ? null : h("details", null, h("summary", null, "Approve with other arguments"), edited, button("Approve with these", "approve", withChanges)),
     outcome);
 }

@@ -14,7 +14,7 @@ function fill(node, props, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
     node.append(child instanceof Node ? child : visible(child));
   }
@@ -53,7 +53,7 @@ export function chip(text, kind = "", title = null) {
 }
 
 export function badge(status) {
-  const known = ["completed", "failed", "interrupted", "unfinished", "prod", "staging", "shadow", "quarantined", "live"];
+  const known = ["completed", "failed", "interrupted", "unfinished", "prod", "staging", "shadow", "quarantined", "live", "running", "pending", "cancelled"];
   return chip(status, `badge ${known.includes(status) ? status : ""}`);
 }
 

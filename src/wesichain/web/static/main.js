@@ -3,14 +3,16 @@
 import { ApiError, get, setToken, takeToken } from "./api.js";
 import { approvalsPage } from "./approvals.js";
 import { diffPage } from "./diff.js";
+import { durablePage } from "./durable.js";
 import { h } from "./dom.js";
 import { playbookPage } from "./playbook.js";
 import { runPage } from "./run.js";
 import { runsPage } from "./runs.js";
 import { statsPage } from "./stats.js";
+import { talkPage } from "./talk.js";
 
-const PAGES = { "": ["Runs", runsPage], runs: ["Run", runPage], diff: ["Compare", diffPage], approvals: ["Approvals", approvalsPage], playbook: ["Playbook", playbookPage], stats: ["Statistics", statsPage] };
-const NAV = [["", "Runs"], ["diff", "Compare"], ["approvals", "Approvals"], ["playbook", "Playbook"], ["stats", "Stats"]];
+const PAGES = { "": ["Runs", runsPage], runs: ["Run", runPage], diff: ["Compare", diffPage], approvals: ["Approvals", approvalsPage], playbook: ["Playbook", playbookPage], stats: ["Statistics", statsPage], talk: ["Talk", talkPage], durable: ["Durable runs", durablePage] };
+const NAV = [["talk", "Talk"], ["", "Runs"], ["durable", "Durable"], ["diff", "Compare"], ["approvals", "Approvals"], ["playbook", "Playbook"], ["stats", "Stats"]];
 
 const main = document.getElementById("main");
 const nav = document.getElementById("nav");
@@ -18,6 +20,7 @@ const status = document.getElementById("status");
 const waiting = h("span", { class: "waiting-count", hidden: true });
 const links = new Map(NAV.map(([name, label]) => [name, h("a", { href: `#/${name}` }, label, name === "approvals" ? waiting : null)]));
 nav.append(...links.values());
+for (const name of ["talk", "durable"]) links.get(name).hidden = true; // until the server says that it has them
 
 function announce(text) {
   status.textContent = text;
@@ -70,6 +73,7 @@ function trouble(error) {
       event.preventDefault();
       setToken(field.value);
       show();
+      askWhatIsHere();
     } }, field, h("button", { type: "submit" }, "Go on"))];
 }
 
@@ -83,7 +87,7 @@ document.addEventListener("keydown", (event) => {
   }
   if (isGoing) {
     isGoing = false;
-    const goal = { r: "", c: "diff", a: "approvals", p: "playbook", s: "stats" }[event.key];
+    const goal = { r: "", c: "diff", a: "approvals", p: "playbook", s: "stats", t: "talk", d: "durable" }[event.key];
     if (goal !== undefined) location.hash = `#/${goal}`;
   } else if (event.key === "g") {
     isGoing = true;
@@ -93,6 +97,10 @@ document.addEventListener("keydown", (event) => {
       event.preventDefault();
       search.focus();
     } else location.hash = "#/";
+  } else if (event.key === "?") {
+    help.open ? help.close() : help.showModal();
+  } else if (event.key === "+" || event.key === "-") {
+    main.querySelector(event.key === "+" ? "button.mark.good" : "button.mark.bad")?.click();
   } else if (event.key === "j" || event.key === "k") {
     const stops = [...main.querySelectorAll("a.run, .card[tabindex]")];
     const here = stops.indexOf(document.activeElement.closest("a.run, .card[tabindex]"));
@@ -115,7 +123,23 @@ async function countWaiting() {
   }
 }
 
+const KEYS = [["/", "search the runs"], ["j, k", "walk through runs, steps and cards"], ["g then r, t, a, c, p, s, d", "runs, talk, approvals, comparison, playbook, statistics, durable runs"], ["+, -", "mark the run as good or bad"], ["?", "this list"], ["Esc", "leave a field, close this list"]];
+const help = h("dialog", { class: "help", "aria-label": "Keys" }, h("h2", null, "Keys"),
+  h("dl", null, KEYS.map(([keys, what]) => [h("dt", null, h("kbd", null, keys)), h("dd", null, what)])), h("form", { method: "dialog" }, h("button", { type: "submit" }, "Close")));
+document.body.append(help);
+
+async function askWhatIsHere() {
+  try {
+    const info = await get("/api/info");
+    links.get("talk").hidden = !info.agent;
+    links.get("durable").hidden = !info.database;
+  } catch {
+    // without a token nothing is said
+  }
+}
+
 window.addEventListener("hashchange", show);
 show();
 countWaiting();
+askWhatIsHere();
 setInterval(countWaiting, 10_000);

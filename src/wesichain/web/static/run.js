@@ -1,34 +1,59 @@
 // One run: facts, the graph where there is one, the timeline; live while the run goes on.
 
-import { follow, get, runPath } from "./api.js";
+import { download, follow, get, post, runPath } from "./api.js";
 import { badge, h, when } from "./dom.js";
 import { PathTaken } from "./graph.js";
+import { isRaw, setRaw } from "./markdown.js";
 import { Timeline } from "./timeline.js";
+import { Waterfall } from "./waterfall.js";
 
 const FRESH = 120; // seconds after which a run without an end is not called live any more
 
-export async function runPage(main, { args: [id], signal }) {
+export async function runPage(main, { args: [id], signal, announce, reload }) {
+  const { agent } = await get("/api/info", { signal });
   let page = await get(runPath(id, "?limit=300"), { signal }); // a small one first: it is soon seen
-  const timeline = new Timeline({ prices: page.prices, approvals: true, title: page.run.user_input });
+  const trouble = h("p", { class: "notice", role: "alert", hidden: true });
+  const attempt = (work) => work().catch((error) => {
+    trouble.textContent = error.message;
+    trouble.hidden = false;
+  });
+  const onFork = agent ? (step) => attempt(async () => {
+    const begun = await post(runPath(id, "/fork"), { step });
+    announce(`Forked at step ${step}.`);
+    location.hash = `#/runs/${encodeURIComponent(begun.run_id)}`;
+  }) : null;
+  const timeline = new Timeline({ prices: page.prices, approvals: true, title: page.run.user_input, onFork, loadPart: (digest) => loadPart(id, digest) });
+  const water = new Waterfall({ costOf: (event) => timeline.costOf(event) });
+  const waterfall = h("div");
   const path = new PathTaken();
   const facts = h("div");
   const graphs = h("div");
   const mark = h("span", null, badge(page.run.status));
   const problems = h("div");
+  const stop = h("button", { type: "button", class: "refuse stop", hidden: true, onclick: () => attempt(() => post(runPath(id, "/cancel"), {})) }, "Stop");
   main.append(
     h("div", { class: "run-head" },
       h("h1", { class: "task" }, page.run.user_input || "(no task)"),
       h("p", { class: "meta" }, mark, h("span", null, when(page.run.started_at)), h("span", null, page.run.model),
         h("code", { class: "id" }, page.run.run_id), h("a", { href: `#/diff?a=${encodeURIComponent(page.run.id)}` }, "Compare"))),
-    facts, problems, graphs, timeline.root);
+    h("div", { class: "run-tools" }, markForm(page.run, attempt, announce),
+      h("span", { class: "spread" }),
+      h("label", { class: "switch" }, h("input", { type: "checkbox", id: "raw", checked: isRaw(), onchange: (event) => {
+        setRaw(event.target.checked);
+        reload();
+      } }), " Raw text"),
+      h("button", { type: "button", class: "export", onclick: () => attempt(() => save(id)) }, "Export"), stop), trouble,
+    facts, problems, waterfall, graphs, timeline.root);
 
   let hasGraph = false;
   function take(events) {
     for (const event of events) {
       timeline.add(event);
+      water.add(event);
       hasGraph = path.add(event) || hasGraph;
     }
     facts.replaceChildren(timeline.facts());
+    if (events.some((event) => event.kind !== "text_delta")) waterfall.replaceChildren(water.draw((row) => timeline.goTo(row.scope, row.step)) ?? "");
     if (hasGraph) graphs.replaceChildren(...path.draw());
   }
   function tell(found) {
@@ -54,6 +79,7 @@ export async function runPage(main, { args: [id], signal }) {
     }
     const isFresh = Date.now() / 1000 - (timeline.last ?? 0) < FRESH;
     mark.replaceChildren(badge(isFresh ? "live" : "unfinished"));
+    stop.hidden = !agent || !isFresh;
     await follow(id, {
       after: last,
       signal,
@@ -65,9 +91,47 @@ export async function runPage(main, { args: [id], signal }) {
         if (atEnd) window.scrollTo({ top: document.body.scrollHeight });
       },
       onEnd() {
+        stop.hidden = true;
         mark.replaceChildren(badge(timeline.status));
       },
     });
   };
   loadRest().catch((error) => signal.aborted || tell([error.message]));
+}
+
+// What a person thinks of the run: kept for the Learner.
+function markForm(run, attempt, announce) {
+  const why = h("input", { type: "text", class: "why", placeholder: "Why? (optional)", "aria-label": "Why" });
+  why.value = run.mark?.why ?? "";
+  let now = run.mark?.good ?? null;
+  const buttons = [[true, "good", "Good"], [false, "bad", "Bad"]].map(([good, kind, label]) => {
+    const button = h("button", { type: "button", class: `mark ${kind}`, onclick: () => put(now === good ? null : good) }, label);
+    return [good, button];
+  });
+  const draw = () => buttons.forEach(([good, button]) => button.setAttribute("aria-pressed", String(now === good)));
+  function put(good) {
+    return attempt(async () => {
+      await post(runPath(run.id, "/mark"), { good, why: why.value });
+      now = good;
+      draw();
+      announce(good === null ? "The mark is taken back." : `Marked as ${good ? "good" : "bad"}.`);
+    });
+  }
+  why.addEventListener("change", () => now !== null && put(now));
+  draw();
+  return h("div", { class: "marks", role: "group", "aria-label": "Mark this run" }, buttons.map(([, button]) => button), why);
+}
+
+async function loadPart(id, digest) {
+  const bytes = new Uint8Array(await (await download(runPath(id, `/parts/${digest}`))).arrayBuffer());
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(text);
+}
+
+async function save(id) {
+  const file = await download(runPath(id, "/export"));
+  const link = h("a", { href: URL.createObjectURL(file), download: `${id}.html` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

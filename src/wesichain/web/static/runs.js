@@ -2,25 +2,40 @@
 
 import { get } from "./api.js";
 import { badge, count, dayAndTime, duration, h, money, nothing } from "./dom.js";
+import { price, verdict } from "./waterfall.js";
+
+const AGES = [["", "any time"], [3600, "last hour"], [86_400, "last day"], [604_800, "last week"], [2_592_000, "last 30 days"]];
 
 export async function runsPage(main, { query, signal }) {
   const search = h("input", { type: "search", id: "search", placeholder: "Search task, answer, model, id…", "aria-label": "Search runs", autocomplete: "off", spellcheck: "false" });
   search.value = query.get("search") ?? "";
-  const status = h("select", { "aria-label": "Status" }, ["", "completed", "failed", "interrupted", "unfinished"]
+  const status = h("select", { "aria-label": "Status" }, ["", "live", "completed", "failed", "interrupted", "unfinished"]
     .map((value) => h("option", { value }, value || "any status")));
   status.value = query.get("status") ?? "";
+  const tool = h("input", { type: "text", id: "tool", placeholder: "any tool", "aria-label": "Tool", autocomplete: "off", spellcheck: "false" });
+  const mark = h("select", { "aria-label": "Mark" }, [["", "marked or not"], ["good", "marked good"], ["bad", "marked bad"], ["none", "not marked"]].map(([value, label]) => h("option", { value }, label)));
+  const age = h("select", { "aria-label": "Time" }, AGES.map(([value, label]) => h("option", { value }, label)));
+  const least = h("input", { type: "number", min: 0, step: "any", placeholder: "cost from", "aria-label": "Least cost" });
+  const most = h("input", { type: "number", min: 0, step: "any", placeholder: "cost to", "aria-label": "Most cost" });
+  const slow = h("input", { type: "number", min: 0, step: "any", placeholder: "seconds from", "aria-label": "Least seconds" });
+  const fields = { status, tool, mark, age, least_cost: least, most_cost: most, least_seconds: slow };
+  for (const [name, field] of Object.entries(fields)) field.value = query.get(name) ?? "";
+  const filters = h("details", { class: "filters" }, h("summary", null, "Filters"), h("div", { class: "filter-row" }, tool, mark, age, least, most, slow));
+  filters.open = Object.entries(fields).some(([name, field]) => name !== "status" && field.value);
   const list = h("ol", { class: "runs" });
   const more = h("button", { type: "button", class: "more", hidden: true }, "Show more");
   const said = h("p", { class: "quiet", role: "status" });
   const empty = h("div", { role: "status" });
-  main.append(h("div", { class: "bar-top" }, h("h1", null, "Runs"), search, status), said, empty, list, more);
+  main.append(h("div", { class: "bar-top" }, h("h1", null, "Runs"), search, status), filters, said, empty, list, more);
 
   let next = null;
   let day = null;
   let turn = 0;
   async function load(from) {
     const mine = (turn += 1);
-    const asked = new URLSearchParams({ limit: 50, search: search.value, status: status.value });
+    const asked = new URLSearchParams({ limit: 50, search: search.value });
+    for (const [name, field] of Object.entries(fields)) if (field.value && name !== "age") asked.set(name, field.value);
+    if (age.value) asked.set("since", Date.now() / 1000 - Number(age.value));
     if (from) asked.set("before", from);
     const answer = await get(`/api/runs?${asked}`, { signal });
     if (mine !== turn) return;
@@ -36,7 +51,7 @@ export async function runsPage(main, { query, signal }) {
     const shown = list.querySelectorAll("a.run").length;
     next = answer.next;
     more.hidden = !next;
-    const filtered = search.value || status.value;
+    const filtered = search.value || Object.values(fields).some((field) => field.value);
     said.textContent = shown
       ? `${count(shown)}${next ? "+" : ""} ${filtered ? "found" : "shown"}, ${count(answer.total)} in the store`
       : "";
@@ -51,23 +66,23 @@ export async function runsPage(main, { query, signal }) {
     timer = setTimeout(() => {
       const kept = new URLSearchParams();
       if (search.value) kept.set("search", search.value);
-      if (status.value) kept.set("status", status.value);
+      for (const [name, field] of Object.entries(fields)) if (field.value) kept.set(name, field.value);
       history.replaceState(null, "", kept.size ? `#/?${kept}` : "#/");
       load().catch(() => {});
     }, 150);
   };
   search.addEventListener("input", again);
-  status.addEventListener("change", again);
+  for (const field of Object.values(fields)) field.addEventListener("input", again);
   more.addEventListener("click", () => load(next));
   await load();
 }
 
 function row(run, time) {
   const usage = run.usage;
-  const cost = money(usage, run.price);
+  const cost = run.cost === null ? money(usage, run.price) : price(run.cost);
   return h("li", null, h("a", { class: "run", href: `#/runs/${encodeURIComponent(run.id)}` },
     h("span", { class: "task" }, run.user_input || "(no task)"),
-    badge(run.status),
+    h("span", { class: "chips" }, verdict(run.mark), badge(run.status)),
     h("span", { class: "result" }, run.result),
     h("span", { class: "meta" },
       h("span", { class: "model" }, run.model),

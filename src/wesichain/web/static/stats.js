@@ -5,7 +5,19 @@ import { bar, curve } from "./charts.js";
 import { count, duration, fact, h, nothing, when } from "./dom.js";
 
 export async function statsPage(main, { signal }) {
-  const stats = await get("/api/stats", { signal });
+  let stats = await get("/api/stats", { signal });
+  if (stats.counted < stats.runs) {
+    const wait = h("p", { class: "notice", role: "status" });
+    main.append(wait);
+    while (stats.counted < stats.runs && !signal.aborted) {
+      wait.textContent = `Reading the recordings: ${count(stats.counted)} of ${count(stats.runs)} runs…`;
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      const before = stats.counted;
+      stats = await get("/api/stats", { signal });
+      if (stats.counted === before && stats.counted > 0.99 * stats.runs) break; // files that cannot be read
+    }
+    wait.remove();
+  }
   const ended = stats.curve.filter((run) => run.steps !== null);
   main.append(h("h1", null, "Statistics"));
   if (!stats.curve.length) {

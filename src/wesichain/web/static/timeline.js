@@ -3,13 +3,17 @@
 // An event is counted when it comes and drawn when it is looked at: of a run of ten thousand events the part on
 // the screen is drawn at once, whatever is scrolled to next, and the rest while the browser has nothing to do.
 
-import { chip, count, duration, fact, h, jsonText, money, textBlock, badge } from "./dom.js";
+import { chip, count, duration, fact, h, jsonText, textBlock, badge } from "./dom.js";
+import { contentOf, prose } from "./markdown.js";
+import { price } from "./waterfall.js";
 
 const AT_ONCE = 30; // items that are drawn when they come
 const AHEAD = "1500px 0px"; // of the screen
 
 export class Timeline {
-  constructor({ prices = {}, approvals = false, title = "" } = {}) {
+  constructor({ prices = {}, approvals = false, title = "", onFork = null, loadPart = null } = {}) {
+    this.loadPart = loadPart; // the bytes of a part by its hash, as base64
+    this.onFork = onFork; // what a fork at a step does, where there is an agent
     this.root = h("ol", { class: "timeline", "aria-label": "What happened, in order" });
     this.prices = prices;
     this.approvals = approvals;
@@ -18,7 +22,7 @@ export class Timeline {
     this.first = this.last = null;
     this.usage = { input_tokens: 0, output_tokens: 0 };
     this.cost = null;
-    this.numbers = { events: 0, steps: 0, calls: 0, faults: 0 };
+    this.numbers = { events: 0, own: 0, nested: 0, calls: 0, faults: 0 };
     this.models = new Map(); // scope -> model
     this.steps = new Map(); // scope and step -> item
     this.calls = new Map(); // scope and call id -> item
@@ -33,6 +37,7 @@ export class Timeline {
     this.numbers.events += 1;
     this.first ??= event.at;
     this.last = event.at;
+    if (!event.scope) this.numbers.own = Math.max(this.numbers.own, event.step_id ?? 0);
     COUNTED[event.kind]?.(this, event);
     const item = PLACED[event.kind]?.(this, event);
     if (!item) return;
@@ -77,15 +82,37 @@ export class Timeline {
     idle(some);
   }
 
+  // The steps of the run itself, as a list of runs counts them.
+  ownSteps() {
+    return this.numbers.own;
+  }
+
+  // What a reply cost: as it was told, else by the prices; null where neither says.
+  costOf(event) {
+    if (event.cost) return event.cost;
+    const { spent, price: rate } = this.spent(event);
+    return rate ? (spent.input_tokens * rate[0] + spent.output_tokens * rate[1]) / 1e6 : null;
+  }
+
+  // Shows a step of the run and puts the keyboard there.
+  goTo(scope, number) {
+    const item = this.steps.get(`${scope}\n${number}`);
+    if (!item) return;
+    this.draw(item);
+    item.root.scrollIntoView({ block: "start" });
+    item.root.querySelector(".card")?.focus({ preventScroll: true });
+  }
+
   facts() {
     const seconds = this.first === null ? null : Math.max(0, this.last - this.first);
     return h("dl", { class: "facts" },
       fact("Time", seconds === null ? "–" : duration(seconds * 1000)),
-      fact("Steps", count(this.numbers.steps)),
+      fact("Steps", count(this.ownSteps())),
+      this.numbers.nested ? fact("Steps inside", count(this.numbers.nested)) : null,
       fact("Tool calls", count(this.numbers.calls)),
       fact("Tokens in", count(this.usage.input_tokens)),
       fact("Tokens out", count(this.usage.output_tokens)),
-      this.cost === null ? null : fact("Cost", this.cost === 0 ? "0" : this.cost.toPrecision(2)),
+      this.cost === null ? null : fact("Cost", price(this.cost)),
       fact("Faults", count(this.numbers.faults), this.numbers.faults ? "bad" : ""));
   }
 
@@ -105,10 +132,11 @@ const COUNTED = {
     if (!event.scope) line.status = "unfinished";
   },
   model_responded(line, event) {
-    const { spent, price } = line.spent(event);
+    const { spent } = line.spent(event);
+    const cost = line.costOf(event);
     line.usage.input_tokens += spent.input_tokens;
     line.usage.output_tokens += spent.output_tokens;
-    if (price) line.cost = (line.cost ?? 0) + (spent.input_tokens * price[0] + spent.output_tokens * price[1]) / 1e6;
+    if (cost !== null) line.cost = (line.cost ?? 0) + cost;
   },
   tool_dispatched(line) {
     line.numbers.calls += 1;
@@ -138,7 +166,7 @@ function step(line, event) {
   const key = scoped(event, event.step_id);
   if (!line.steps.has(key)) {
     line.steps.set(key, line.put(event, "step"));
-    line.numbers.steps += 1;
+    if (event.scope) line.numbers.nested += 1;
   }
   return line.steps.get(key);
 }
@@ -147,6 +175,12 @@ const PLACED = {
   run_started: (line, event) => line.put(event, "edge"),
   step_started: step,
   text_delta: step,
+  output_delta: step,
+  context_reduced: step,
+  content_omitted: step,
+  advice_shown: (line, event) => line.put(event, "node"),
+  handed_off: (line, event) => line.put(event, "edge"),
+  tool_progress: (line, event) => line.calls.get(scoped(event, event.call_id)),
   model_responded: step,
   tool_dispatched(line, event) {
     const item = step(line, event);
@@ -172,19 +206,22 @@ const PLACED = {
 // --- how it is drawn ---
 
 // The card of a step, made by the first of its events.
-function card(event, item) {
+function card(line, event, item) {
   if (!item.body) {
     item.chips = h("span", { class: "chips" });
     item.body = h("div", { class: "body" });
     item.rows = new Map(); // call id -> where its outcome goes
+    const forks = line.onFork && !event.scope;
     item.root.append(h("article", { class: "card", tabindex: "0" },
-      h("header", null, h("h3", null, `Step ${event.step_id}`), event.scope ? chip(event.scope, "scope", "the nested run") : null, item.chips), item.body));
+      h("header", null, h("h3", null, `Step ${event.step_id}`),
+        forks ? h("button", { type: "button", class: "fork", title: "Run again from this step on", onclick: () => line.onFork(event.step_id) }, "Fork here") : null, event.scope ? chip(event.scope, "scope", "the nested run") : null, item.chips), item.body));
   }
   return item;
 }
 
 function said({ tool_name: tool, decision }) {
   if (decision.kind === "approve") return `Approved: ${tool}`;
+  if (decision.kind === "provide") return `Answered: ${tool}${decision.error ? ` (${decision.error})` : ""}`;
   if (decision.kind === "approve_with") return `Approved: ${tool} with ${jsonText(decision.args, 0)}`;
   return `Refused: ${tool}${decision.reason ? ` (${decision.reason})` : ""}`;
 }
@@ -196,12 +233,13 @@ const SHOWN = {
       h("header", null, h("h3", null, event.resumed ? "Resumed" : event.scope ? "Nested run" : "Started"),
         event.scope ? chip(event.scope, "scope") : null, chip(event.model, "model", "the model")),
       event.user_input === line.title ? null : textBlock(event.user_input ?? "", "prose"),
+      event.parts?.length ? contentOf(event.parts, line.loadPart) : null,
       (event.decisions ?? []).map((decided) => h("p", { class: "prose" }, said(decided))),
       tools.length ? h("p", { class: "tools" }, "Tools ", tools) : null));
   },
 
   step_started(line, event, item) {
-    const { body } = card(event, item);
+    const { body } = card(line, event, item);
     const told = event.messages ?? [];
     if (!told.length) return;
     const details = h("details", { class: "told" },
@@ -210,37 +248,38 @@ const SHOWN = {
       if (details.children.length > 1) return;
       for (const message of told) {
         const said = message.content || (message.tool_calls ?? []).map((call) => `${call.name}(${jsonText(call.args, 0)})`).join("\n");
-        details.append(h("div", { class: "message" }, chip(message.role, "role"), textBlock(said)));
+        details.append(h("div", { class: "message" }, chip(message.role, "role"), contentOf(said, line.loadPart)));
       }
     });
     body.append(details);
   },
 
   text_delta(line, event, item) {
-    card(event, item);
+    card(line, event, item);
     if (!item.live) item.body.append((item.live = h("pre", { class: "text prose live" })));
     item.live.append(event.text ?? "");
   },
 
   model_responded(line, event, item) {
-    const { chips, body } = card(event, item);
+    const { chips, body } = card(line, event, item);
     const reply = event.response ?? {};
-    const { spent, price } = line.spent(event);
-    const cost = money(spent, price);
+    const { spent } = line.spent(event);
+    const cost = line.costOf(event);
     item.live?.remove();
     item.live = null;
     chips.append(
       chip(`${count(spent.input_tokens)} → ${count(spent.output_tokens)} tokens`, "tokens", "tokens read → written"),
-      cost === null ? "" : chip(`cost ${cost}`, "cost"),
+      cost === null ? "" : chip(`cost ${price(cost)}`, "cost"),
       chip(duration(event.duration_ms), "time", "the model's time"));
     if (!["stop", "tool_calls", undefined].includes(reply.finish_reason)) chips.append(chip(reply.finish_reason, "warn"));
     if (reply.reasoning) {
-      body.append(h("details", null, h("summary", null, "Reasoning"), textBlock(reply.reasoning, "prose")));
+      body.append(h("details", null, h("summary", null, "Reasoning"), prose(reply.reasoning)));
     }
     if (reply.content) {
       const label = reply.tool_calls?.length ? "Thought" : "Answer";
-      body.append(h("div", { class: `said ${label.toLowerCase()}` }, h("h4", null, label), textBlock(reply.content, "prose")));
+      body.append(h("div", { class: `said ${label.toLowerCase()}` }, h("h4", null, label), prose(reply.content)));
     }
+    for (const part of reply.parts ?? []) body.append(...contentOf([part], line.loadPart));
   },
 
   tool_dispatched(line, event, item) {
@@ -249,7 +288,7 @@ const SHOWN = {
     const short = args.length <= 72;
     const outcome = h("div", { class: "outcome" }, h("span", { class: "waiting" }, "running…"));
     const chips = h("span", { class: "chips" });
-    const { body, rows } = card(event, item);
+    const { body, rows } = card(line, event, item);
     body.append(h("section", { class: "call" },
       h("header", null, h("span", { class: "arrow", "aria-hidden": "true" }, "→"), h("code", { class: "name" }, call.name),
         short ? h("code", { class: "args" }, args) : null, chips),
@@ -264,12 +303,40 @@ const SHOWN = {
   },
 
   step_failed(line, event, item) {
-    const { body, rows } = card(event, item);
+    const { body, rows } = card(line, event, item);
     const fault = h("div", { class: "fault" },
       h("header", null, h("strong", null, event.error), chip(`policy: ${event.decision}`, "warn")), textBlock(event.message ?? ""));
     const row = rows.get(event.call_id);
     if (row) row.outcome.replaceChildren(fault);
     else body.append(fault);
+  },
+
+  tool_progress(line, event, item) {
+    const row = item.rows?.get(event.call_id);
+    const share = event.total ? ` ${Math.round((100 * event.done) / event.total)} %` : "";
+    row?.outcome.replaceChildren(h("span", { class: "waiting" }, `running…${share} ${event.message ?? ""}`));
+  },
+
+  output_delta(line, event, item) {
+    const { body } = card(line, event, item);
+    item.partial ??= body.appendChild(h("div", { class: "partial" }));
+    item.partial.replaceChildren(textBlock(event.value, "result"));
+  },
+
+  context_reduced(line, event, item) {
+    card(line, event, item).body.append(h("p", { class: "quiet" }, `The model sees less than the log holds (${event.view}).`));
+  },
+
+  content_omitted(line, event, item) {
+    card(line, event, item).body.append(h("p", { class: "quiet" }, "Something was left out that the model cannot take: ", jsonText(event.what ?? event.omitted ?? "", 0)));
+  },
+
+  advice_shown(line, event, item) {
+    item.root.append(h("details", { class: "node-row quiet" }, h("summary", null, `Advice from earlier runs: ${(event.ids ?? []).length}`), event.text ? textBlock(event.text) : ""));
+  },
+
+  handed_off(line, event, item) {
+    item.root.append(h("div", { class: "node-row" }, chip("handed off", "role"), h("strong", null, `${event.source} → ${event.target}`)));
   },
 
   run_completed(line, event, item) {
@@ -310,5 +377,5 @@ const SHOWN = {
 function end(event, item, status, title, value, ...rest) {
   item.root.append(h("article", { class: `card end ${status}`, tabindex: "0" },
     h("header", null, h("h3", null, title), event.scope ? chip(event.scope, "scope") : null, badge(status)),
-    value === null || value === undefined ? null : textBlock(value, "prose"), ...rest));
+    value === null || value === undefined ? null : prose(value), ...rest));
 }

@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 import typer
 
 from wesichain import __version__
+from wesichain.cli.terminal import FAILED, OK, table, waiting
 from wesichain.core import home_folder
-
-from .terminal import FAILED, OK, table, waiting
 
 EXTRAS = {
     "openai": ("openai",),

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
+from wesichain.cli.terminal import fail, say, table
 from wesichain.errors import WesichainError
 from wesichain.llm.local import MODELS, StderrProgress, cached_model, fetch_model, find_model, models_folder
-
-from .terminal import fail, say, table
 
 
 def models(

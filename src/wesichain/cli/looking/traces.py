@@ -10,28 +10,43 @@ from typing import Annotated, Any
 
 import typer
 
-from wesichain.agent import Agent, Completed, replay
+from wesichain.agent import Agent, replay
+from wesichain.cli.loading import chosen_model, load_agent, load_tools
+from wesichain.cli.running import Shown, carry_fork
+from wesichain.cli.terminal import FAILED, OK, fail, note, print_json, say, table, waiting
 from wesichain.core import home_folder, to_plain
 from wesichain.errors import ReplayMismatchError, WesichainError
 from wesichain.trace import ConsoleSink, Metrics, Recording, diff, find_run, list_runs, load
 
-from .loading import chosen_model, load_agent, load_tools
-from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
+from .databases import open_database, plain_row, recorded
 
 app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
+Runs = Annotated[
+    Path | None,
+    typer.Option("--runs", help="The folder of the recordings.", show_default="$WESICHAIN_HOME/runs"),
+]
+Database = Annotated[
+    str | None,
+    typer.Option("--database-url", help="Durable runs: sqlite:///FILE or postgresql://..., not a folder."),
+]
 
 
-def folder() -> Path:
-    return home_folder() / "runs"
+def folder(runs: Path | None) -> Path:
+    """Where the recordings are: a folder that is named must be there."""
+    if runs is not None and not runs.is_dir():
+        fail(f"--runs {runs}: there is no such folder")
+    return runs or home_folder() / "runs"
 
 
-def recording(run: str) -> Recording:
+def recording(run: str, runs: Path | None, database_url: str | None = None) -> Recording:
     """The recording that an id or a path stands for."""
     try:
+        if database_url is not None:
+            return asyncio.run(recorded(open_database(database_url), run))
         path = Path(run)
-        return load(path if path.is_file() else find_run(folder(), run))
+        return load(path if path.is_file() else find_run(folder(runs), run))
     except WesichainError as error:
         fail(error)
 
@@ -40,23 +55,29 @@ def recording(run: str) -> Recording:
 def list_(
     *,
     search: Annotated[str, typer.Option(help="Only runs that hold every one of these words.")] = "",
-    limit: Annotated[int, typer.Option(min=1)] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    runs: Runs = None,
+    database_url: Database = None,
     as_json: Json = False,
 ) -> None:
     """The newest runs."""
-    found = list_runs(folder(), limit=limit, search=search)
+    if database_url is not None:
+        _list_database(database_url, search, limit, as_json=as_json)
+        return
+    where = folder(runs)
+    found = list_runs(where, limit=limit, search=search)
     if as_json:
         print_json([_summary(item) for item in found])
         return
     if not found:
-        note(f"no run has {search!r}" if search else f"no runs in {folder()}; 'wesichain ask' records one")
+        note(f"no run has {search!r}" if search else f"no runs in {where}; 'wesichain ask' records one")
         return
     table(
         ("run", "started", "status", "steps", "tokens", "task"),
         (
             (
                 item.run_id[:12],
-                datetime.fromtimestamp(item.started_at, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+                _moment(item.started_at),
                 item.status,
                 "" if item.steps is None else item.steps,
                 "" if item.usage is None else item.usage.total_tokens,
@@ -65,6 +86,29 @@ def list_(
             for item in found
         ),
     )
+
+
+def _list_database(url: str, search: str, limit: int, *, as_json: bool) -> None:
+    try:
+        rows = asyncio.run(open_database(url).list(limit=limit))
+    except WesichainError as error:
+        fail(error)
+    words = search.casefold().split()
+    found = [plain_row(row) for row in rows]
+    found = [row for row in found if all(word in str(row).casefold() for word in words)]
+    if as_json:
+        print_json(found)
+        return
+    columns = ("run_id", "agent", "status", "version", "updated_at", "error")
+    table(columns, ([_cell(name, row[name]) for name in columns] for row in found))
+
+
+def _cell(name: str, value: Any) -> str:
+    return _moment(value) if name.endswith("_at") and value is not None else str(value or "")
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _summary(item: Any) -> dict[str, Any]:
@@ -80,9 +124,9 @@ def _summary(item: Any) -> dict[str, Any]:
 
 
 @app.command()
-def show(run: Run, *, as_json: Json = False) -> None:
+def show(run: Run, *, runs: Runs = None, database_url: Database = None, as_json: Json = False) -> None:
     """One run, as it happened, and its figures."""
-    found = recording(run)
+    found = recording(run, runs, database_url)
     if as_json:
         print_json([to_plain(event) for event in found.events])
         return
@@ -105,25 +149,23 @@ def replay_(
     instructions: Annotated[str | None, typer.Option(help="The instructions that the run had.")] = None,
     from_step: Annotated[int | None, typer.Option("--from", min=1, help="Go on live from this step.")] = None,
     model: Annotated[str | None, typer.Option(help="The model that goes on, with --from.")] = None,
+    runs: Runs = None,
+    no_record: Annotated[bool, typer.Option("--no-record", help="Keep no recording of a fork.")] = False,
 ) -> None:
     """Run the agent again from the recording, offline, to the same events; or fork at a step."""
-    found = recording(run)
+    found = recording(run, runs)
     try:
         program = _program(agent, tools, instructions, found, model, live=from_step is not None)
+        if from_step is not None:
+            raise typer.Exit(carry_fork(found, program, from_step, Shown(record=not no_record, runs=runs)))
         with waiting(f"replaying {len(found.events):,} events"):
-            outcome = asyncio.run(replay(found, program, from_step))
-            differences = [] if from_step is not None else diff(found, outcome.events)
+            outcome = asyncio.run(replay(found, program))
+            differences = diff(found, outcome.events)
     except ReplayMismatchError as error:
         hint = "; --tools or --agent says what it ran with" if found.tools and not (agent or tools) else ""
         fail(f"{error}{hint}", FAILED)
     except WesichainError as error:
         fail(error)
-    if from_step is not None:
-        sink = ConsoleSink()
-        for event in outcome.events:
-            if event.step_id >= from_step:
-                sink.emit(event)
-        raise typer.Exit(OK if isinstance(outcome, Completed) else FAILED)
     for difference in differences:
         say(str(difference))
     say(
@@ -160,9 +202,9 @@ def _program(
 
 
 @app.command("diff")
-def diff_(a: Run, b: Run) -> None:
+def diff_(a: Run, b: Run, *, runs: Runs = None) -> None:
     """Where two runs part."""
-    ours, theirs = recording(a), recording(b)
+    ours, theirs = recording(a, runs), recording(b, runs)
     with waiting("comparing the runs"):
         differences = diff(ours, theirs)
     for difference in differences:
@@ -180,11 +222,13 @@ def export(
         Path | None,
         typer.Option("--output", "-o", help="The HTML file to write; else the run's id names it."),
     ] = None,
+    runs: Runs = None,
+    database_url: Database = None,
 ) -> None:
     """One self-contained HTML file of a run."""
     from wesichain.web import export_html
 
-    found = recording(run)
+    found = recording(run, runs, database_url)
     html = export_html(found)
     output = output or Path(f"{re.sub('[^A-Za-z0-9_-]', '_', found.run_id)[:64]}.html")
     try:

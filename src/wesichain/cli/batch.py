@@ -1,0 +1,179 @@
+"""Batches: the tasks of a file through an agent, so many at once; what was done is not done again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from wesichain.agent import Agent
+from wesichain.core import JsonValue, dataclass, dump_json, is_object, parse_json, to_plain
+from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
+from wesichain.tools import CancellationToken
+
+from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, err, note
+
+if TYPE_CHECKING:
+    from wesichain.durable import DurableAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A line of a file of tasks."""
+
+    id: str
+    text: str
+
+    @property
+    def run_id(self) -> str:
+        """The same for the same line, whenever the file is run."""
+        return f"batch-{sha256(f'{self.id}|{self.text}'.encode()).hexdigest()[:24]}"
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """The tasks of a file of JSON Lines: a text each, or `{"task": TEXT, "id": ID}`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    tasks = [_task(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
+    twice = [name for name, times in Counter(task.id for task in tasks).items() if times > 1]
+    if twice:
+        raise ConfigError(f"{path}: the id {twice[0]!r} is given twice; each task needs one of its own")
+    return tasks
+
+
+def _task(line: str, path: Path, number: int) -> Task:
+    try:
+        found: Any = parse_json(line)
+    except CodecError as error:
+        raise ConfigError(f"{path}, line {number}: {error}") from error
+    if isinstance(found, str):
+        return Task(str(number), found)
+    text = found.get("task") if is_object(found) else None
+    if not isinstance(text, str):
+        raise ConfigError(f'{path}, line {number}: write a text, or {{"task": TEXT, "id": ID}}')
+    return Task(str(found.get("id", number)), text)
+
+
+def run_batch(
+    agent: Agent[Any], path: Path, *, workers: int, out: Path | None = None, database_url: str | None = None
+) -> int:
+    """Run the tasks of a file; their results go to a file beside it, one line each, as they come."""
+    tasks = read_tasks(path)
+    results = out or path.with_suffix(".results.jsonl")
+    done = _completed(results)
+    todo = [task for task in tasks if done.get(task.id) != task.run_id]
+    if len(todo) < len(tasks):
+        note(f"{len(tasks) - len(todo)} of {len(tasks)} tasks have their results in {results}")
+    if not todo:
+        return OK
+    url = database_url or f"sqlite:///{path.with_suffix('.runs.db').absolute()}"
+    counts, pressed = asyncio.run(_carry(agent, todo, results, url, workers))
+    said = ", ".join(f"{number} {state}" for state, number in counts.items()) or "nothing"
+    note(f"{said}; the results are in {results}")
+    if pressed:
+        note("what was under way goes on when the command is given again")
+        return CTRL_C
+    return FAILED if counts["failed"] else INTERRUPTED if counts["interrupted"] else OK
+
+
+async def _carry(
+    agent: Agent[Any], todo: Sequence[Task], results: Path, url: str, workers: int
+) -> tuple[Counter[str], bool]:
+    from wesichain.durable import DurableAgent  # it takes a second to load: no other command pays for it
+
+    counts: Counter[str] = Counter()
+    gate = asyncio.Semaphore(workers)
+    stop = asyncio.Event()
+    if sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    durable = DurableAgent(agent, "batch", database_url=url, concurrency=workers, on_change="adopt")
+    end = CancellationToken()
+    with _progress() as shown:
+        bar = shown.add_task("tasks", total=len(todo))
+
+        async def one(task: Task) -> None:
+            async with gate:
+                result = await _result(durable, task)
+                _append(results, result)
+                counts[str(result["status"])] += 1
+                shown.advance(bar)
+
+        serving = asyncio.ensure_future(durable.serve(end, grace=0.0))
+        stopped = asyncio.ensure_future(stop.wait())
+        left = {asyncio.ensure_future(one(task)) for task in todo}
+        try:
+            while left and not stopped.done() and not serving.done():
+                ended, _ = await asyncio.wait({*left, stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended & left:
+                    task.result()
+                left -= ended
+        finally:
+            for waiting in (*left, stopped):
+                waiting.cancel()
+            await asyncio.wait({*left, stopped})
+            end.cancel()
+            await serving  # what is under way stays in its queue, for the next time
+    return counts, stop.is_set()
+
+
+async def _result(durable: DurableAgent[Any], task: Task) -> dict[str, JsonValue]:
+    told: dict[str, JsonValue] = {"id": task.id, "task": task.text, "run_id": task.run_id}
+    try:
+        await durable.enqueue(task.text, run_id=task.run_id)
+        result = await durable.result(task.run_id)
+    except RunInterruptedError as error:
+        return {**told, "status": "interrupted", "error": str(error)}
+    except (RunFailedError, WesichainError) as error:
+        return {**told, "status": "failed", "error": str(error)}
+    return {**told, "status": "completed", "output": to_plain(result.output), "usage": to_plain(result.usage)}
+
+
+def _completed(results: Path) -> Mapping[str, str]:
+    """Which tasks have their results: the id of each, and that of its run."""
+    if not results.exists():
+        return {}
+    found: dict[str, str] = {}
+    for line in _whole_lines(results):
+        try:
+            row: Any = parse_json(line)
+        except CodecError:
+            continue  # a line that was being written when the machine went down
+        if is_object(row) and row.get("status") == "completed":
+            found[str(row.get("id"))] = str(row.get("run_id"))
+    return found
+
+
+def _whole_lines(results: Path) -> Iterable[str]:
+    return results.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _append(results: Path, result: Mapping[str, JsonValue]) -> None:
+    """A line, whole or not at all, behind whatever stands there."""
+    descriptor = os.open(results, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        os.write(descriptor, (b"\n" if is_torn else b"") + f"{dump_json(result)}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=err,
+        disable=not err.is_terminal,
+    )

@@ -1,0 +1,96 @@
+"""learn: what was good and what was bad about recorded runs, taken into a playbook."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wesichain.core import dataclass, home_folder, is_object, parse_json
+from wesichain.errors import CodecError, ConfigError
+from wesichain.trace import find_run, load
+
+from .playbooks import Using, opened
+from .terminal import fail, note, say
+
+Playbook = Annotated[Path | None, typer.Option("--playbook", help="The playbook's folder.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a person says of a run."""
+
+    run: str
+    good: bool
+    why: str = ""
+
+
+def learn(
+    runs: Annotated[list[str] | None, typer.Argument(help="Ids of runs, or their files.")] = None,
+    *,
+    good: Annotated[bool, typer.Option("--good", help="These runs went well.")] = False,
+    bad: Annotated[bool, typer.Option("--bad", help="These runs went wrong.")] = False,
+    why: Annotated[str, typer.Option(help="What was good or wrong, in words; it is never shown.")] = "",
+    labels: Annotated[
+        Path | None, typer.Option(help='Lines of JSON: {"run": ID, "good": true, "why": ""}.')
+    ] = None,
+    domain: Annotated[str, typer.Option(help="What is learned is shown to runs of this domain.")] = "general",
+    playbook: Playbook = None,
+    embedder: Using = None,
+    folder: Annotated[Path | None, typer.Option("--runs", help="Where the recordings are.")] = None,
+) -> None:
+    """Teach a playbook from recorded runs."""
+    try:
+        marks = [*_given(runs or [], good=good, bad=bad, why=why), *(_read(labels) if labels else ())]
+    except ConfigError as error:
+        fail(error)
+    if not marks:
+        fail("say which runs were good or bad: wesichain learn RUN --good, or --labels FILE")
+    with opened(playbook, embedder) as book:
+        from wesichain.learning import Feedback, Learner
+
+        book.bullets(domain)  # a name that is none is said first
+        where = folder or home_folder() / "runs"
+        learner = Learner(playbook=book)
+        for mark in marks:
+            path = Path(mark.run)
+            recording = load(path if path.is_file() else find_run(where, mark.run))
+            learner.submit(recording, feedback=Feedback(label=mark.good, why=mark.why), domain=domain)
+        asyncio.run(learner.drain())
+        taught = learner.summary
+        say(f"{len(marks)} runs taken in: {taught.added} new bullets, {taught.updated} times new evidence")
+        for name, stage, text in ((one.id, one.stage, one.text) for one in book.bullets(domain)):
+            if stage in ("staging", "prod"):
+                note(f"{name}  {stage:8} {text}")
+
+
+def _given(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[Mark]:
+    if runs and good == bad:
+        raise ConfigError("say of the runs whether they were good or bad: --good, or --bad")
+    if not runs and (good or bad):
+        raise ConfigError("say which runs: wesichain learn RUN --good")
+    yield from (Mark(run, good, why) for run in runs)
+
+
+def _read(path: Path) -> Iterator[Mark]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            mark: object = parse_json(line)
+        except CodecError as error:
+            raise ConfigError(f"{path}, line {number}: {error}") from error
+        run, good, why = (
+            (mark.get(name) for name in ("run", "good", "why")) if is_object(mark) else (None,) * 3
+        )
+        if not (isinstance(run, str) and run and isinstance(good, bool) and isinstance(why, str | None)):
+            form = '{"run": ID, "good": true or false, "why": TEXT}'
+            raise ConfigError(f"{path}, line {number}: a label is {form}; got {line}")
+        yield Mark(run, good, why or "")

@@ -1,0 +1,69 @@
+"""serve: the workbench in the browser, over a folder of recordings, a database, and an agent to talk to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wesichain.cli.loading import load_agent
+from wesichain.cli.terminal import fail, note
+from wesichain.core import home_folder
+from wesichain.errors import WesichainError
+
+from .databases import open_database
+from .traces import Database, folder
+
+
+def serve(
+    agent: Annotated[
+        str | None,
+        typer.Argument(
+            help="file.py:agent or package.module:agent, to talk to in the page.",
+            show_default="none: look only",
+        ),
+    ] = None,
+    *,
+    runs: Annotated[
+        Path | None, typer.Option(help="The folder of recordings.", show_default="$WESICHAIN_HOME/runs")
+    ] = None,
+    database_url: Database = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8777,
+    playbook: Annotated[
+        Path | None,
+        typer.Option(help="The playbook's folder.", show_default="$WESICHAIN_HOME/playbook"),
+    ] = None,
+    allow_remote: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:PORT", help="Let other machines in, who reach it by this name."),
+    ] = None,
+) -> None:
+    """Look at runs in the browser, live; fork, compare and mark them; approve calls; talk with an agent."""
+    from wesichain.web import run_server
+
+    home = home_folder()
+    try:
+        place = folder(runs)
+        program = None if agent is None else load_agent(agent)
+        database = None if database_url is None else open_database(database_url)
+
+        def announce(address: str) -> None:
+            note(f"the runs of {place}, as long as this goes on; Ctrl-C ends it")
+            print(address, flush=True)
+
+        run_server(
+            host,
+            port,
+            runs=place,
+            agent=program,
+            database=database,
+            playbook=playbook or home / "playbook",
+            approvals=home / "approvals",
+            allow_remote=bool(allow_remote),
+            hosts=allow_remote or (),
+            announce=announce,
+        )
+    except WesichainError as error:
+        fail(error)

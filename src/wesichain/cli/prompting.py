@@ -1,0 +1,104 @@
+"""Prompts: a line from the person at the terminal, which a signal can end while an event loop runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterable
+
+from wesichain.agent import Approve, ApproveWith, Decision, Refuse
+from wesichain.core import PendingCall, Provide, dump_json, parse_json, to_plain
+from wesichain.errors import CodecError
+from wesichain.tools import CancellationToken
+from wesichain.trace import redact
+
+from .terminal import note, tell
+
+_QUESTION = "approve? [y]es, [n]o, or other arguments as JSON [n]: "
+_RESULT = "its result, as JSON or text (empty: it failed): "
+
+
+def read_line(question: str) -> str | None:
+    """A line from the terminal, outside of any event loop; None at its end. Ctrl-C raises as usual."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+async def ask_line(question: str, stop: CancellationToken) -> str | None:
+    """A line from the terminal while the loop goes on; None at its end, or as soon as `stop` is cancelled.
+
+    The loop reads what the terminal hands over, so that no thread is left in a read that nothing ends.
+    """
+    if stop.cancelled:
+        return None
+    if sys.platform == "win32":  # there Ctrl-C ends the program at once, also in a read
+        return await asyncio.to_thread(read_line, question)
+    import termios  # which Windows has not
+
+    source = sys.stdin.fileno()
+    termios.tcflush(source, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    loop = asyncio.get_running_loop()
+    typed: asyncio.Future[bool] = loop.create_future()
+    held = bytearray()
+
+    def take() -> None:
+        data = os.read(source, 65536)
+        held.extend(data)
+        if (not data or b"\n" in data) and not typed.done():
+            typed.set_result(bool(data))
+
+    loop.add_reader(source, take)
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((typed, stopped), return_when=asyncio.FIRST_COMPLETED)
+        is_stopped = stopped.done() or not typed.done()
+    finally:
+        loop.remove_reader(source)
+        stopped.cancel()
+    if is_stopped or not (typed.result() or held):
+        sys.stderr.write("\n")
+        return None
+    return held.decode(sys.stdin.encoding, "replace").splitlines()[0]
+
+
+async def ask_person(pending: Iterable[PendingCall], stop: CancellationToken) -> dict[str, Decision] | None:
+    """Show each waiting call and take a decision on it; None where the person left, with nothing decided."""
+    decisions: dict[str, Decision] = {}
+    for item in pending:
+        args = to_plain(item.call.args)
+        shown = redact(args)
+        what = "a result is needed" if item.external else "approval needed"
+        tell(f"[yellow]{what}:[/yellow] {{}}", f"{item.call.name} {dump_json(shown)}")
+        if shown != args:
+            note("secrets in the arguments are hidden here; the call has them")
+        answer = await ask_line(_RESULT if item.external else _QUESTION, stop)
+        if answer is None:
+            return None
+        decisions[item.token] = _result(answer.strip()) if item.external else _decision(answer.strip())
+    return decisions
+
+
+def _result(answer: str) -> Decision:
+    """What somebody else has run came to: JSON where it is JSON, else a text; an empty line is a failure."""
+    if not answer:
+        return Provide(error="no result was given")
+    try:
+        return Provide(parse_json(answer))
+    except CodecError:
+        return Provide(answer)
+
+
+def _decision(answer: str) -> Decision:
+    if answer.lower() in ("y", "yes"):
+        return Approve()
+    if answer.startswith("{"):
+        try:
+            return ApproveWith(parse_json(answer))
+        except CodecError as error:
+            note(f"not taken as arguments ({error}): refused")
+    return Refuse("" if answer.lower() in ("n", "no", "") else answer)

@@ -1,0 +1,328 @@
+"""The contract of a provider's client, held against a loopback server that speaks the provider's wire.
+
+class TestMine(ProviderContract):
+    wire = MyWire()
+
+A wire says how the provider's server writes a reply, and how a client for it is made; the suite serves it on
+a real socket, asks and streams, and looks at what was sent and at what came back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from wesichain.core import (
+    Audio,
+    FinishReason,
+    Image,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    Role,
+    StreamingLlm,
+    Text,
+    TextChunk,
+    ToolCall,
+    ToolCallChunk,
+    ToolSpec,
+    Usage,
+    dataclass,
+    from_json,
+    parse_json,
+    to_json,
+    traits_of,
+    turn_of,
+)
+from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+
+T = TypeVar("T")
+
+_PIXEL = (
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
+    b"\x00\x00\x00\rIDATx\x9cc\xf8\xff\xff?\x03\x00\x05\xfe\x02\xfe\xa7\x9a\xa0\xa0\x00\x00\x00\x00IEND\xaeB`\x82"
+)
+_SOUND = b"fLaC\x00\x00\x00\x22"
+_EMPTY: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+TOOLS = (
+    ToolSpec("add", "Adds.", {**_EMPTY, "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}),
+    ToolSpec("files.read", "Reads a file.", _EMPTY),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A reply that a provider's server is to send, in words that every wire can write."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    thought: str = ""
+    signature: str = ""  # base64, as providers sign
+    finish: FinishReason = "stop"
+    usage: Usage = Usage(3, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server sends for one request; `cut` breaks the connection off after so many bytes."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    cut: int | None = None
+
+
+class Served(Protocol):
+    """A loopback server that is up: its address, and the requests that it was sent."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def requests(self) -> list[tuple[str, Mapping[str, str], bytes]]:
+        """Path, headers (names in lower case) and body of each."""
+        ...
+
+
+class Wire(Protocol):
+    """How one provider's server writes, and how a client for it is made."""
+
+    def client(self, url: str, **settings: Any) -> StreamingLlm: ...
+
+    def write(self, reply: Spoken, *, stream: bool) -> bytes:
+        """The body of a reply, whole or as the bytes of a stream."""
+        ...
+
+    def refuse(self, status: int, words: str) -> bytes:
+        """The body of an error."""
+        ...
+
+    def serve(self, *answers: Answer) -> AbstractAsyncContextManager[Served]: ...
+
+
+class ProviderContract:
+    """What the runtime relies on in a provider's client. Every test asks once whole and once in pieces."""
+
+    wire: ClassVar[Wire]
+    finishes: ClassVar[tuple[FinishReason, ...]] = ("length", "refusal")  # those that this wire can say
+    signs: ClassVar[bool] = True  # whether thoughts are signed here
+
+    # --- replies -----------------------------------------------------------------------------------
+
+    def test_a_text_and_all_that_it_cost(self) -> None:
+        usage = Usage(100, 20, 60, 0, 5)
+        for reply, _ in self._both(Spoken("hello", usage=usage)):
+            assert (reply.content, reply.finish_reason) == ("hello", "stop")
+            assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 20)
+            assert reply.usage.cache_read_tokens == 60
+            assert from_json(LlmResponse, to_json(reply)) == reply
+
+    def test_parallel_calls_come_under_their_own_names(self) -> None:
+        calls = (ToolCall("c1", "add", {"a": 1, "b": 2}), ToolCall("c2", "files.read", {}))
+        for reply, _ in self._both(Spoken("On it.", calls, finish="tool_calls")):
+            assert [(call.name, call.args) for call in reply.tool_calls] == [
+                ("add", {"a": 1, "b": 2}),
+                ("files.read", {}),
+            ]
+            assert reply.finish_reason == "tool_calls"
+            assert reply.content == "On it."
+
+    def test_pieces_add_up_to_the_whole(self) -> None:
+        calls = (ToolCall("c1", "add", {"a": 1, "b": 2}), ToolCall("c2", "add", {"a": 3, "b": 4}))
+        items = self._run(lambda: self._streamed(Spoken("On it.", calls, finish="tool_calls")))
+        whole = items[-1]
+        assert isinstance(whole, LlmResponse)
+        assert "".join(item.text for item in items if isinstance(item, TextChunk)) == whole.content
+        for place, call in enumerate(whole.tool_calls):
+            pieces = [item for item in items if isinstance(item, ToolCallChunk) and item.index == place]
+            assert "".join(piece.name for piece in pieces) == call.name
+            assert parse_json("".join(piece.args for piece in pieces)) == call.args
+
+    def test_a_reply_that_did_not_end_says_so(self) -> None:
+        for finish in self.finishes:
+            for reply, _ in self._both(Spoken("Half of", finish=finish)):
+                assert reply.finish_reason == finish
+
+    def test_thoughts_go_back_unchanged_with_their_signature(self) -> None:
+        if not self.signs:
+            return
+        call = ToolCall("c1", "add", {"a": 1, "b": 2})
+        spoken = Spoken("", (call,), "Let me think.", "c2lnbmVkIGJ5IGhpbQ==", "tool_calls")
+        for reply, _ in self._both(spoken):
+            again = turn_of(_with_ids(reply))
+            history = (_asked("1 + 2?"), again, Message(Role.TOOL, "3", again.tool_calls[0].id))
+            _, sent = self._run(partial(self._asked, Spoken("3"), messages=history))
+            assert "c2lnbmVkIGJ5IGhpbQ" in sent, "the signature is sent again"
+            assert '"a":1' in sent.replace(" ", "").replace("\\", ""), "and the call that it signs"
+
+    # --- content -----------------------------------------------------------------------------------
+
+    def test_a_picture_is_sent_in_a_question_and_in_a_result(self) -> None:
+        picture = Image(_PIXEL)
+        call = ToolCall("c1", "files.read", {})
+        history = (
+            Message(Role.USER, (Text("What is this?"), picture)),
+            Message(Role.ASSISTANT, "", tool_calls=(call,)),
+            Message(Role.TOOL, (Text("a file"), picture), "c1"),
+        )
+        reply, sent = self._run(lambda: self._asked(Spoken("A dot."), messages=history))
+        held = picture.base64 if self._traits().images else "left out"
+        assert _plain(sent).count(_plain(held)) == 2
+        assert bool(reply.omitted) is not self._traits().images
+
+    def test_what_cannot_be_sent_is_said_to_the_model_and_to_the_caller(self) -> None:
+        reply, sent = self._run(
+            lambda: self._asked(Spoken("Hm."), messages=(Message(Role.USER, (Text("Hear:"), Audio(_SOUND))),))
+        )
+        if reply.omitted:
+            assert "left out: audio" in reply.omitted[0]
+            assert "left out: audio" in sent
+        else:
+            assert _plain(Audio(_SOUND).base64) in _plain(sent)
+
+    def test_tools_of_the_provider_are_added_to_ours(self) -> None:
+        _, sent = self._run(lambda: self._asked(Spoken("ok"), options={"tools": [self.own_tool]}))
+        assert '"add"' in sent
+        assert next(iter(map(str, self.own_tool.values()))) in sent
+
+    own_tool: ClassVar[dict[str, Any]] = {"type": "web_search"}
+
+    # --- faults ------------------------------------------------------------------------------------
+
+    def test_a_busy_provider_is_waited_for(self) -> None:
+        for stream in (False, True):
+            error = self._fails(429, stream=stream, headers={"retry-after": "7"})
+            assert isinstance(error, LlmTransportError)
+            assert (error.retryable, error.retry_after) == (True, 7.0)
+
+    def test_a_broken_provider_is_asked_again(self) -> None:
+        for stream in (False, True):
+            assert self._fails(503, stream=stream).retryable
+
+    def test_a_refused_request_is_not(self) -> None:
+        for stream in (False, True):
+            error = self._fails(400, stream=stream)
+            assert isinstance(error, LlmRejectedError)
+            assert not error.retryable
+            assert "no good" in str(error)
+
+    def test_a_reply_that_is_cut_is_no_reply(self) -> None:
+        for stream in (False, True):
+            body = self.wire.write(Spoken("hello there"), stream=stream)
+            answer = Answer(200, body, {}, cut=len(body) * 2 // 3)
+            error = self._run(partial(self._caught, answer, stream=stream))
+            assert isinstance(error, LlmResponseError), error
+            assert error.retryable
+
+    def test_a_fault_is_survived_by_asking_again(self) -> None:
+        async def ask() -> LlmResponse:
+            good = Answer(200, self.wire.write(Spoken("hello"), stream=False), {})
+            busy = Answer(503, self.wire.refuse(503, "busy"), {"retry-after": "0"})
+            async with self.wire.serve(busy, good) as server:
+                return await self._close_after(self.wire.client(server.url, retries=1), _request())
+
+        assert self._run(ask).content == "hello"
+
+    # --- whom it asks, and as whom -------------------------------------------------------------------
+
+    def test_headers_and_a_key_that_is_asked_for_every_time(self) -> None:
+        keys = iter(("key-one", "key-two"))
+
+        async def ask() -> list[tuple[str, Mapping[str, str], bytes]]:
+            answer = Answer(200, self.wire.write(Spoken("hello"), stream=False), {})
+            async with self.wire.serve(answer) as server:
+                client: Any = self.wire.client(
+                    server.url, api_key=lambda: next(keys), headers={"x-team": "blue"}
+                )
+                await client.complete(_request())
+                await client.complete(_request())
+                await client.aclose()
+                return server.requests
+
+        first, second = self._run(ask)
+        assert "key-one" in str(first[1])
+        assert "key-two" in str(second[1])
+        assert first[1]["x-team"] == second[1]["x-team"] == "blue"
+
+    # --- asking --------------------------------------------------------------------------------------
+
+    def _traits(self) -> Any:
+        return traits_of(self.wire.client("http://127.0.0.1:9"))
+
+    def _both(self, spoken: Spoken) -> list[tuple[LlmResponse, str]]:
+        async def streamed() -> tuple[LlmResponse, str]:
+            last = (await self._streamed(spoken))[-1]
+            assert isinstance(last, LlmResponse)
+            return last, ""
+
+        return [self._run(lambda: self._asked(spoken)), self._run(streamed)]
+
+    async def _asked(
+        self, spoken: Spoken, *, messages: tuple[Message, ...] = (), **settings: Any
+    ) -> tuple[LlmResponse, str]:
+        """The reply, and the body of the request."""
+        answer = Answer(200, self.wire.write(spoken, stream=False), {})
+        async with self.wire.serve(answer) as server:
+            reply = await self._close_after(self.wire.client(server.url, **settings), _request(messages))
+            return reply, server.requests[0][2].decode()
+
+    async def _streamed(self, spoken: Spoken) -> list[object]:
+        answer = Answer(200, self.wire.write(spoken, stream=True), {})
+        async with self.wire.serve(answer) as server:
+            client: Any = self.wire.client(server.url)
+            async with aclosing(client.stream(_request())) as items:
+                found = [item async for item in items]
+            await client.aclose()
+            return found
+
+    def _fails(self, status: int, *, stream: bool, headers: Mapping[str, str] | None = None) -> LlmError:
+        answer = Answer(status, self.wire.refuse(status, "this is no good"), headers or {})
+        return self._run(lambda: self._caught(answer, stream=stream))
+
+    async def _caught(self, answer: Answer, *, stream: bool) -> LlmError:
+        async with self.wire.serve(answer) as server:
+            client: Any = self.wire.client(server.url, retries=0)
+            try:
+                if stream:
+                    async with aclosing(client.stream(_request())) as items:
+                        found: list[object] = [item async for item in items]
+                else:
+                    found = [await client.complete(_request())]
+            except LlmError as error:
+                return error
+            finally:
+                await client.aclose()
+        raise AssertionError(f"no error, but {found}")
+
+    async def _close_after(self, client: Any, request: LlmRequest) -> LlmResponse:
+        try:
+            reply: LlmResponse = await client.complete(request)
+            return reply
+        finally:
+            await client.aclose()
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return asyncio.run(work())
+
+
+def _request(messages: tuple[Message, ...] = ()) -> LlmRequest:
+    return LlmRequest("contract", messages or (_asked("Say hello."),), TOOLS)
+
+
+def _asked(text: str) -> Message:
+    return Message(Role.USER, text)
+
+
+def _with_ids(reply: LlmResponse) -> LlmResponse:
+    """The reply with ids for its calls, as the runtime gives them where the provider gave none."""
+    calls = (replace(call, id=call.id or f"call-{place}") for place, call in enumerate(reply.tool_calls))
+    return replace(reply, tool_calls=tuple(calls))
+
+
+def _plain(text: str) -> str:
+    """Base64 in one alphabet, without padding: providers and SDKs differ in it."""
+    return text.replace("-", "+").replace("_", "/").replace("=", "")

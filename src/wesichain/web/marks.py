@@ -1,0 +1,94 @@
+"""Marks: a person's word on runs, good or bad and why, in a file that a Learner reads."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from wesichain.core import dataclass, from_json, to_json
+from wesichain.errors import CodecError
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a person said of a run."""
+
+    run: str
+    good: bool
+    why: str = ""
+
+
+class Marks:
+    """JSON Lines, one a run: `{"run": ID, "good": true, "why": ""}`, as a Learner reads them.
+
+    Mode 0600. Several processes may write it: each change is made to what the others have left.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: tuple[tuple[int, int], dict[str, Mark]] | None = None  # with the file's time and size
+
+    def all(self) -> Mapping[str, Mark]:
+        """Every run that has a mark."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return {}
+        version = found.st_mtime_ns, found.st_size
+        if self._read is None or self._read[0] != version:
+            self._read = version, self._load()
+        return self._read[1]
+
+    def of(self, run_id: str) -> Mark | None:
+        return self.all().get(run_id)
+
+    def put(self, mark: Mark) -> None:
+        """Mark a run, in place of what was said of it before."""
+        self._change(mark.run, mark)
+
+    def remove(self, run_id: str) -> None:
+        self._change(run_id, None)
+
+    def _change(self, run_id: str, mark: Mark | None) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._alone():
+            marks = self._load()
+            marks.pop(run_id, None)
+            if mark is not None:
+                marks[run_id] = mark
+            draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.tmp")
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.writelines(f"{to_json(one)}\n" for one in marks.values())
+                file.flush()
+                os.fsync(descriptor)
+            draft.replace(self.path)
+            self._read = None
+
+    def _load(self) -> dict[str, Mark]:
+        marks: dict[str, Mark] = {}
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return marks
+        for line in lines:
+            try:
+                mark = from_json(Mark, line)
+            except CodecError:  # not ours, or torn
+                continue
+            marks[mark.run] = mark
+        return marks
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        descriptor = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            import fcntl  # which Windows has not: only marks need it
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,66 @@
+"""Sources: what the viewer needs of a database of durable runs. A `DurableAgent` is one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from wesichain.core import Decision, Event, ToolCall
+
+
+class StoredRun(Protocol):
+    """What a list shows of a durable run."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def agent(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def created_at(self) -> float: ...
+    @property
+    def updated_at(self) -> float: ...
+    @property
+    def error(self) -> str | None: ...
+
+
+class StoredCall(Protocol):
+    """A call of a durable run that waits for a person."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def call(self) -> ToolCall: ...
+    @property
+    def token(self) -> str: ...
+
+
+class RunDatabase(Protocol):
+    """Durable runs, wherever they are kept: listed, followed, and decided on."""
+
+    async def list(self, status: str | None = None, limit: int = 100) -> Sequence[StoredRun]:
+        """The newest runs."""
+        ...
+
+    async def pending(self) -> Sequence[StoredCall]:
+        """The calls that wait for a person."""
+        ...
+
+    def events(self, run_id: str) -> AsyncIterator[Event]:
+        """What has happened in a run, and then what happens, until nobody works on it any more."""
+        ...
+
+    async def approve(self, run_id: str, token: str, decision: Decision) -> Any:
+        """Decide on a waiting call."""
+        ...
+
+
+FIELDS = ("run_id", "agent", "status", "version", "created_at", "updated_at", "error")
+
+
+def plain_row(row: StoredRun) -> dict[str, Any]:
+    """A durable run as JSON."""
+    return {name: getattr(row, name) for name in FIELDS}

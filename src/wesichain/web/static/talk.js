@@ -1,0 +1,144 @@
+// Talk with the agent: turns, live as they are written, with the steps that led to each answer.
+
+import { follow, get, post, runPath } from "./api.js";
+import { waitingCard } from "./approvals.js";
+import { badge, chip, h, nothing } from "./dom.js";
+import { prose } from "./markdown.js";
+import { Timeline } from "./timeline.js";
+
+const KEPT = "wesichain-talk"; // the conversation of this tab
+
+export async function talkPage(main, { signal, announce }) {
+  const { agent } = await get("/api/info", { signal });
+  if (!agent) {
+    main.append(h("h1", null, "Talk"), nothing("There is no agent to talk to.", "Start the server with one of yours:", "wesichain serve module:agent"));
+    return;
+  }
+  let kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null") ?? { conversation: null, runs: [] };
+  const turns = h("ol", { class: "turns", "aria-label": "The conversation" });
+  const field = h("textarea", { id: "task", rows: 2, placeholder: "What shall it do?", title: "Enter sends; Shift and Enter begins a new line", "aria-label": "Task" });
+  const send = h("button", { type: "submit", class: "approve" }, "Send");
+  const stop = h("button", { type: "button", class: "refuse", hidden: true }, "Stop");
+  const problem = h("p", { class: "notice", role: "alert", hidden: true });
+  const fresh = h("button", { type: "button", class: "fresh", onclick: () => {
+    kept = { conversation: null, runs: [] };
+    save();
+    turns.replaceChildren();
+    field.focus();
+  } }, "New conversation");
+  const form = h("form", { class: "ask", onsubmit: (event) => {
+    event.preventDefault();
+    ask();
+  } }, field, h("div", { class: "buttons" }, send, stop));
+  main.append(
+    h("div", { class: "bar-top" }, h("h1", null, agent.name), fresh),
+    h("p", { class: "tools" }, agent.description || `answers with ${agent.model}`, " ", agent.tools.map((tool) => chip(tool.name, "tool", tool.description))),
+    turns, problem, form);
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      ask();
+    }
+  });
+
+  function save() {
+    sessionStorage.setItem(KEPT, JSON.stringify({ ...kept, runs: kept.runs.slice(-50) }));
+  }
+
+  async function ask() {
+    const task = field.value.trim();
+    if (!task || send.disabled) return;
+    send.disabled = true;
+    problem.hidden = true;
+    try {
+      const begun = await post("/api/agent/runs", { task, conversation: kept.conversation });
+      field.value = "";
+      kept = { conversation: begun.conversation, runs: [...kept.runs, begun.run_id] };
+      save();
+      await turn(begun.run_id, task);
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+      if (error.status === 409 && /not known any more/.test(error.message)) kept.conversation = null;
+    } finally {
+      send.disabled = false;
+      if (!signal.aborted) field.focus();
+    }
+  }
+
+  // One turn: what was asked, what is said so far, and then what came of it.
+  async function turn(id, task) {
+    const timeline = new Timeline({ title: task });
+    const said = h("div", { class: "said" }, h("p", { class: "waiting" }, "thinking…"));
+    const steps = h("summary", null, "Steps");
+    const open = h("a", { href: `#/runs/${encodeURIComponent(id)}` }, "Open the run");
+    const asked = h("div", { class: "asked" });
+    turns.append(h("li", { class: "turn" }, h("div", { class: "user", dir: "auto" }, task), asked, said,
+      h("details", { class: "how" }, steps, timeline.root), h("p", { class: "meta" }, open)));
+    let text = "";
+    let live = null;
+    const decided = new Set();
+    stop.hidden = false;
+    stop.onclick = () => post(runPath(id, "/cancel"), {}).catch(() => {});
+    const take = (events) => {
+      const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 120;
+      for (const event of events) {
+        timeline.add(event);
+        if (event.scope) continue;
+        if (event.kind === "text_delta") {
+          if (!live) said.replaceChildren((live = h("pre", { class: "text prose live" })));
+          text += event.text ?? "";
+          live.append(event.text ?? "");
+        } else if (event.kind === "step_started" || event.kind === "tool_dispatched") {
+          text = "";
+          live = null;
+          said.replaceChildren(h("p", { class: "waiting" }, event.kind === "step_started" ? "thinking…" : `running ${event.call?.name}…`));
+        } else if (event.kind === "run_completed") said.replaceChildren(prose(event.output, "answer"));
+        else if (event.kind === "run_failed") said.replaceChildren(h("div", { class: "fault" }, h("strong", null, event.error), prose(event.message ?? "")));
+        else if (event.kind === "run_interrupted") said.replaceChildren(h("p", null, badge("interrupted"), " ", event.reason));
+      }
+      steps.textContent = `${timeline.ownSteps()} step${timeline.ownSteps() === 1 ? "" : "s"}, ${timeline.numbers.calls} tool call${timeline.numbers.calls === 1 ? "" : "s"}`;
+      timeline.drawAll();
+      if (atEnd) window.scrollTo({ top: document.body.scrollHeight });
+    };
+    let last = -1;
+    for (;;) {
+      let ended = false;
+      await follow(id, { after: last, signal, onEvents(events) {
+        last = Math.max(last, events.at(-1).seq);
+        take(events);
+      }, onEnd() {
+        ended = true;
+      } });
+      if (signal.aborted || !ended) break;
+      if (timeline.status !== "interrupted") break;
+      // It waits for a person: the calls are decided on here, and then it goes on.
+      const { approvals } = await get("/api/approvals", { signal });
+      const waiting = approvals.filter((item) => item.run_id === id && !decided.has(item.token));
+      if (!waiting.length) break;
+      await new Promise((resolve) => {
+        let left = waiting.length;
+        asked.replaceChildren(...waiting.map((item) => waitingCard(item, announce, () => {
+          decided.add(item.token);
+          left -= 1;
+          if (!left) resolve();
+        })));
+        signal.addEventListener("abort", resolve);
+      });
+      if (signal.aborted) break;
+      asked.replaceChildren();
+    }
+    stop.hidden = true;
+    announce(timeline.status === "completed" ? "The answer is there." : `The run is ${timeline.status}.`);
+  }
+
+  for (const id of kept.runs) {
+    try {
+      const page = await get(runPath(id, "?limit=1"), { signal });
+      turn(id, page.run.user_input).catch(() => {});
+    } catch {
+      // a run that is gone
+    }
+  }
+  field.focus();
+}

@@ -1,0 +1,80 @@
+"""Every command, at a terminal and in a pipe: it ends, with a status, and without a traceback."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.terminal import Terminal
+
+NOWHERE = "http://127.0.0.1:9/v1"
+COMMANDS = [
+    (["--version"], 0),
+    (["trace", "list"], 0),
+    (["trace", "show", "nope"], 2),
+    (["trace", "replay", "nope"], 2),
+    (["trace", "diff", "a", "b"], 2),
+    (["trace", "export", "nope"], 2),
+    (["playbook", "list"], 0),
+    (["models"], 0),
+    (["doctor"], 0),
+    (["ask", "x", "--model", "nobody:x"], 2),
+    (["run", "nofile.py:agent", "x"], 2),
+    (["chat", "--model", "nobody:x"], 2),
+    (["demo", "--model", "nobody:x"], 2),
+    (["serve", "--runs", "/nowhere"], 2),
+    (["serve", "nofile.py:agent"], 2),
+    (["mcp", "nofile.py"], 2),
+    (["worker", "nofile.py:agent"], 2),
+]
+HELPED = [
+    "ask",
+    "chat",
+    "demo",
+    "run",
+    "serve",
+    "worker",
+    "models",
+    "bench",
+    "mcp",
+    "doctor",
+    "trace",
+    "playbook",
+]
+
+
+@pytest.mark.parametrize(
+    ("args", "status"), COMMANDS, ids=lambda part: "-".join(part) if isinstance(part, list) else ""
+)
+def test_in_a_pipe(wesichain: Command, args: list[str], status: int) -> None:
+    done = wesichain(*args)
+    assert done.status == status, done.err + done.out
+    assert "Traceback" not in done.err
+    if status == 2:
+        assert done.out == ""
+        assert done.err.count("error:") == 1
+
+
+@pytest.mark.parametrize("name", HELPED)
+def test_each_has_its_help(wesichain: Command, name: str) -> None:
+    done = wesichain(name, "--help")
+    assert done.status == 0
+    assert "Usage:" in done.out
+
+
+@pytest.mark.parametrize(
+    ("args", "status"),
+    [
+        (["trace", "list"], 0),
+        (["doctor"], 0),
+        (["ask", "x", "--model", "nobody:x"], 2),
+        (["serve", "--runs", "/nowhere"], 2),
+    ],
+    ids=lambda part: "-".join(part) if isinstance(part, list) else "",
+)
+def test_at_a_terminal(args: list[str], status: int) -> None:
+    terminal = Terminal(*args, url=NOWHERE)
+    assert terminal.end() == status
+    assert "Traceback" not in terminal.shown
+    if status == 2:
+        assert terminal.shown.count("error:") == 1

@@ -1,0 +1,122 @@
+"""learn, and what an operator does with a playbook: record, quarantine, forget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+from wesichain.agent import Agent
+from wesichain.learning import Playbook
+from wesichain.testing import ScriptedLlm, calls
+from wesichain.tools import tool
+from wesichain.trace import Recorder
+
+EMBEDDER = ("--embedder", "tests.learning.kit:words")
+
+
+@tool
+def owes(customer: int) -> int:
+    """What a customer owes."""
+    return customer * 10
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[str]:
+    """The ids of three recorded runs."""
+    ids: list[str] = []
+    for _ in range(3):
+        recorder = Recorder(tmp_path / "runs")
+        llm = ScriptedLlm([calls(("owes", {"customer": 7})), "70"])
+        made = Agent(llm, tools=[owes], events=[recorder]).run_sync("What does customer 7 owe?")
+        recorder.close()
+        ids.append(made.outcome.run_id)
+    return ids
+
+
+def at(tmp_path: Path) -> tuple[str, ...]:
+    return ("--playbook", str(tmp_path / "book"), "--runs", str(tmp_path / "runs"), *EMBEDDER)
+
+
+def test_recorded_runs_teach_a_playbook(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
+    done = wesichain("learn", *runs, "--good", "--domain", "billing", *at(tmp_path))
+    assert (done.status, done.out) == (0, "3 runs taken in: 1 new bullets, 2 times new evidence\n")
+    assert "Call owes." in done.err
+    again = wesichain("learn", runs[0][:12], "--good", "--domain", "billing", *at(tmp_path))
+    assert "0 new bullets, 0 times" in again.out  # a run teaches once
+    listed = wesichain("playbook", "list", "billing", "--path", str(tmp_path / "book")).out
+    assert "Call owes." in listed
+    assert "staging" in listed
+
+
+def test_labels_can_come_from_a_file(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text(
+        "\n".join(json.dumps({"run": run, "good": number > 0}) for number, run in enumerate(runs)) + "\n\n"
+    )
+    done = wesichain("learn", "--labels", str(labels), *at(tmp_path))
+    assert (done.status, "3 runs taken in: 2 new bullets" in done.out) == (0, True)
+
+
+WRONG: list[Any] = [
+    pytest.param(["x"], "good or bad", id="neither"),
+    pytest.param(["x", "--good", "--bad"], "good or bad", id="both"),
+    pytest.param(["--good"], "which runs", id="of-no-run"),
+    pytest.param([], "which runs were good", id="nothing"),
+    pytest.param(["nowhere", "--good"], "nowhere", id="a-run-that-is-not-there"),
+    pytest.param(["--labels", "nowhere.jsonl"], "cannot be read", id="a-file-that-is-not-there"),
+    pytest.param(["x", "--good", "--domain", "../x"], "not a domain", id="a-domain-that-is-none"),
+]
+
+
+@pytest.mark.parametrize(("args", "message"), WRONG)
+def test_wrong_use(wesichain: Command, tmp_path: Path, args: list[str], message: str) -> None:
+    (tmp_path / "runs").mkdir()
+    done = wesichain("learn", *args, *at(tmp_path))
+    assert done.status == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    "line", ["nonsense", "[]", '{"run": "x"}', '{"run": "", "good": true}', '{"run": "x", "good": 1}']
+)
+def test_a_label_that_is_none_is_named(wesichain: Command, tmp_path: Path, line: str) -> None:
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text(line)
+    done = wesichain("learn", "--labels", str(labels), *at(tmp_path))
+    assert done.status == 2
+    assert "line 1" in done.err
+
+
+def test_an_operator_records_quarantines_and_forgets(wesichain: Command, tmp_path: Path) -> None:
+    path = ("--path", str(tmp_path / "book"), *EMBEDDER)
+    done = wesichain(
+        "playbook", "record", "billing", "Ask Erika first.", "--tool", "owes", "--pitfall", "--force", *path
+    )
+    assert done.status == 0
+    assert "is prod; runs read: Warning: Ask Erika first. Calling owes has failed." in done.out
+    name = done.out.split()[0]
+    assert wesichain("playbook", "quarantine", name, *path).out == f"{name} is quarantined\n"
+    assert wesichain("playbook", "forget", "--matching", "erika", *path).out == "1 bullets forgotten\n"
+    assert wesichain("playbook", "forget", "--id", name, *path).out == "0 bullets forgotten\n"
+    assert wesichain("playbook", "forget", *path).status == 2
+    assert b"Erika" not in b"".join(
+        item.read_bytes() for item in (tmp_path / "book").rglob("*") if item.is_file()
+    )
+
+
+def test_a_damaged_description_is_mended_by_the_command_that_the_error_names(
+    wesichain: Command, tmp_path: Path
+) -> None:
+    book = tmp_path / "book"
+    path = ("--path", str(book), *EMBEDDER)
+    wesichain("playbook", "record", "billing", "Ask first.", *path)
+    (book / "playbook.json").write_text("nonsense")
+    said = wesichain("playbook", "list", "--path", str(book))
+    assert (said.status, "playbook reembed --path" in said.err) == (2, True)
+    assert wesichain("playbook", "reembed", *path).status == 0
+    with Playbook.browse(book) as opened:
+        assert [item.text for item in opened.bullets("billing")] == ["Ask first."]

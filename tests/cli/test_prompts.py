@@ -1,0 +1,194 @@
+"""Prompts: whatever ends one, what was asked about is not run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.stub_server import call, serving, text
+from tests.cli.terminal import Terminal
+from wesichain.agent import SqliteConversations
+
+TOOLS = """
+from pathlib import Path
+from wesichain import Agent, tool
+from wesichain.llm.openai import OpenAiClient
+
+@tool(approval=True, effect="once")
+def erase(name: str) -> str:
+    "Erase a file."
+    Path(__file__).with_name("ran.txt").open("a").write(name + "\\n")
+    return "erased " + name
+
+agent = Agent(OpenAiClient("stub", api_key="none"), tools=[erase])
+"""
+MODEL = ("--model", "openai:stub")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(TOOLS, encoding="utf-8")
+    return path
+
+
+def ran(program: Path) -> list[str]:
+    path = program.with_name("ran.txt")
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def commands(program: Path) -> dict[str, tuple[str, ...]]:
+    tools = ("--tools", str(program))
+    return {
+        "ask": ("ask", "clean up", *MODEL, *tools),
+        "ask-quiet": ("ask", "clean up", *MODEL, *tools, "--quiet"),
+        "ask-json": ("ask", "clean up", *MODEL, *tools, "--json"),
+        "ask-unrecorded": ("ask", "clean up", *MODEL, *tools, "--no-record"),
+        "run": ("run", f"{program}:agent", "clean up"),
+        "chat": ("chat", *MODEL, *tools),
+    }
+
+
+@pytest.mark.parametrize("name", ["ask", "ask-quiet", "ask-json", "ask-unrecorded", "run", "chat"])
+def test_ctrl_c_at_an_approval_runs_nothing_whatever_is_typed_after_it(name: str, program: Path) -> None:
+    with serving(call("erase", {"name": "x"}), text("all done")) as url:
+        terminal = Terminal(*commands(program)[name], url=url)
+        if name == "chat":
+            terminal.expect("you>")
+            terminal.type("clean up")
+        terminal.expect("approve?")
+        terminal.press_ctrl_c()
+        terminal.expect("not run: erase")
+        if name == "chat":  # the conversation goes on; Ctrl-C ends it as well
+            terminal.expect("you>", times=2)
+            terminal.press_ctrl_c()
+        else:
+            terminal.type("y", always=False)
+        assert terminal.end() == 130
+    assert ran(program) == []
+    assert "Traceback" not in terminal.shown
+
+
+def test_ctrl_c_at_the_second_question_runs_neither_call(program: Path) -> None:
+    both = call("erase", {"name": "x"})
+    both["tool_calls"].append({**both["tool_calls"][0], "id": "c2"})
+    with serving(both, text("all done")) as url:
+        terminal = Terminal(*commands(program)["ask"], url=url)
+        terminal.expect("approve?")
+        terminal.type("y")
+        terminal.expect("approve?", times=2)
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert ran(program) == []
+
+
+def test_ctrl_c_at_a_later_approval_keeps_what_was_done_and_runs_no_more(program: Path) -> None:
+    with serving(call("erase", {"name": "x"}), call("erase", {"name": "y"}), text("all done")) as url:
+        terminal = Terminal(*commands(program)["ask"], url=url)
+        terminal.expect("approve?")
+        terminal.type("y")
+        terminal.expect("approve?", times=2)
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert ran(program) == ["x"]
+
+
+def test_a_run_left_at_its_prompt_waits_and_goes_on_when_it_is_resumed(
+    program: Path, wesichain: Command
+) -> None:
+    with serving(call("erase", {"name": "x"}), text("all done")) as url:
+        terminal = Terminal(*commands(program)["ask"], url=url)
+        terminal.expect("approve?")
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+        found = re.search(r"--resume (\w+)", terminal.shown)
+        assert found
+        again = ("ask", "--resume", found[1], *MODEL, "--tools", str(program))
+        for _ in range(2):  # Ctrl-C there leaves it waiting, as often as one likes
+            terminal = Terminal(*again, url=url)
+            terminal.expect("approve?")
+            terminal.press_ctrl_c()
+            assert terminal.end() == 130
+            assert ran(program) == []
+        terminal = Terminal(*again, url=url)
+        terminal.expect("approve?")
+        terminal.type("y")
+        assert terminal.end() == 0
+        assert ran(program) == ["x"]
+        assert wesichain(*again, url=url).status == 2  # nothing waits any more
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_another_signal_at_an_approval_ends_the_command_too(number: int, program: Path) -> None:
+    with serving(call("erase", {"name": "x"}), text("all done")) as url:
+        terminal = Terminal(*commands(program)["ask"], url=url)
+        terminal.expect("approve?")
+        os.kill(terminal.process.pid, number)
+        terminal.type("y", always=False)
+        assert terminal.end() == -number
+    assert ran(program) == []
+
+
+def test_the_end_of_input_at_an_approval_decides_nothing(program: Path) -> None:
+    with serving(call("erase", {"name": "x"}), text("all done")) as url:
+        terminal = Terminal(*commands(program)["ask"], url=url)
+        terminal.expect("approve?")
+        terminal.press_ctrl_d()
+        assert terminal.end() == 3
+    assert ran(program) == []
+    assert "--resume" in terminal.shown
+
+
+def test_what_was_typed_before_the_question_is_no_answer_to_it(program: Path) -> None:
+    with serving(call("erase", {"name": "x"}), text("all done")) as url:
+        terminal = Terminal(*commands(program)["ask"], url=url)
+        terminal.type("y")  # while it still loads
+        terminal.expect("approve?")
+        terminal.type("n")
+        assert terminal.end() == 0
+    assert ran(program) == []
+
+
+def test_a_question_that_waited_for_a_person_is_part_of_the_chat(program: Path, home: Path) -> None:
+    with serving(call("erase", {"name": "x"}), text("all done")) as url:
+        terminal = Terminal(*commands(program)["chat"], "--conversation", "c", url=url)
+        terminal.expect("you>")
+        terminal.type("clean up")
+        terminal.expect("approve?")
+        terminal.type("y")
+        terminal.expect("you>", times=2)
+        terminal.press_ctrl_d()
+        assert terminal.end() == 0
+    assert ran(program) == ["x"]
+    store = SqliteConversations(home / "conversations.sqlite")
+    kept = asyncio.run(store.read("c"))
+    store.close()
+    assert [[message.text for message in turn] for turn in kept] == [["clean up", "all done"]]
+
+
+def test_ctrl_c_and_the_end_of_input_end_a_chat(program: Path) -> None:
+    with serving() as url:
+        terminal = Terminal(*commands(program)["chat"], url=url)
+        terminal.expect("you>")
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+        terminal = Terminal(*commands(program)["chat"], url=url)
+        terminal.expect("you>")
+        terminal.press_ctrl_d()
+        assert terminal.end() == 0
+    assert "Traceback" not in terminal.shown
+
+
+def test_ctrl_c_while_the_question_is_read_ends_the_command(program: Path) -> None:
+    with serving() as url:
+        terminal = Terminal("ask", "-", *MODEL, url=url)
+        terminal.wait_until_it_reads()
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.shown

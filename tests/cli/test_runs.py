@@ -1,0 +1,204 @@
+"""wesichain runs and batches: what an operator does, at the command line, on a real file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.conftest import ROOT
+from wesichain import Agent, tool
+from wesichain.core import LlmRequest, Role
+from wesichain.durable import DurableAgent
+from wesichain.errors import RunInterruptedError
+from wesichain.testing import FunctionLlm, calls
+
+
+@tool(approval=True)
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+def buyer() -> Agent[str]:
+    def reply(request: LlmRequest) -> Any:
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        return [calls(("pay", {"amount": 3})), "done"][turn]
+
+    return Agent(FunctionLlm(reply), tools=[pay])
+
+
+def wait_for_a_person(url: str, run_id: str) -> None:
+    async def run() -> None:
+        async with DurableAgent(buyer(), "buyer", database_url=url) as durable:
+            with pytest.raises(RunInterruptedError):
+                await durable.run("pay", run_id=run_id)
+
+    asyncio.run(run())
+
+
+def finish(url: str, run_id: str) -> list[str]:
+    async def run() -> list[str]:
+        async with DurableAgent(buyer(), "buyer", database_url=url) as durable:
+            result = await durable.resume(run_id)
+            return [message.text for message in result.messages if message.role is Role.TOOL]
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/runs.db"
+
+
+def test_runs_are_listed_shown_decided_and_pruned(wesichain: Command, url: str) -> None:
+    for run_id in ("one", "two", "three"):
+        wait_for_a_person(url, run_id)
+    listed = json.loads(wesichain("runs", "list", "--database-url", url, "--json").out)
+    assert [(row["run_id"], row["status"]) for row in listed] == [
+        (name, "interrupted") for name in ("three", "two", "one")
+    ]
+    assert "buyer" in wesichain("runs", "list", "--database-url", url, "--status", "interrupted").out
+    shown = json.loads(wesichain("runs", "show", "one", "--database-url", url, "--json").out)
+    (waiting,) = shown["pending"]
+    assert waiting["call"]["name"] == "pay"
+    assert waiting["token"] in wesichain("runs", "show", "one", "--database-url", url).out
+
+    given = ["--database-url", url, "--args", '{"amount": 5}']
+    assert "pending" in wesichain("runs", "approve", "one", waiting["token"], *given).err
+    assert finish(url, "one") == ["paid 5"]
+    again = wesichain("runs", "approve", "one", waiting["token"], "--database-url", url)
+    assert (again.status, "waits for the token" in again.err) == (2, True)
+
+    token = json.loads(wesichain("runs", "show", "two", "--database-url", url, "--json").out)["pending"][0][
+        "token"
+    ]
+    assert (
+        wesichain("runs", "refuse", "two", token, "--reason", "too dear", "--database-url", url).status == 0
+    )
+    assert "too dear" in finish(url, "two")[0]
+
+    assert wesichain("runs", "cancel", "three", "--database-url", url).status == 0
+    assert "cancelled" in wesichain("runs", "show", "three", "--database-url", url).out
+    assert "interrupted" in wesichain("runs", "resume", "three", "--database-url", url).err
+    assert "2 runs were erased" in wesichain("runs", "prune", "--older-than", "0", "--database-url", url).err
+    left = json.loads(wesichain("runs", "list", "--database-url", url, "--json").out)
+    assert [row["run_id"] for row in left] == ["three"], "what waits for a person stays"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param(["show", "nobody"], "no run 'nobody'", id="no-such-run"),
+        pytest.param(["show", "../x"], "no run id", id="no-id"),
+        pytest.param(["list", "--status", "well"], "no state of a run", id="no-state"),
+        pytest.param(["approve", "x", "y", "--args", "{"], "--args: not JSON", id="no-json"),
+    ],
+)
+def test_wrong_use_is_one_line(wesichain: Command, url: str, args: list[str], says: str) -> None:
+    done = wesichain("runs", *args, "--database-url", url)
+    assert done.status == 2
+    assert says in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+# --- batches -----------------------------------------------------------------------------------------
+
+AGENT = """
+import asyncio, os
+from wesichain import Agent, FailFast
+from wesichain.testing import FunctionLlm
+
+async def reply(request):
+    task = request.messages[-1].content
+    with open(os.environ["EFFECTS"], "a") as file:
+        file.write(task + "\\\\n")
+    await asyncio.sleep(float(os.environ.get("PACE", "0")))
+    if task == "fail":
+        raise ValueError("no")
+    return task.upper()
+
+agent = Agent(FunctionLlm(reply), policy=FailFast())
+""".replace("\\\\n", "\\n")
+
+
+@pytest.fixture
+def effects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "shout.py").write_text(AGENT)
+    monkeypatch.setenv("EFFECTS", str(tmp_path / "effects"))
+    return tmp_path / "effects"
+
+
+def test_a_batch_keeps_its_results_and_does_nothing_twice(
+    wesichain: Command, tmp_path: Path, effects: Path
+) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('"one"\n\n{"task": "two", "id": "b"}\n{"task": "fail"}\n')
+    agent = f"{tmp_path}/shout.py:agent"
+    first = wesichain("run", agent, str(tasks), "--workers", "2")
+    assert first.status == 1
+    rows = [json.loads(line) for line in (tmp_path / "tasks.results.jsonl").read_text().splitlines()]
+    assert {(row["id"], row["status"], row.get("output")) for row in rows} == {
+        ("1", "completed", "ONE"),
+        ("b", "completed", "TWO"),
+        ("4", "failed", None),
+    }
+    with (tmp_path / "tasks.results.jsonl").open("a") as file:
+        file.write('{"id": "torn')
+    tasks.write_text('"one"\n\n{"task": "two", "id": "b"}\n{"task": "four"}\n')
+    assert wesichain("run", agent, str(tasks)).status == 0
+    assert sorted(effects.read_text().split()) == ["fail", "four", "one", "two"]
+    assert wesichain("run", agent, str(tasks)).status == 0
+    assert len(effects.read_text().split()) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("{", "line 1"), ("[1]", "line 1"), ('{"task": "a", "id": 1}\n{"task": "b", "id": 1}', "given twice")],
+)
+def test_a_file_of_tasks_that_is_none(
+    wesichain: Command, tmp_path: Path, effects: Path, text: str, says: str
+) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text(text)
+    done = wesichain("run", f"{tmp_path}/shout.py:agent", str(tasks))
+    assert done.status == 2
+    assert says in done.err
+    assert not effects.exists()
+
+
+def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
+    wesichain: Command, tmp_path: Path, effects: Path
+) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text("".join(f'"task {number}"\n' for number in range(12)))
+    command = [sys.executable, "-c", "from wesichain.cli import main; main()", "run"]
+    process = subprocess.Popen(
+        [*command, f"{tmp_path}/shout.py:agent", str(tasks), "--workers", "2"],
+        cwd=ROOT,
+        env={**os.environ, "PACE": "0.4"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(300):
+        if effects.exists() and len(effects.read_text().splitlines()) > 4:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    kept = (tmp_path / "tasks.results.jsonl").read_text().splitlines()
+    assert 0 < len(kept) < 12
+    assert wesichain("run", f"{tmp_path}/shout.py:agent", str(tasks)).status == 0
+    rows = [json.loads(line) for line in (tmp_path / "tasks.results.jsonl").read_text().splitlines()]
+    assert sorted(row["output"] for row in rows) == sorted(f"TASK {number}" for number in range(12))
+    assert len(effects.read_text().splitlines()) <= 12 + 2, "no more than was under way is done again"

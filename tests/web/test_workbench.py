@@ -1,0 +1,440 @@
+"""The workbench over HTTP: an agent is talked to, runs are forked, cancelled, marked, filtered and exported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.trace.runs import NOON, run
+from wesichain.agent import Agent, Approve, Decision
+from wesichain.core import Event, ToolCall
+from wesichain.errors import ConfigError
+from wesichain.testing import FunctionLlm, ScriptedLlm, calls
+from wesichain.tools import tool
+from wesichain.trace import list_runs, load
+from wesichain.web import Mark, Marks, create_app
+
+from .kit import HOST, PRICES, TOKEN, failed_run, record
+
+RAN: list[str] = []
+
+
+@tool(approval=True, effect="once")
+def erase(name: str) -> str:
+    """Erase a file."""
+    RAN.append(name)
+    return f"erased {name}"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def agent(*replies: Any) -> Agent[Any]:
+    return Agent(ScriptedLlm(list(replies)), tools=[erase, add], name="clerk")
+
+
+def serve(folder: Path, program: Agent[Any] | None, **options: Any) -> TestClient:
+    app = create_app(
+        folder / "runs", agent=program, token=TOKEN, hosts=["127.0.0.1:8321"], prices=PRICES, **options
+    )
+    return TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"})
+
+
+def status_of(client: TestClient, run_id: str) -> str:
+    return str(client.get(f"/api/runs/{run_id}").json()["run"]["status"])
+
+
+def until(look: Any, seconds: float = 20) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def test_an_agent_is_talked_to_and_remembers(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def answer(request: Any) -> str:
+        seen.append(len(request.messages))
+        return f"answer {len(seen)}"
+
+    with serve(tmp_path, Agent(FunctionLlm(answer), name="clerk")) as client:
+        assert client.get("/api/info").json()["agent"]["name"] == "clerk"
+        first = client.post("/api/agent/runs", json={"task": "one"}).json()
+        until(lambda: status_of(client, first["run_id"]) == "completed")
+        again = {"task": "two", "conversation": first["conversation"]}
+        second = client.post("/api/agent/runs", json=again).json()
+        until(lambda: status_of(client, second["run_id"]) == "completed")
+        assert seen == [1, 3]  # the second run sees the first question and its answer
+        other = client.post("/api/agent/runs", json={"task": "three"}).json()
+        until(lambda: status_of(client, other["run_id"]) == "completed")
+        assert seen[-1] == 1
+    assert {item.user_input for item in list_runs(tmp_path / "runs")} == {"one", "two", "three"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        pytest.param("/api/agent/runs", {}, 400, id="no-task"),
+        pytest.param("/api/agent/runs", {"task": "  "}, 400, id="an-empty-task"),
+        pytest.param("/api/agent/runs", {"task": 5}, 400, id="a-task-that-is-no-text"),
+        pytest.param("/api/agent/runs", {"task": "x" * 300_000}, 400, id="a-task-without-end"),
+        pytest.param("/api/agent/runs", {"task": "x", "conversation": "nope"}, 409, id="no-conversation"),
+        pytest.param("/api/runs/paris/fork", {"step": "2"}, 400, id="a-step-that-is-no-number"),
+        pytest.param("/api/runs/paris/fork", {"step": True}, 400, id="a-step-that-is-true"),
+        pytest.param("/api/runs/paris/fork", {"step": 99}, 400, id="no-such-step"),
+        pytest.param("/api/runs/nope/fork", {"step": 1}, 404, id="a-fork-of-nothing"),
+        pytest.param("/api/runs/paris/fork", {"step": 1}, 422, id="a-fork-of-another-agents-run"),
+        pytest.param("/api/runs/paris/cancel", {}, 409, id="a-run-that-is-over"),
+        pytest.param("/api/runs/paris/mark", {"good": "yes"}, 400, id="a-mark-that-is-none"),
+        pytest.param("/api/runs/paris/mark", {"good": True, "why": 5}, 400, id="a-reason-that-is-none"),
+        pytest.param("/api/runs/nope/mark", {"good": True}, 404, id="a-mark-for-nothing"),
+        pytest.param("/api/runs/..%2f..%2fetc/mark", {"good": True}, 404, id="a-way-out"),
+    ],
+)
+def test_what_is_wrong_is_refused_in_words(tmp_path: Path, path: str, body: Any, status: int) -> None:
+    record(tmp_path / "runs", run("paris", 2))
+    with serve(tmp_path, agent("hi")) as client:
+        answer = client.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        if "etc" not in path:
+            assert answer.json()["error"]
+        assert len(list_runs(tmp_path / "runs")) == 1
+
+
+def test_without_an_agent_nothing_is_run(tmp_path: Path) -> None:
+    record(tmp_path / "runs", run("paris", 2))
+    with serve(tmp_path, None) as client:
+        assert client.get("/api/info").json()["agent"] is None
+        for path, body in (("/api/agent/runs", {"task": "x"}), ("/api/runs/paris/fork", {"step": 1})):
+            answer = client.post(path, json=body)
+            assert (answer.status_code, "wesichain serve" in answer.json()["error"]) == (409, True)
+
+
+@pytest.mark.parametrize("path", ["/api/agent/runs", "/api/runs/paris/fork", "/api/runs/paris/mark"])
+def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
+    record(tmp_path / "runs", run("paris", 2))
+    with serve(tmp_path, agent("hi")) as client:
+        assert client.post(path, json={}, headers={"authorization": "Bearer no"}).status_code == 401
+        assert client.post(path, json={}, headers={"origin": "https://evil.example"}).status_code == 403
+        assert client.post(path, json={}, headers={"host": "evil.example"}).status_code == 400
+        assert client.post(path, content="task=x").status_code == 415
+        assert client.get(path).status_code in (404, 405)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/info",
+        "/api/database",
+        "/api/database/d1/events",
+        "/api/runs/paris/export",
+        f"/api/runs/paris/parts/{'a' * 64}",
+    ],
+)
+def test_nothing_is_shown_without_the_token(tmp_path: Path, path: str) -> None:
+    record(tmp_path / "runs", run("paris", 2))
+    with serve(tmp_path, agent("hi"), database=Database()) as client:
+        assert client.get(path, headers={"authorization": ""}).status_code == 401
+        assert client.get(path, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+        assert client.get(path).status_code == (404 if "parts" in path else 200)
+
+
+@pytest.mark.parametrize("digest", ["%2e%2e", "%2e%2e%2flabels.jsonl", "A" * 64, "0" * 63, "x"])
+def test_a_part_is_a_hash_and_nothing_else(tmp_path: Path, digest: str) -> None:
+    record(tmp_path / "runs", run("paris", 2))
+    (path,) = (tmp_path / "runs").glob("*.jsonl")
+    path.with_suffix(".parts").mkdir()
+    (path.with_suffix(".parts") / ("0" * 64)).write_bytes(b"bytes")
+    with serve(tmp_path, None) as client:
+        assert client.get(f"/api/runs/paris/parts/{digest}").status_code == 404
+        found = client.get(f"/api/runs/paris/parts/{'0' * 64}")
+        assert (found.content, found.headers["content-disposition"]) == (b"bytes", "attachment")
+        assert found.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_call_is_approved_and_the_run_goes_on_by_itself(tmp_path: Path) -> None:
+    RAN.clear()
+    program = agent(calls(("erase", {"name": "x"})), calls(("erase", {"name": "y"})), "done")
+    with serve(tmp_path, program, approvals=tmp_path / "approvals") as client:
+        begun = client.post("/api/agent/runs", json={"task": "clean"}).json()
+        for name, decision in (
+            ("x", {"decision": "approve"}),
+            ("y", {"decision": "refuse", "reason": "keep"}),
+        ):
+            (waiting,) = until(
+                lambda name=name: [
+                    item
+                    for item in client.get("/api/approvals").json()["approvals"]
+                    if item["args"] == {"name": name}
+                ]
+            )
+            assert client.post(f"/api/approvals/{waiting['token']}", json=decision).status_code == 200
+        until(lambda: status_of(client, begun["run_id"]) == "completed")
+    assert RAN == ["x"]
+    (summary,) = list_runs(tmp_path / "runs")
+    assert load(summary.path).output == "done"
+
+
+def test_a_run_is_cancelled(tmp_path: Path) -> None:
+    class Slow:
+        model = "slow"
+
+        async def complete(self, request: Any) -> Any:
+            await asyncio.sleep(60)
+
+    with serve(tmp_path, Agent(Slow())) as client:
+        begun = client.post("/api/agent/runs", json={"task": "wait"}).json()
+        assert status_of(client, begun["run_id"]) == "live"
+        assert client.post(f"/api/runs/{begun['run_id']}/cancel", json={}).status_code == 200
+        until(lambda: status_of(client, begun["run_id"]) == "interrupted")
+
+
+def test_a_run_is_forked_at_a_step(tmp_path: Path) -> None:
+    program = agent(calls(("add", {"a": 1, "b": 2}), content="I add."), "it is 3", "three")
+    with serve(tmp_path, program) as client:
+        begun = client.post("/api/agent/runs", json={"task": "1 + 2?"}).json()
+        until(lambda: status_of(client, begun["run_id"]) == "completed")
+        forked = client.post(f"/api/runs/{begun['run_id']}/fork", json={"step": 2}).json()
+        until(lambda: status_of(client, forked["run_id"]) == "completed")
+    newest = load(next(item.path for item in list_runs(tmp_path / "runs") if item.run_id == forked["run_id"]))
+    assert newest.output == "three"
+    assert [call.value for step in newest.steps for call in step.calls] == [3]
+
+
+def test_text_is_streamed_while_it_is_written(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    class Typing:
+        model = "typing"
+
+        async def complete(self, request: Any) -> Any:
+            raise AssertionError
+
+        async def stream(self, request: Any) -> AsyncIterator[Any]:
+            from wesichain.core import LlmResponse, TextChunk
+
+            yield TextChunk("so ")
+            yield TextChunk("far")
+            while not release.is_set():
+                await asyncio.sleep(0.01)
+            yield LlmResponse("so far so good")
+
+    with serve(tmp_path, Agent(Typing())) as client:
+        begun = client.post("/api/agent/runs", json={"task": "write"}).json()
+        kinds = []
+        text = ""
+        threading.Timer(1.0, release.set).start()
+        with client.stream("GET", f"/api/runs/{begun['run_id']}/events") as answer:
+            for line in answer.iter_lines():
+                if line.startswith('data: {"kind"'):
+                    event = json.loads(line[6:])
+                    kinds.append(event["kind"])
+                    text += event.get("text", "")
+    assert text == "so far"
+    assert kinds[-1] == "run_completed"
+    (summary,) = list_runs(tmp_path / "runs")
+    assert b"text_delta" not in summary.path.read_bytes()
+
+
+# --- marks ------------------------------------------------------------------------------------------
+
+
+def test_a_mark_is_kept_for_the_learner_and_can_be_taken_back(tmp_path: Path) -> None:
+    record(tmp_path / "runs", run("paris", 1))
+    record(tmp_path / "runs", run("oslo", 1))
+    labels = tmp_path / "runs" / "labels.jsonl"
+    with serve(tmp_path, None) as client:
+        mark = {"good": False, "why": "wrong city; password=hunter2secret"}
+        assert client.post("/api/runs/paris/mark", json=mark).status_code == 200
+        assert client.post("/api/runs/oslo/mark", json={"good": True}).status_code == 200
+        assert client.post("/api/runs/oslo/mark", json={"good": False}).status_code == 200
+        rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
+        assert [(row["run"], row["good"]) for row in rows] == [("paris", False), ("oslo", False)]
+        assert "hunter2secret" not in labels.read_text(encoding="utf-8")
+        assert labels.stat().st_mode & 0o777 == 0o600
+        found = client.get("/api/runs?mark=bad").json()["runs"]
+        assert {one["id"] for one in found} == {"paris", "oslo"}
+        assert found[0]["mark"]["good"] is False
+        assert client.post("/api/runs/oslo/mark", json={"good": None}).status_code == 200
+        assert [one["id"] for one in client.get("/api/runs?mark=none").json()["runs"]] == ["oslo"]
+    assert len(list_runs(tmp_path / "runs")) == 2  # the labels are no recording
+
+
+def test_many_writers_of_marks_lose_none(tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        marks = Marks(tmp_path / "labels.jsonl")
+        for index in range(20):
+            marks.put(Mark(f"run-{number}-{index}", good=True))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(Marks(tmp_path / "labels.jsonl").all()) == 120
+
+
+# --- filters and figures -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[TestClient]:
+    record(tmp_path / "runs", run("paris", 2, at=NOON))
+    record(tmp_path / "runs", run("oslo", 5, at=NOON + 3600))
+    record(tmp_path / "runs", [replace(event, at=event.at + 7200) for event in failed_run()])
+    with serve(tmp_path, None) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("tool=weather", ["oslo", "paris"], id="a-tool"),
+        pytest.param("tool=fetch", ["failed-run"], id="a-tool-that-failed"),
+        pytest.param("tool=weath", [], id="half-a-name"),
+        pytest.param("status=failed", ["failed-run"], id="a-state"),
+        pytest.param(f"since={NOON + 1800}", ["failed-run", "oslo"], id="since"),
+        pytest.param(f"until={NOON + 1800}", ["paris"], id="until"),
+        pytest.param("least_seconds=20", ["failed-run"], id="long-ones"),
+        pytest.param("least_cost=0.0015", ["failed-run", "oslo"], id="dear-ones"),
+        pytest.param("most_cost=0.0015", ["paris"], id="cheap-ones"),
+        pytest.param("tool=weather&most_cost=0.0015&search=clear", ["paris"], id="all-at-once"),
+        pytest.param("mark=good", [], id="a-mark"),
+    ],
+)
+def test_runs_are_filtered(store: TestClient, query: str, found: list[str]) -> None:
+    shown = store.get(f"/api/runs?{query}").json()["runs"]
+    assert [one["id"] for one in shown] == found, [(one["id"], one["cost"]) for one in shown]
+
+
+@pytest.mark.parametrize("query", ["least_cost=x", "since=-1", "until=nan", "mark=maybe", "status=odd"])
+def test_a_filter_that_is_none_is_refused(store: TestClient, query: str) -> None:
+    assert store.get(f"/api/runs?{query}").status_code == 400
+
+
+def test_statistics_count_every_run(tmp_path: Path) -> None:
+    record(tmp_path / "runs", run("x", 1))
+    (template,) = (tmp_path / "runs").iterdir()
+    for number in range(10_000):
+        (tmp_path / "runs" / template.name.replace("Z-x", f"Z-x{number}")).hardlink_to(template)
+    with serve(tmp_path, None) as client:
+        counted = until(
+            lambda: (stats := client.get("/api/stats").json())["counted"] == 10_001 and stats, seconds=120
+        )
+    assert counted["runs"] == 10_001
+    assert counted["statuses"] == {"completed": 10_001}
+    assert [(row["name"], row["count"]) for row in counted["tools"]] == [("weather", 10_001)]
+    assert counted["models"][0]["count"] == 20_002
+
+
+def test_a_list_and_a_page_count_the_same_steps(tmp_path: Path) -> None:
+    from .kit import graph_run
+
+    record(tmp_path / "runs", graph_run())
+    with serve(tmp_path, None) as client:
+        page = client.get("/api/runs/graph-run").json()
+        own = max(event["step_id"] for event in page["events"] if not event.get("scope"))
+        assert page["run"]["steps"] == own
+
+
+def test_a_run_is_exported(store: TestClient) -> None:
+    answer = store.get("/api/runs/paris/export")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "attachment" in answer.headers["content-disposition"]
+    assert "default-src 'none'" in answer.text.replace("&#x27;", "'")
+
+
+# --- a database ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    run_id: str
+    agent: str
+    status: str
+    version: str = "v1"
+    created_at: float = NOON
+    updated_at: float = NOON
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    run_id: str
+    call: ToolCall
+    token: str
+    scope: tuple[str, ...] = ()
+
+
+class Database:
+    """Durable runs as the viewer sees them."""
+
+    def __init__(self) -> None:
+        self.decided: list[tuple[str, str, Decision]] = []
+
+    async def list(self, status: str | None = None, limit: int = 100) -> Sequence[Row]:
+        rows = [Row("d1", "clerk", "completed"), Row("d2", "clerk", "interrupted", error="token=abc123def")]
+        return [row for row in rows if status in (None, row.status)][:limit]
+
+    async def pending(self) -> Sequence[Waiting]:
+        return (
+            [] if self.decided else [Waiting("d2", ToolCall("c", "erase", {"name": "x"}), "t-2", ("boss",))]
+        )
+
+    async def events(self, run_id: str) -> AsyncIterator[Event]:
+        if run_id != "d1":
+            raise ConfigError(f"no run {run_id!r}")
+        for event in run("d1", 1):
+            yield event
+
+    async def approve(self, run_id: str, token: str, decision: Decision) -> None:
+        self.decided.append((run_id, token, decision))
+
+
+def test_a_database_is_listed_followed_and_decided_on(tmp_path: Path) -> None:
+    database = Database()
+    with serve(tmp_path, None, database=database) as client:
+        assert client.get("/api/info").json()["database"] is True
+        rows = client.get("/api/database").json()["runs"]
+        assert [(row["run_id"], row["status"]) for row in rows] == [
+            ("d1", "completed"),
+            ("d2", "interrupted"),
+        ]
+        assert "abc123def" not in str(rows)
+        assert [row["run_id"] for row in client.get("/api/database?status=completed").json()["runs"]] == [
+            "d1"
+        ]
+        events = client.get("/api/database/d1/events").text
+        assert events.count('data: {"kind"') == len(run("d1", 1))
+        assert events.endswith("event: end\ndata: {}\n\n")
+        assert "no run" in client.get("/api/database/d9/events").text
+        (waiting,) = client.get("/api/approvals").json()["approvals"]
+        assert (waiting["run_id"], waiting["is_stored"], waiting["scope"]) == ("d2", True, ["boss"])
+        assert client.post("/api/approvals/t-2", json={"decision": "approve"}).status_code == 200
+        assert database.decided == [("d2", "t-2", Approve())]
+        assert client.post("/api/approvals/t-2", json={"decision": "approve"}).status_code == 404
+
+
+def test_an_agent_that_breaks_does_not_break_the_server(tmp_path: Path) -> None:
+    def instructions() -> str:
+        raise RuntimeError("no instructions today")
+
+    with serve(tmp_path, Agent(FunctionLlm(lambda _: "x"), instructions=instructions)) as client:
+        answer = client.post("/api/agent/runs", json={"task": "x"})
+        assert answer.status_code == 422, answer.text
+        assert "instructions" not in answer.json()["error"]
+        assert client.get("/api/runs").status_code == 200
