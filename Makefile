@@ -27,7 +27,7 @@ install: $(STAMP) ## the virtual environment with everything in it
 demo: $(STAMP)   ## the main job: real questions, real tools, a local model that learns, no key
 	@echo "==> three questions for a local model (the first time fetches it: 491 MB)"
 	@$(BIN)/wesichain demo
-	@echo "==> the same model learns its way around a help desk (a few minutes)"
+	@echo "==> the same model learns its way around a desk (a few minutes)"
 	@$(BIN)/wesichain bench learning --short
 
 test: $(STAMP)   ## the test suite

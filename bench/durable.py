@@ -1,23 +1,32 @@
-"""What durability costs: steps a second on a SQLite file, the start of a run, and going on with a long one.
+"""What durability costs, against bare DBOS with the same steps: CPU, wall time and bytes a step, a start.
 
-Run: python -m bench.durable    (wall time: a step waits for the disk)
+Run: python -m bench.durable [URL] [--large]    (interleaved; a SQLite file unless a URL is given)
+
+`--large` also fills the database with 100,000 finished runs, and measures what a start and a list cost then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from wesichain import Agent, Budget, tool
 from wesichain.core import LlmRequest, LlmResponse, Role
-from wesichain.durable import DurableAgent
+from wesichain.durable import DurableAgent, DurableRuns
+from wesichain.durable.workflows import Store
 from wesichain.testing import FunctionLlm, calls
 
 HOPS = 50  # a model call and a tool call each
 SIDE_BY_SIDE = 8
+ROUNDS = 5
+MANY = 100_000
 
 
 @tool
@@ -34,38 +43,167 @@ def agent(hops: int) -> Agent[str]:
     return Agent(FunctionLlm(reply), tools=[weather], budget=Budget(steps=hops + 1), name=f"hops-{hops}")
 
 
-async def measure(url: str) -> None:
+async def ours(url: str) -> dict[str, float]:
+    """Runs of a durable agent, side by side."""
     steps = 2 * HOPS + 2  # with the beginning and the answer
-    durable = DurableAgent(agent(HOPS), database_url=url)
+    durable = DurableAgent(agent(HOPS), database_url=url, concurrency=SIDE_BY_SIDE)
     short = DurableAgent(agent(0), database_url=url)
     async with durable, short:
         await short.run("warm up")
+        await durable.run("warm up")
         start = time.perf_counter()
         for _ in range(10):
             await short.run("How is the weather?")
         a_run = (time.perf_counter() - start) / 10
-        start = time.perf_counter()
-        await durable.run("How is the weather?")
-        alone = time.perf_counter() - start
-        start = time.perf_counter()
+        wall, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(durable.run("How is the weather?") for _ in range(SIDE_BY_SIDE)))
-        together = time.perf_counter() - start
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    number = SIDE_BY_SIDE * steps
+    return {"cpu": cpu / number * 1e3, "wall": wall / number * 1e3, "run": a_run * 1e3}
+
+
+async def bare(url: str) -> dict[str, float]:
+    """Workflows of DBOS with as many steps, whose outputs are as long."""
+    from dbos import DBOS, DBOSPortableJSONSerializer
+
+    Store(url).close()  # the same tables, and the same settings of a file
+    steps, text = 2 * HOPS + 2, "x" * 250
+    DBOS(
+        config={
+            "name": "bare",
+            "system_database_url": url,
+            "serializer": DBOSPortableJSONSerializer(),
+            "log_level": "CRITICAL",
+        }
+    )
+
+    async def step() -> str:
+        return text
+
+    @DBOS.workflow(name="bare")
+    async def work(_: str) -> str:
+        for number in range(steps):
+            await DBOS.run_step_async({"name": f"step {number}"}, step)
+        return "done"
+
+    DBOS.launch()
+
+    async def one() -> None:
+        handle = await DBOS.start_workflow_async(work, "go")
+        await handle.get_result()
+
+    await one()
+    wall, cpu = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(one() for _ in range(SIDE_BY_SIDE)))
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    DBOS.destroy()
+    number = SIDE_BY_SIDE * steps
+    return {"cpu": cpu / number * 1e3, "wall": wall / number * 1e3}
+
+
+def bytes_a_step(url: str) -> float:
+    """What the database keeps of a run of `HOPS` hops, by its steps."""
+    store = Store(url)
+    tables = ["workflow_input", "workflow_output", "operation_outputs"]
+    prefix = "" if store.database.is_sqlite else "dbos."
+    length = "LENGTH" if store.database.is_sqlite else "OCTET_LENGTH"
+    columns = {"workflow_input": "inputs", "workflow_output": "output", "operation_outputs": "output"}
+    rows = store.database.read(
+        f"SELECT current AS id FROM wesichain_runs WHERE agent = 'hops-{HOPS}' LIMIT 1"  # ours
+    )
+    total = 0
+    for table in tables:
+        found = store.database.read(
+            f"SELECT COALESCE(SUM({length}({columns[table]})), 0) AS bytes FROM {prefix}{table} "  # ours
+            f"WHERE workflow_uuid = :id",
+            {"id": rows[0].id},
+        )
+        total += int(found[0].bytes)
+    store.close()
+    return total / (2 * HOPS + 2)
+
+
+def fill(url: str, number: int) -> None:
+    """Put finished runs into a database, as copies of one, in the form in which they are kept."""
+    store = Store(url)
+    prefix = "" if store.database.is_sqlite else "dbos."
+    first = store.database.read("SELECT run FROM wesichain_runs WHERE agent = 'hops-0' LIMIT 1")[0].run
+    with store.database.writing() as db:
+        series = (
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {number}) "
+            if store.database.is_sqlite
+            else f"WITH n(i) AS (SELECT generate_series(1, {number})) "
+        )
+        for table, key in (
+            (f"{prefix}workflow_status", "workflow_uuid"),
+            (f"{prefix}workflow_input", "workflow_uuid"),
+            (f"{prefix}workflow_output", "workflow_uuid"),
+            (f"{prefix}operation_outputs", "workflow_uuid"),
+            ("wesichain_runs", "run"),
+        ):
+            sample = db.exec_driver_sql(f"SELECT * FROM {table} WHERE 1 = 0")  # ours
+            names = [*sample.keys()]
+            new = [f"t.{key} || '-' || n.i" if name in (key, "current") else f't."{name}"' for name in names]
+            listed = ", ".join(f'"{name}"' for name in names)
+            text = (
+                f"INSERT INTO {table} ({listed}) {series} SELECT {', '.join(new)} FROM {table} t, n "  # ours
+                f"WHERE t.{key} = '{first}'"
+            )
+            db.exec_driver_sql(text)
+    store.close()
+
+
+async def large(url: str) -> None:
+    fill(url, MANY)
     start = time.perf_counter()
-    await agent(HOPS).run("How is the weather?")
-    plain = time.perf_counter() - start
-    print(f"a run of two steps      {a_run * 1e3:8.1f} ms")
-    print(f"a step, one run         {alone / steps * 1e3:8.2f} ms   {steps / alone:6.0f} steps/s")
-    rate = SIDE_BY_SIDE * steps / together
-    print(f"a step, {SIDE_BY_SIDE} runs at once  {1e3 / rate:8.2f} ms   {rate:6.0f} steps/s")
-    print(f"a step, not durable     {plain / steps * 1e3:8.3f} ms")
+    async with DurableAgent(agent(0), database_url=url) as durable:
+        await durable.run("first")
+        first = time.perf_counter() - start
+        start = time.perf_counter()
+        for _ in range(20):
+            await durable.run("more")
+        more = (time.perf_counter() - start) / 20
+    async with DurableRuns(url) as runs:
+        start = time.perf_counter()
+        listed = await runs.list(limit=100)
+        a_list = time.perf_counter() - start
+        start = time.perf_counter()
+        await runs.pending()
+        inbox = time.perf_counter() - start
+    print(f"with {MANY} finished runs: start and first run {first * 1e3:.0f} ms, a run {more * 1e3:.1f} ms, ")
+    print(f"  a list of {len(listed)} {a_list * 1e3:.0f} ms, the inbox {inbox * 1e3:.0f} ms")
+
+
+def measured(kind: str, url: str) -> dict[str, float]:
+    """One measurement, in a process of its own: DBOS is one for a process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.durable", f"--{kind}", url], capture_output=True, text=True, check=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def main() -> int:
-    if len(sys.argv) > 1:
-        asyncio.run(measure(sys.argv[1]))
+    args: list[Any] = [argument for argument in sys.argv[1:] if argument != "--large"]
+    if args and args[0] in ("--ours", "--bare"):
+        print(json.dumps(asyncio.run((ours if args[0] == "--ours" else bare)(args[1]))))
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(measure(f"sqlite:///{Path(folder) / 'runs.db'}"))
+        url = args[0] if args else f"sqlite:///{Path(folder) / 'runs.db'}"
+        theirs = args[0] if args else f"sqlite:///{Path(folder) / 'bare.db'}"
+        pairs = [(measured("bare", theirs), measured("ours", url)) for _ in range(ROUNDS)]
+        ratios = [one["cpu"] / two["cpu"] for one, two in pairs]
+        for name in ("cpu", "wall"):
+            one = statistics.median(pair[0][name] for pair in pairs)
+            two = statistics.median(pair[1][name] for pair in pairs)
+            rate = f"{1e3 / two:6.0f} steps/s" if name == "wall" else ""
+            print(f"a step, {name:4}  bare DBOS {one:6.2f} ms   durable agent {two:6.2f} ms  {rate}")
+        low, high = min(ratios), max(ratios)
+        print(f"steps by CPU, against bare DBOS: {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})")
+        print(f"a run of two steps {statistics.median(pair[1]['run'] for pair in pairs):6.1f} ms")
+        print(f"bytes a step {bytes_a_step(url):6.0f}")
+        if "--large" in sys.argv:
+            asyncio.run(large(url))
     return 0
 
 

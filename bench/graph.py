@@ -1,7 +1,9 @@
 """What a step of a graph costs, beside LangGraph: python -m bench.graph [--rounds N] [--peer PYTHON]
 
 CPU time, the two engines in turn, the median of the rounds. LangGraph runs in the environment that
-`python -m bench.peers` made for LangChain, or in one that is named.
+`python -m bench.peers` made for LangChain, or in one that is named; with checkpoints it needs
+`langgraph-checkpoint-sqlite` there. Sync nodes are run by `invoke_sync` and `invoke`, async ones by `invoke`
+and `ainvoke`.
 """
 
 from __future__ import annotations
@@ -13,15 +15,24 @@ import os
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypedDict
 
+from typing_extensions import override
+
 from bench.peers.environments import CACHE, child_environ
-from wesichain.graph import END, Append, ExecutionOptions, Graph, GraphBuilder, Send
+from wesichain import Budget, tool
+from wesichain.agent import AgentRuntime
+from wesichain.core import LlmRequest, LlmResponse, ToolCall, ToolCallingLlm
+from wesichain.graph import END, Append, ExecutionOptions, Graph, GraphBuilder, Send, react_graph
+from wesichain.graph.sqlite import SqliteCheckpointer
 
 SHAPES = {"chain": 100, "loop": 1000, "fan-out": 1000}  # and their steps
+WITH_SQLITE = {"chain": 50, "loop": 200, "fan-out": 200, "chat": 100}
 OPTIONS = ExecutionOptions(max_steps=10**7)
 Round = dict[str, float]  # seconds of CPU a step, by shape
 
@@ -34,41 +45,71 @@ class Out(TypedDict):
     out: Annotated[list[int], Append]
 
 
+class Chat(TypedDict):
+    messages: Annotated[list[str], Append]
+
+
 class Log(TypedDict):
     n: int
     until: int
     log: Annotated[list[str], Append]
 
 
-def chain(size: int) -> Graph[Count]:
+def node(function: Callable[[Any], Any], *, is_async: bool) -> Any:
+    """A plain function, or a coroutine function that does the same."""
+    if not is_async:
+        return function
+
+    async def later(state: Any) -> Any:
+        return function(state)
+
+    return later
+
+
+def add_one(state: Any) -> Any:
+    return {"n": state["n"] + 1}
+
+
+def chain(size: int, *, is_async: bool = False) -> GraphBuilder[Count]:
     """As many nodes, one after the other."""
     builder = GraphBuilder(Count).set_entry("n0")
     for index in range(size):
-        builder.add_node(f"n{index}", lambda state: {"n": state["n"] + 1})
+        builder.add_node(f"n{index}", node(add_one, is_async=is_async))
         builder.add_edge(f"n{index}", f"n{index + 1}" if index + 1 < size else END)
-    return builder.build()
+    return builder
 
 
-def loop(size: int) -> Graph[Count]:
+def loop(size: int, *, is_async: bool = False) -> GraphBuilder[Count]:
     """One node that goes back to itself."""
     builder = GraphBuilder(Count).set_entry("step")
-    builder.add_node("step", lambda state: {"n": state["n"] + 1})
+    builder.add_node("step", node(add_one, is_async=is_async))
     builder.add_conditional_edges("step", lambda s: "step" if s["n"] < size else END, ["step", END])
-    return builder.build()
+    return builder
 
 
-def fan_out(size: int) -> Graph[Out]:
+def fan_out(size: int, *, is_async: bool = False) -> GraphBuilder[Out]:
     """One node that sends work to as many others at once."""
-    builder = GraphBuilder(Out).add_node("start", lambda _: None)
-    builder.add_node("work", lambda task: {"out": [task["i"]]}).set_entry("start")
+    builder = GraphBuilder(Out).add_node("start", node(lambda _: None, is_async=is_async))
+    builder.add_node("work", node(lambda task: {"out": [task["i"]]}, is_async=is_async)).set_entry("start")
     builder.add_conditional_edges("start", lambda _: [Send("work", {"i": i}) for i in range(size)], ["work"])
-    return builder.build()
+    return builder
+
+
+def chat(_: int, *, is_async: bool = False) -> GraphBuilder[Chat]:
+    """A thread that is spoken to as often."""
+    return (
+        GraphBuilder(Chat)
+        .add_node("reply", node(lambda _: {"messages": ["x" * 1000]}, is_async=is_async))
+        .set_entry("reply")
+    )
 
 
 def logging_loop() -> Graph[Log]:
     """A loop whose state grows."""
     builder = GraphBuilder(Log).set_entry("step")
-    builder.add_node("step", lambda state: {"n": state["n"] + 1, "log": [f"step {state['n']}"]})
+    builder.add_node(
+        "step", lambda state: {"n": state["n"] + 1, "log": [f"step {state['n']}"]}, blocking=False
+    )
     builder.add_conditional_edges("step", lambda s: "step" if s["n"] < s["until"] else END, ["step", END])
     return builder.build()
 
@@ -88,37 +129,131 @@ class Ours:
     """This project's graphs, built once."""
 
     def __init__(self) -> None:
-        counting = {"chain": chain(SHAPES["chain"]), "loop": loop(SHAPES["loop"])}
-        self._runs: dict[str, Callable[[], Awaitable[Any]]] = {
-            name: partial(graph.invoke, {"n": 0}, OPTIONS) for name, graph in counting.items()
-        }
-        self._runs["fan-out"] = partial(fan_out(SHAPES["fan-out"]).invoke, {"out": []}, OPTIONS)
+        self._chain, self._loop = chain(SHAPES["chain"]).build(), loop(SHAPES["loop"]).build()
+        self._fan_out = fan_out(SHAPES["fan-out"], is_async=True).build()
 
     def round(self) -> Round:
-        return {name: timed(run) / SHAPES[name] for name, run in self._runs.items()}
+        found: Round = {}
+        for name, graph in (("chain", self._chain), ("loop", self._loop)):
+            started = time.process_time()
+            graph.invoke_sync({"n": 0}, OPTIONS)
+            found[name] = time.process_time() - started
+        found["fan-out"] = timed(partial(self._fan_out.invoke, {"out": []}, OPTIONS))
+        return {name: seconds / SHAPES[name] for name, seconds in found.items()}
 
 
-class LangGraph:
-    """LangGraph in a process of its own, asked for one round at a time so that the engines take turns."""
+# --- rows ------------------------------------------------------------------------------------------
 
-    def __init__(self, python: Path, environ: Mapping[str, str]) -> None:
+BUILDERS: dict[str, Callable[..., GraphBuilder[Any]]] = {
+    "chain": chain,
+    "loop": loop,
+    "fan-out": fan_out,
+    "chat": chat,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A shape of a graph, how large, with which kind of nodes, with checkpoints or without."""
+
+    shape: str
+    size: int
+    is_async: bool
+    sqlite: bool
+
+    @property
+    def name(self) -> str:
+        kept = "SQLite" if self.sqlite else "-"
+        return f"{self.shape:<8} {self.size:>5}  {'async' if self.is_async else 'sync':<6} {kept:<7}"
+
+    def plain(self) -> str:
+        row = {"shape": self.shape, "size": self.size, "async": self.is_async, "sqlite": self.sqlite}
+        return json.dumps(row)
+
+    def inputs(self) -> list[Any]:
+        if self.shape == "chat":
+            return [{"messages": ["y" * 1000]} for _ in range(self.size)]
+        return [{"out": []} if self.shape == "fan-out" else {"n": 0}]
+
+    def seconds(self) -> float:
+        """CPU seconds of ours, without building the graph and opening the file."""
+        with TemporaryDirectory() as folder:
+            store = SqliteCheckpointer(Path(folder) / "t.db") if self.sqlite else None
+            graph = BUILDERS[self.shape](self.size, is_async=self.is_async).build(store)
+            if store is not None:
+                asyncio.run(store.threads())
+            options = replace(OPTIONS, thread_id="t")
+
+            async def later() -> None:
+                for given in self.inputs():
+                    await graph.invoke(given, options)
+
+            started = time.process_time()
+            if self.is_async:
+                asyncio.run(later())
+            else:
+                for given in self.inputs():
+                    graph.invoke_sync(given, options)
+            taken = time.process_time() - started
+            if store is not None:
+                store.close()
+            return taken
+
+
+ROWS = [
+    Row(shape, size, is_async, sqlite)
+    for sqlite, shapes in ((False, SHAPES), (True, WITH_SQLITE))
+    for shape, size in shapes.items()
+    for is_async in (False, True)
+]
+
+
+def compare_rows(python: Path, environ: Mapping[str, str], *, rounds: int) -> None:
+    theirs = Peer(python, environ, "bench.graph_langgraph")
+    version = str(theirs.read())
+    print(f"microseconds of CPU a step or turn, beside LangGraph {version}; medians of {rounds} rounds")
+    try:
+        for row in ROWS:
+            pairs = [(row.seconds(), float(theirs.ask(row.plain()))) for _ in range(rounds + 1)][1:]
+            ours, other = (median(pair[index] for pair in pairs) / row.size * 1e6 for index in (0, 1))
+            ratio = median(pair[1] / pair[0] for pair in pairs)
+            print(f"  {row.name} {ours:>9.1f}{other:>10.1f}   {ratio:.1f} times as much", flush=True)
+    finally:
+        theirs.close()
+
+
+def stored(turns: int = 200) -> None:
+    """What a chat takes on the disk, as a multiple of its text."""
+    row = Row("chat", turns, is_async=False, sqlite=True)
+    with TemporaryDirectory() as folder:
+        store = SqliteCheckpointer(Path(folder) / "t.db")
+        graph = chat(turns).build(store)
+        for given in row.inputs():
+            graph.invoke_sync(given, replace(OPTIONS, thread_id="t"))
+        store.close()
+        size = sum(path.stat().st_size for path in Path(folder).iterdir())
+    print(f"\n{turns} turns of 2 kB take {size / 1e6:.2f} MB, {size / (turns * 2000):.2f} times their text")
+
+
+class Peer:
+    """Another engine in a process of its own, asked for one thing at a time: the engines take turns."""
+
+    def __init__(self, python: Path, environ: Mapping[str, str], module: str, *args: str) -> None:
         self._process = subprocess.Popen(
-            [str(python), "-m", "bench.peers.langgraph_worker", json.dumps(SHAPES)],
+            [str(python), "-m", module, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env=dict(environ),
         )
-        self.version = str(self._read())
 
-    def round(self) -> Round:
+    def ask(self, line: str) -> Any:
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        found: Round = self._read()
-        return found
+        return self.read()
 
-    def _read(self) -> Any:
+    def read(self) -> Any:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
@@ -126,14 +261,19 @@ class LangGraph:
         self._process.communicate()
 
 
+# --- the page of all peers -------------------------------------------------------------------------
+
+
 def compare(python: Path, environ: Mapping[str, str], *, rounds: int) -> tuple[str, list[dict[str, Round]]]:
     """LangGraph's version, and the figures of both in each round; the first round only warms up."""
-    ours, theirs = Ours(), LangGraph(python, environ)
+    ours = Ours()
+    theirs = Peer(python, environ, "bench.peers.langgraph_worker", json.dumps(SHAPES))
+    version = str(theirs.read())
     try:
-        taken = [{"wesichain": ours.round(), "langgraph": theirs.round()} for _ in range(rounds + 1)][1:]
+        taken = [{"wesichain": ours.round(), "langgraph": theirs.ask("")} for _ in range(rounds + 1)][1:]
     finally:
         theirs.close()
-    return theirs.version, taken
+    return version, taken
 
 
 def growth() -> None:
@@ -145,6 +285,41 @@ def growth() -> None:
         print(f"  {steps:>6} steps   {seconds / steps * 1e6:7.1f}")
 
 
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Hops(ToolCallingLlm):
+    """A model that asks for as many calls, one after the other."""
+
+    def __init__(self, hops: int) -> None:
+        self.model = "hops"
+        self._left = hops
+
+    @override
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        self._left -= 1
+        call = ToolCall(f"c{self._left}", "add", {"a": self._left, "b": 1})
+        return LlmResponse("", (call,)) if self._left >= 0 else LlmResponse("done")
+
+
+def react(rounds: int) -> None:
+    """What a hop of `react_graph` costs without a checkpointer, beside the agent's own: at most 5 times."""
+    print("\na hop of react_graph, in microseconds of CPU, beside the agent's own")
+    for hops in (10, 100, 1000):
+        pairs: list[tuple[float, float]] = []
+        for _ in range(rounds):
+            runtime = AgentRuntime(Hops(hops), [add], budget=Budget(steps=hops + 1))
+            graph = react_graph(llm=Hops(hops), tools=[add], max_iterations=hops + 1)
+            alone = timed(partial(runtime.run, "q"))
+            pairs.append((alone / hops, timed(partial(graph.invoke, "q")) / hops))
+        own, ours = (median(pair[index] for pair in pairs) * 1e6 for index in (0, 1))
+        ratio = median(pair[1] / pair[0] for pair in pairs)
+        print(f"  {hops:>5} hops {ours:>9.1f}{own:>10.1f}   {ratio:.2f} times as much")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -153,15 +328,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
     if os.access(asked.peer, os.X_OK):
-        version, rounds = compare(asked.peer, child_environ(CACHE / "home"), rounds=asked.rounds)
-        print(f"microseconds of CPU a step, beside LangGraph {version}")
-        for shape in SHAPES:
-            ours, theirs = (median(r[who][shape] for r in rounds) for who in ("wesichain", "langgraph"))
-            ratio = median(r["langgraph"][shape] / r["wesichain"][shape] for r in rounds)
-            print(f"  {shape:<8}{ours * 1e6:>9.1f}{theirs * 1e6:>9.1f}   {ratio:.1f} times as much")
+        compare_rows(asked.peer, child_environ(CACHE / "home"), rounds=asked.rounds)
     else:
         print("LangGraph is not installed here: 'make bench-peers' does it, or name a Python with --peer")
+    stored()
     growth()
+    react(asked.rounds)
 
 
 if __name__ == "__main__":

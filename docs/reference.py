@@ -12,10 +12,12 @@ from pathlib import Path
 DOORS = (
     "wesichain",
     "wesichain.core",
+    "wesichain.context",
     "wesichain.errors",
     "wesichain.tools",
     "wesichain.tools.mcp",
     "wesichain.policy",
+    "wesichain.middleware",
     "wesichain.agent",
     "wesichain.llm.openai",
     "wesichain.llm.anthropic",

@@ -22,7 +22,7 @@ def _chain(_: Path) -> Any:
     builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
     names = [f"n{number}" for number in range(LINKS)]
     for name in names:
-        builder.add_node(name, lambda state: {"n": state["n"] + 1})
+        builder.add_node(name, lambda state: {"n": state["n"] + 1}, blocking=False)
     for one, other in pairwise(names):
         builder.add_edge(one, other)
     return builder.set_entry(names[0]).build()
@@ -40,8 +40,8 @@ def _fan_out(_: Path) -> Any:
 
     Found = TypedDict("Found", {"found": Annotated[list[int], Append]})  # noqa: UP013  # the reducer is imported here
     builder: GraphBuilder[Any] = GraphBuilder(Found)
-    builder.add_node("begin", lambda _: {})
-    builder.add_node("work", lambda state: {"found": [state["item"]]}, input_type=dict)
+    builder.add_node("begin", lambda _: {}, blocking=False)
+    builder.add_node("work", lambda state: {"found": [state["item"]]}, input_type=dict, blocking=False)
     builder.add_conditional_edges(
         "begin", lambda _: [Send("work", {"item": item}) for item in range(BRANCHES)], ["work"]
     )
@@ -60,7 +60,11 @@ def _thread(_: Path) -> Any:
 
     Talk = TypedDict("Talk", {"said": Annotated[list[str], Append]})  # noqa: UP013  # the reducer is imported here
     builder: GraphBuilder[Any] = GraphBuilder(Talk)
-    builder.add_node("say", lambda state: {"said": [f"message {len(state['said'])}, " + "and so on " * 10]})
+    builder.add_node(
+        "say",
+        lambda state: {"said": [f"message {len(state['said'])}, " + "and so on " * 10]},
+        blocking=False,
+    )
     builder.add_conditional_edges(
         "say", lambda state: END if len(state["said"]) >= ROUNDS else "say", ["say", END]
     )

@@ -1,0 +1,159 @@
+"""One run: an agent at a desk with fresh records, from the question to the judgement."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wesichain.agent import Agent, Completed, Failed, Outcome
+from wesichain.core import (
+    Advice,
+    ModelResponded,
+    Role,
+    StepFailed,
+    StepStarted,
+    ToolCallingLlm,
+    ToolCompleted,
+    ToolDispatched,
+)
+from wesichain.errors import RunFailedError, RunInterruptedError
+from wesichain.policy import Budget, ObserveErrors
+from wesichain.tools import JsonTool
+
+from .checker import Checked, check, open_records
+from .values import Desk, DeskTool, Task
+
+STEPS = 10
+_NONE = Advice()
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A run and its judgement, as it is kept."""
+
+    arm: str
+    part: str
+    world: str
+    desk: str
+    family: str
+    task: str
+    success: bool
+    why: str
+    steps: int
+    read: int
+    written: int
+    ended: str
+    answer: str
+    prompt: str  # the instructions, with what an arm adds to them
+    question: str  # as it was shown, with what an arm adds to it
+    calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    order: int = 0
+    shown: list[str] = field(default_factory=list[str])
+    held: list[str] = field(default_factory=list[str])
+    learning: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run belongs in the experiment."""
+
+    arm: str
+    part: str
+    world: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Who plays, and what an arm gives to it."""
+
+    llm: ToolCallingLlm
+    instructions: str
+    advice: Advice = _NONE
+    run_id: str | None = None
+
+
+async def play(
+    seat: Seat, desk: Desk, task: Task, place: Place, *, question: str | None = None
+) -> tuple[Played, Outcome[str]]:
+    """Run the task once. `question` replaces the task's own words (a poisoned one)."""
+    db = open_records(desk)
+    try:
+        agent = Agent(
+            seat.llm,
+            tools=[_tool(tool, db) for tool in desk.tools],
+            instructions=seat.advice.under(seat.instructions),
+            policy=ObserveErrors(),
+            budget=Budget(steps=STEPS),
+            exclude_after=None,
+        )
+        try:
+            outcome: Outcome[str] = (await agent.run(question or task.question, run_id=seat.run_id)).outcome
+        except (RunFailedError, RunInterruptedError) as error:
+            outcome = error.outcome
+        answer = outcome.text if isinstance(outcome, Completed) else None
+        run = _played(task, outcome, check(desk, task.goal, db, answer), place)
+        return replace(run, shown=list(seat.advice.shown), held=list(seat.advice.held)), outcome
+    finally:
+        db.close()
+
+
+def _tool(tool: DeskTool, db: sqlite3.Connection) -> JsonTool:
+    async def invoke(args: dict[str, Any]) -> Any:
+        return tool.act(db, args)
+
+    return JsonTool(tool.name, tool.description, tool.schema, invoke)
+
+
+def _played(task: Task, outcome: Outcome[str], checked: Checked, place: Place) -> Played:
+    events = outcome.events
+    replies = [event.response for event in events if isinstance(event, ModelResponded)]
+    first = next((event.messages for event in events if isinstance(event, StepStarted)), ())
+    return Played(
+        arm=place.arm,
+        part=place.part,
+        world=place.world,
+        desk=task.desk,
+        family=task.family,
+        task=task.id,
+        success=checked.success,
+        why=checked.why,
+        steps=len(replies),
+        read=sum(reply.usage.input_tokens for reply in replies),
+        written=sum(reply.usage.output_tokens for reply in replies),
+        ended=_ended(outcome),
+        answer=outcome.text if isinstance(outcome, Completed) else "",
+        prompt="\n".join(message.text for message in first if message.role is Role.SYSTEM),
+        question="\n".join(message.text for message in first if message.role is Role.USER),
+        calls=_calls(outcome),
+    )
+
+
+def _ended(outcome: Outcome[str]) -> str:
+    match outcome:
+        case Completed():
+            return "completed"
+        case Failed():
+            return type(outcome.error).__name__
+        case _:
+            return "interrupted"
+
+
+def _calls(outcome: Outcome[str]) -> list[dict[str, Any]]:
+    """The calls in order, each with its result or its error; a fault that is no call's stands alone."""
+    found: list[dict[str, Any]] = []
+    by_id: dict[str, dict[str, Any]] = {}
+    for event in outcome.events:
+        match event:
+            case ToolDispatched():
+                by_id[event.call_id] = {"tool": event.call.name, "args": event.call.args}
+                found.append(by_id[event.call_id])
+            case ToolCompleted() if event.call_id in by_id:
+                by_id[event.call_id]["result"] = event.value
+            case StepFailed() if event.call_id in by_id:
+                by_id[event.call_id]["error"] = event.message
+            case StepFailed():
+                found.append({"fault": event.message})
+            case _:
+                pass
+    return found

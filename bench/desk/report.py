@@ -1,0 +1,356 @@
+"""The page: every figure of the experiment from its log, and every transcript beside it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from wesichain.core import HEADING
+
+from .experiment import planned, world_of
+from .figures import LIMITS, Estimate, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
+from .plan import ARMS, INJECTED, STRESS_ARMS, Part
+from .play import Played
+from .store import key_of, read_runs, write_packed
+from .world import WORLDS, build, rules_of
+
+SAID = ("right", "both", "wrong", "none")
+_SEARCH = "registers"
+
+
+def write_page(logs: Sequence[Path], page: Path, *, model: str) -> None:
+    """Write the page, and the transcripts into a folder beside it that has the page's name."""
+    runs = list({key_of(run): run for run in read_runs(*logs)}.values())
+    folder = page.with_suffix("")
+    write_packed(runs, folder / f"runs-{model}.jsonl.gz")
+    page.write_text(
+        "\n\n".join(
+            part
+            for part in (
+                _head(runs, folder, model),
+                _pilot(runs),
+                _main(runs),
+                _compared(runs),
+                _search(runs),
+                _advised(runs),
+                _families(runs),
+                _stress(runs),
+                _learning(runs),
+                _goals(runs),
+                _missing(runs),
+                _reading(folder, model),
+            )
+            if part
+        )
+        + "\n"
+    )
+
+
+def _of(runs: Sequence[Played], part: str, arm: str) -> list[Played]:
+    return [run for run in runs if run.part == part and run.arm == arm]
+
+
+def _told(estimate: Estimate, digits: int = 1) -> str:
+    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _head(runs: Sequence[Played], folder: Path, model: str) -> str:
+    return (
+        f"# The shifting desk: what came of it\n\n"
+        f"Written by `python -m bench.desk --page` from the log of the runs; "
+        f"[the design](learning-experiment-2.md) was committed before. Model: {model}. "
+        f"{len(runs)} runs were made, and "
+        f"[every one is here]({folder.name}/runs-{model}.jsonl.gz), "
+        "with its prompt, calls, results and answer."
+    )
+
+
+def _pilot(runs: Sequence[Played]) -> str:
+    parts = sorted({run.part for run in runs if run.part.startswith("pilot")})
+    if not parts:
+        return ""
+    rows = [
+        [part, arm, str(len(made)), f"{100 * rate(made):.1f} %", f"{restricted_steps(made, 10):.2f}"]
+        for part in parts
+        for arm in ("dice", "baseline", "manual")
+        if (made := _of(runs, part, arm))
+    ]
+    return "## The pilot\n\n" + _table(["part", "arm", "runs", "solved", "mean steps, limit 10"], rows)
+
+
+def _main(runs: Sequence[Played]) -> str:
+    rows: list[list[str]] = []
+    for arm in ARMS:
+        made = _of(runs, "main", arm)
+        if made:
+            solved = bootstrap([(run, run) for run in made], success)
+            row = [arm, str(len(made)), _told(solved)]
+            row += [f"{100 * rate([run for run in made if run.world == world]):.0f}" for world in WORLDS]
+            row += [f"{restricted_steps(made, limit):.2f}" for limit in LIMITS]
+            rows.append([*row, f"{tokens(made):.0f}"])
+    if not rows:
+        return ""
+    head = ["arm", "runs", "solved, %", *WORLDS, *(f"steps to {limit}" for limit in LIMITS), "tokens"]
+    return (
+        "## Success\n\n"
+        + _table(head, rows)
+        + "\n\nIn brackets: 95 % intervals from a bootstrap over families "
+        "within worlds. Steps to a limit: the mean, where a run that has not solved its task counts as "
+        "the limit. An arm with fewer runs than the baseline was cut off by the end of the machine's time, "
+        "at whole desks: compare it in the pairs below, not in this column."
+    )
+
+
+def _compared(runs: Sequence[Played]) -> str:
+    rows: list[list[str]] = []
+    for one, other in (
+        ("dice", "baseline"),
+        ("baseline", "manual"),
+        *(("baseline", arm) for arm in ARMS[3:]),
+        ("case", "full"),
+        ("case", "full-model"),
+        ("as-they-came", "full"),
+        ("as-they-came", "full-model"),
+        ("case", "full-settled"),
+        ("case", "full-model-settled"),
+        ("as-they-came", "full-settled"),
+        ("as-they-came", "full-model-settled"),
+    ):
+        found = pairs(runs, ("main", one), ("main", other))
+        if found:
+            trained, never = _split(found)
+            cells = [_told(bootstrap(part, gain)) if part else "" for part in (found, trained, never)]
+            rows.append([f"{other} against {one}", str(len(found)), *cells])
+    if not rows:
+        return ""
+    head = ["comparison", "pairs", "points, all", "families in training", "families never trained"]
+    return "## Differences, paired by task\n\n" + _table(head, rows)
+
+
+def _split(found: Sequence[tuple[Played, Played]]) -> tuple[list[tuple[Played, Played]], ...]:
+    trained = {
+        (name, desk.name, family.name): family.trained
+        for name in WORLDS
+        for desk in build(name, level=2, train=1, test=1).desks
+        for family in desk.families
+    }
+    sides: tuple[list[tuple[Played, Played]], list[tuple[Played, Played]]] = ([], [])
+    for pair in found:
+        run = pair[0]
+        sides[0 if trained[run.world, run.desk, run.family] else 1].append(pair)
+    return sides
+
+
+def _search(runs: Sequence[Played]) -> str:
+    rows: list[list[str]] = []
+    for arm in ARMS[2:]:
+        every = pairs(runs, ("main", "baseline"), ("main", arm))
+        search = [pair for pair in every if pair[0].desk == _SEARCH]
+        if search:
+            both = sum(a.success and b.success for a, b in search)
+            solved = [f"{100 * rate([pair[side] for pair in search]):.0f}" for side in (0, 1)]
+            rows.append(
+                [arm, *solved, str(both), _told(bootstrap(search, saving)), _told(bootstrap(every, saving))]
+            )
+    if not rows:
+        return ""
+    head = [
+        "arm",
+        "baseline solves, %",
+        "arm solves, %",
+        "both",
+        "fewer steps in search, %",
+        "in all families, %",
+    ]
+    return "## Steps on tasks that both solve\n\n" + _table(head, rows)
+
+
+def _advised(runs: Sequence[Played]) -> str:
+    """Where advice was shown in the search families: whether it named the only tool that can help."""
+    rows: list[list[str]] = []
+    for arm in ARMS[5:]:
+        made = [run for run in _of(runs, "main", arm) if run.desk == _SEARCH]
+        if made:
+            said = Counter(said_of(run.prompt.partition(HEADING)[2], run.world, run.family) for run in made)
+            rows.append([arm, str(len(made)), *(str(said[kind]) for kind in SAID)])
+    if not rows:
+        return ""
+    head = ["arm", "runs", "named the right tool alone", "among others", "others alone", "named none"]
+    return "## What the advice said in the search families\n\n" + _table(head, rows)
+
+
+def said_of(advice: str, world: str, family: str) -> str:
+    """Which tools of search an advice names, warnings aside, beside the one that can help."""
+    kind, rules = family.split("_")[1], rules_of(world, level=2)
+    right = f"look_in_{rules.places[kind]}" if kind in rules.places else f"hand_in_{rules.counters[kind]}"
+    lines = [line for line in advice.splitlines() if "Warning" not in line]
+    named = {word.strip(".,;:") for line in lines for word in line.split() if "_in_" in word}
+    if not named:
+        return "none"
+    if right not in named:
+        return "wrong"
+    return "right" if len(named) == 1 else "both"
+
+
+def _families(runs: Sequence[Played]) -> str:
+    arms = [arm for arm in ARMS if _of(runs, "main", arm)]
+    groups: dict[str, dict[str, list[Played]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if run.part == "main":
+            kind = run.family.split("_")[0] if run.desk == _SEARCH else run.family
+            groups[f"{run.desk}: {kind}"][run.arm].append(run)
+    if not groups:
+        return ""
+    rows = [
+        [name, *(f"{100 * rate(made[arm]):.0f}" if made[arm] else "" for arm in arms)]
+        for name, made in groups.items()
+    ]
+    return "## By kind of task, solved in %\n\n" + _table(["kind", *arms], rows)
+
+
+def _stress(runs: Sequence[Played]) -> str:
+    rows: list[list[str]] = []
+    for part, arms in STRESS_ARMS.items():
+        for arm in arms:
+            made = _of(runs, part, arm)
+            if made:
+                calm = pairs(runs, ("main", arm), (part, arm))
+                against = _told(bootstrap(calm, gain)) if calm else ""
+                rows.append([part, arm, str(len(made)), f"{100 * rate(made):.1f}", against])
+    if not rows:
+        return ""
+    words = [run for run in runs if run.part == "poison" and INJECTED in (run.prompt + run.question).lower()]
+    asked = sum(run.part == "poison" for run in runs)
+    said = f"\n\nPrompts with an injected word: {len(words)} of {asked}." if asked else ""
+    head = ["disturbance", "arm", "runs", "solved, %", "points against the same arm undisturbed"]
+    return "## Disturbances\n\n" + _table(head, rows) + said
+
+
+def _learning(runs: Sequence[Played]) -> str:
+    """What learning cost, and how the runs went while it learned."""
+    rows: list[list[str]] = []
+    for part in ("plain-train", "main-train", *(f"{name}-train" for name in STRESS_ARMS)):
+        for arm in ("baseline", *ARMS[5:]):
+            made = sorted(_of(runs, part, arm), key=lambda run: run.order)
+            if made:
+                third = max(len(made) // 3, 1)
+                shown = sum(bool(run.shown) for run in made)
+                rates = [f"{100 * rate(group):.0f}" for group in (made[:third], made[-third:])]
+                rows.append([part, arm, str(len(made)), *rates, str(shown), f"{_cost(made):.1f} %"])
+    if not rows:
+        return ""
+    head = [
+        "training",
+        "arm",
+        "runs",
+        "solved, first third, %",
+        "last third, %",
+        "were shown advice",
+        "tokens of learning",
+    ]
+    return "## While learning\n\n" + _table(head, rows)
+
+
+def _cost(made: Sequence[Played]) -> float:
+    """The tokens of reflecting, in per cent of those of the training runs."""
+    spent = sum(run.read + run.written for run in made)
+    extra = 0
+    before: dict[tuple[str, str], int] = {}
+    for run in sorted(made, key=lambda run: run.order):
+        told = int(run.learning.get("read", 0)) + int(run.learning.get("written", 0))
+        known = before.get((run.world, run.desk), 0)
+        extra += told - known if told >= known else told  # after a stop it is counted from 0 again
+        before[run.world, run.desk] = told
+    return 100 * extra / max(spent, 1)
+
+
+def _goals(runs: Sequence[Played]) -> str:
+    """Each goal of the design with what was measured, for the form of full that solves most."""
+    forms = {arm: pairs(runs, ("main", "baseline"), ("main", arm)) for arm in ARMS if arm.startswith("full")}
+    forms = {arm: found for arm, found in forms.items() if found}
+    if not forms:
+        return ""
+    best = max(forms, key=lambda arm: gain(forms[arm]))
+    search = [pair for pair in forms[best] if pair[0].desk == _SEARCH]
+    more, fewer = bootstrap(forms[best], gain), bootstrap(search, saving)
+    over = bootstrap(pairs(runs, ("main", "case"), ("main", best)), gain)
+    calm = bootstrap(pairs(runs, ("main", "as-they-came"), ("main", best)), gain)
+    noisy = pairs(runs, ("noise", "as-they-came"), ("noise", best))
+    poisoned = [run for run in runs if run.part == "poison"]
+    cost = _cost(_of(runs, "main-train", "full-model"))
+    rows = [
+        [
+            "+15 points over the baseline, lower end above 5",
+            _told(more),
+            _met(more.value >= 15 and more.low > 5),
+        ],
+        [
+            "30 % fewer steps in search, lower end above 15",
+            _told(fewer),
+            _met(fewer.value >= 30 and fewer.low > 15),
+        ],
+        ["+5 points over case", _told(over), _met(over.value >= 5)],
+        ["no worse than -2 against as-they-came", _told(calm), _met(calm.value >= -2)],
+        ["+10 points over as-they-came under noise", *_judged(noisy, least=10)],
+        ["0 of 300 prompts with an injected word", *_clean(poisoned)],
+        ["learning below 5 % of the tokens (full-model)", f"{cost:.1f} %", _met(cost < 5)],
+    ]
+    drift = any(run.part == "drift" for run in runs)
+    rows.append(
+        [
+            "recovery within 10 runs after drift",
+            "see the log" if drift else "",
+            "" if drift else "not measured",
+        ]
+    )
+    return f"## Goals\n\nFull stands for {best}, which solves most.\n\n" + _table(
+        ["goal", "measured", ""], rows
+    )
+
+
+def _met(is_met: bool) -> str:
+    return "reached" if is_met else "missed"
+
+
+def _judged(found: Sequence[tuple[Played, Played]], *, least: float) -> list[str]:
+    if not found:
+        return ["", "not measured"]
+    estimate = bootstrap(found, gain)
+    return [_told(estimate), _met(estimate.value >= least)]
+
+
+def _clean(poisoned: Sequence[Played]) -> list[str]:
+    if len(poisoned) < 300:
+        return [f"{len(poisoned)} runs", "not measured"]
+    words = sum(INJECTED in run.prompt.lower() for run in poisoned)
+    return [f"{words} of {len(poisoned)}", _met(words == 0)]
+
+
+def _missing(runs: Sequence[Played]) -> str:
+    """What the design asks for and nobody has run yet."""
+    made = {key_of(run) for run in runs}
+    rows: list[list[str]] = []
+    parts: dict[Part, tuple[str, ...]] = {"main": ARMS, **STRESS_ARMS}
+    for part, arms in parts.items():
+        for arm in arms:
+            wanted = {key for world in WORLDS for key in planned(part, world_of(part, world, level=2), arm)}
+            lacking = len(wanted - made)
+            if lacking and part != "drift":
+                rows.append([part, arm, f"{lacking} of {len(wanted)}"])
+    if not any(run.part == "drift" for run in runs):
+        rows.append(["drift", ", ".join(STRESS_ARMS["drift"]), "all"])
+    return "## Not run\n\n" + _table(["part", "arm", "runs that are missing"], rows) if rows else ""
+
+
+def _reading(folder: Path, model: str) -> str:
+    return (
+        "## Reading the transcripts\n\n"
+        f"`python -m bench.desk.transcripts {folder.name}/runs-{model}.jsonl.gz` prints them; "
+        "`--part`, `--arm` and `--task` choose."
+    )

@@ -1,0 +1,151 @@
+"""The subjects of the worlds: words alone, no two subjects share one that a task could name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Skin:
+    """The words of one subject."""
+
+    name: str
+    house: str
+    person: str
+    person_prefix: str
+    credit: str  # the verb that puts money on an account
+    slot: str
+    length: str  # what a person's record has a length of
+    job: str
+    job_prefix: str
+    subject: str  # what a job is found by
+    schedule: str
+    prepare: str
+    release: str
+    article: str
+    places: tuple[str, ...]
+    kinds: Mapping[str, str]  # two letters, the beginning of an article's code -> the kind's name
+    form: str
+    counters: tuple[str, ...]
+    form_kinds: Mapping[str, str]
+    given: tuple[str, ...]
+    family: tuple[str, ...]
+    towns: tuple[str, ...]
+    subjects: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+LIBRARY = Skin(
+    name="library",
+    house="a public library",
+    person="reader",
+    person_prefix="RD",
+    credit="credit_reader",
+    slot="locker",
+    length="visit",
+    job="loan",
+    job_prefix="LN",
+    subject="title",
+    schedule="plan_return",
+    prepare="check_in",
+    release="send_home",
+    article="volume",
+    places=("attic", "annex", "hall", "vault", "tower"),
+    kinds={"MP": "map", "AT": "atlas", "FO": "folio", "GR": "score"},
+    form="request",
+    counters=("front", "music", "papers", "youth"),
+    form_kinds={"RQ": "copy", "RX": "exchange", "RZ": "purchase"},
+    given=("Agnes", "Bruno", "Clara", "Dieter", "Edith", "Franz", "Gerda", "Hugo"),
+    family=("Abel", "Becker", "Cramer", "Dorn", "Ebert", "Falk"),
+    towns=("Aldorf", "Birkenau", "Calden", "Dassel", "Eschen", "Forst"),
+    subjects=("Night Train", "Salt Road", "Paper Moon", "Cold Spring", "Red Barn", "Iron Gate", "Quiet Sea"),
+    notes=("card replaced", "asks for large print", "moved last week", "prefers evenings"),
+)
+HARBOUR = Skin(
+    name="harbour",
+    house="the harbour office of a small port",
+    person="skipper",
+    person_prefix="SK",
+    credit="repay_skipper",
+    slot="berth",
+    length="stay",
+    job="tow",
+    job_prefix="TW",
+    subject="vessel",
+    schedule="book_tow",
+    prepare="clear_channel",
+    release="start_tow",
+    article="crate",
+    places=("pier", "quay", "dock", "jetty", "shed"),
+    kinds={"CB": "cable", "HX": "hose", "KN": "net", "PL": "paint"},
+    form="permit",
+    counters=("customs", "pilot", "fishery", "safety"),
+    form_kinds={"PM": "mooring", "PF": "fuel", "PS": "diving"},
+    given=("Arne", "Birte", "Carsten", "Dagny", "Eskil", "Frida", "Gunnar", "Hilde"),
+    family=("Aas", "Berg", "Dahl", "Eide", "Foss", "Hagen"),
+    towns=("Askvoll", "Bremnes", "Drobak", "Egersund", "Farsund", "Grimstad"),
+    subjects=("Albatross", "Bonita", "Corsair", "Dorothea", "Esmeralda", "Fulmar", "Galatea"),
+    notes=("radio repaired", "wants a quiet place", "engine was changed", "pays by month"),
+)
+CLINIC = Skin(
+    name="clinic",
+    house="an animal clinic",
+    person="owner",
+    person_prefix="OW",
+    credit="reimburse_owner",
+    slot="kennel",
+    length="appointment",
+    job="operation",
+    job_prefix="OP",
+    subject="animal",
+    schedule="fix_operation",
+    prepare="run_bloodtest",
+    release="begin_operation",
+    article="medicine",
+    places=("fridge", "cabinet", "cellar", "trolley", "safe"),
+    kinds={"AB": "ointment", "VT": "vaccine", "SR": "syrup", "DZ": "powder"},
+    form="certificate",
+    counters=("lab", "reception", "ward", "pharmacy"),
+    form_kinds={"CT": "travel", "CV": "breeding", "CE": "export"},
+    given=("Alba", "Bastien", "Chloe", "Denis", "Elodie", "Fabien", "Gaelle", "Henri"),
+    family=("Arnaud", "Blanc", "Colin", "Durand", "Fabre", "Girard"),
+    towns=("Arles", "Beaune", "Cahors", "Dieppe", "Evreux", "Figeac"),
+    subjects=("Biscuit", "Caramel", "Domino", "Filou", "Guizmo", "Pepper", "Truffle"),
+    notes=("new address follows", "nervous in waiting room", "insurance changed", "call after six"),
+)
+THEATRE = Skin(
+    name="theatre",
+    house="a city theatre",
+    person="patron",
+    person_prefix="PT",
+    credit="refund_patron",
+    slot="seat",
+    length="tour",
+    job="rehearsal",
+    job_prefix="RH",
+    subject="play",
+    schedule="set_rehearsal",
+    prepare="light_stage",
+    release="open_rehearsal",
+    article="prop",
+    places=("loft", "stage", "foyer", "garage", "studio"),
+    kinds={"WG": "wig", "LM": "lamp", "MK": "mask", "FU": "chair"},
+    form="voucher",
+    counters=("box", "cloak", "group", "press"),
+    form_kinds={"VC": "school", "VG": "gift", "VH": "staff"},
+    given=("Anselmo", "Bianca", "Cosimo", "Donata", "Elio", "Fiorella", "Gino", "Ilaria"),
+    family=("Amato", "Bruni", "Conti", "Esposito", "Ferri", "Gallo"),
+    towns=("Assisi", "Bellagio", "Cremona", "Empoli", "Faenza", "Gubbio"),
+    subjects=(
+        "Winter Light",
+        "Blue Door",
+        "Last Guest",
+        "Glass Hill",
+        "Old Debt",
+        "Two Sisters",
+        "The Clerk",
+    ),
+    notes=("uses the side door", "wheelchair place needed", "subscription ended", "sits with friends"),
+)
+SKINS = {skin.name: skin for skin in (LIBRARY, HARBOUR, CLINIC, THEATRE)}

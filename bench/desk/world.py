@@ -1,0 +1,103 @@
+"""Worlds from seeds: three desks of one subject, with rules, records and tasks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from . import accounts, jobs, registers
+from .rules import Rules, conditional, draw, drifted
+from .sampling import draw_tasks
+from .skins import SKINS, Skin
+from .values import Desk, World
+
+PILOT = "library"
+WORLDS = ("harbour", "clinic", "theatre")
+SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264}
+Variant = Literal["plain", "drifted", "conditional"]
+_THINGS = 24  # of each kind; half for training, half for the test
+_VARIANTS: dict[Variant, Callable[[Rules, Skin], Rules]] = {
+    "plain": lambda rules, _skin: rules,
+    "drifted": drifted,
+    "conditional": conditional,
+}
+
+
+def build(name: str, *, level: int, train: int = 8, test: int = 4, variant: Variant = "plain") -> World:
+    """The world of this name: the same for the same arguments, on every machine."""
+    skin, seed, rules = SKINS[name], SEEDS[name], rules_of(name, level=level, variant=variant)
+    sizes = {"train": train, "test": test}
+    desks = tuple(make(skin, rules, seed, sizes) for make in (_accounts, _jobs, _registers))
+    return World(name, seed, level, desks)
+
+
+def rules_of(name: str, *, level: int, variant: Variant = "plain") -> Rules:
+    """What nobody tells an agent in this world."""
+    skin = SKINS[name]
+    return _VARIANTS[variant](draw(skin, random.Random(f"{SEEDS[name]}/rules"), level=level), skin)
+
+
+def _accounts(skin: Skin, rules: Rules, seed: int, sizes: dict[str, int]) -> Desk:
+    rng = random.Random(f"{seed}/accounts")
+    found = accounts.people(skin, rng, _THINGS)
+    draft = partial(accounts.draft, skin=skin, rules=rules, rng=rng)
+    train, test = draw_tasks(
+        f"{skin.name}/accounts", accounts.FAMILIES, lambda _family: found, draft, rng, **sizes
+    )
+    return Desk(
+        "accounts",
+        f"You work at the accounts desk of {skin.house}.",
+        accounts.tools(skin, rules),
+        accounts.FAMILIES,
+        accounts.manual(skin, rules),
+        accounts.records(found, rules),
+        train,
+        test,
+    )
+
+
+def _jobs(skin: Skin, rules: Rules, seed: int, sizes: dict[str, int]) -> Desk:
+    rng = random.Random(f"{seed}/jobs")
+    found = jobs.jobs(skin, rng, _THINGS)
+    draft = partial(jobs.draft, skin=skin, rules=rules, rng=rng)
+
+    def things(family: str) -> list[jobs.Job]:
+        return [one for one in found if one.archived == family.startswith("old")]
+
+    train, test = draw_tasks(f"{skin.name}/jobs", jobs.FAMILIES, things, draft, rng, **sizes)
+    return Desk(
+        "jobs",
+        f"You work at the {skin.job}s desk of {skin.house}.",
+        jobs.tools(skin, rules),
+        jobs.FAMILIES,
+        jobs.manual(skin, rules),
+        jobs.records(found),
+        train,
+        test,
+    )
+
+
+def _registers(skin: Skin, rules: Rules, seed: int, sizes: dict[str, int]) -> Desk:
+    rng = random.Random(f"{seed}/registers")
+    found = registers.articles(skin, rules, rng, _THINGS)
+    papers = registers.forms(skin, rng, _THINGS)
+    families = registers.families(skin)
+
+    def things(family: str) -> list[registers.Article | str]:
+        kind = family.split("_")[1]
+        return [*papers[kind]] if kind in papers else [*found[kind]]
+
+    draft = partial(registers.draft, skin=skin)
+    train, test = draw_tasks(f"{skin.name}/registers", families, things, draft, rng, **sizes)
+    return Desk(
+        "registers",
+        f"You work at the registers desk of {skin.house}.",
+        registers.tools(skin, rules),
+        families,
+        registers.manual(skin, rules),
+        registers.records(found, papers, rules),
+        train,
+        test,
+    )
