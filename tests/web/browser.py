@@ -127,7 +127,7 @@ class Page:
 
     def wait(self, script: str) -> Any:
         """Wait until the script gives something that is true: a value, or an element."""
-        checked = f"(found => found instanceof Node || found)({script})"
+        checked = f"(async found => (found = await found) instanceof Node || found)({script})"
         return until(lambda: self.evaluate(checked), what=script)
 
     def text(self, selector: str = "main") -> str:
@@ -138,11 +138,15 @@ class Page:
         self.wait(f"{place}.includes({json.dumps(text)})")
 
     def click(self, selector: str) -> None:
-        """A click of the mouse, in the middle of the element."""
+        """A click of the mouse, in the middle of the element, once it stands still and nothing lies over it."""
         box = self.wait(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e) return null;"
-            "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
-            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+            f"(async () => {{ const e = document.querySelector({json.dumps(selector)}); if (!e) return null;"
+            "const place = () => { const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; };"
+            "e.scrollIntoView({block: 'center', behavior: 'instant'}); const before = place();"
+            "await new Promise(done => setTimeout(done, 50)); const [x, y] = place();"
+            "const there = document.elementFromPoint(x, y);"
+            "const still = e.isConnected && before[0] === x && before[1] === y;"
+            "return still && there && (e.contains(there) || there.contains(e)) ? [x, y] : null; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
