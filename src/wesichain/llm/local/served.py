@@ -103,15 +103,20 @@ class _Door:
         return await asyncio.start_server(self._serve, "127.0.0.1", port, limit=_HEAD)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, EOFError, asyncio.LimitOverrunError, TimeoutError, ValueError):
-            async with asyncio.timeout(_HEAD_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-                asked = self._is_asked(head)
-                body = await reader.readexactly(asked) if asked else b""
-            await self._answer(head, body, reader, writer)
-        writer.close()
+        try:
+            with suppress(OSError, EOFError, asyncio.LimitOverrunError, TimeoutError, ValueError):
+                async with asyncio.timeout(_HEAD_SECONDS):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    size = self._body_size(head)
+                    body = await reader.readexactly(size) if size else b""
+                await self._answer(head, body, reader, writer)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+        finally:
+            writer.transport.abort()
 
-    def _is_asked(self, head: bytes) -> int:
+    def _body_size(self, head: bytes) -> int:
         """The size of the body, where the request may be one that is answered here; else 0."""
         line, *rest = head.decode("latin-1").split("\r\n")
         method, path, _ = line.split(" ", 2)
@@ -190,7 +195,7 @@ class _Door:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
         finally:
-            ours.close()
+            ours.transport.abort()
 
 
 _STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -222,3 +227,5 @@ async def _closed(server: asyncio.Server) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    for _ in range(2):
+        await asyncio.sleep(0)  # transports that were cut off are let go in the next round
