@@ -17,8 +17,9 @@ from wesichain.agent import Agent, replay
 from wesichain.cli.loading import chosen_model, load_agent, load_tools
 from wesichain.cli.running import Shown, carry_fork
 from wesichain.cli.terminal import FAILED, OK, fail, note, print_json, say, table, waiting
-from wesichain.core import home_folder, to_plain
+from wesichain.core import home_folder, to_json, to_plain
 from wesichain.errors import ReplayMismatchError, WesichainError
+from wesichain.evals import case_of
 from wesichain.trace import (
     ConsoleSink,
     Metrics,
@@ -268,3 +269,29 @@ def _write_recording(found: Recording, output: Path) -> None:
         if (parts := parts_folder(path)).is_dir():
             shutil.copytree(parts, parts_folder(output), dirs_exist_ok=True)
         path.replace(output)
+
+
+@app.command()
+def cases(
+    run: Annotated[list[str], typer.Argument(help="Ids of completed runs, or their files.")],
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file they are added to; else the terminal.")
+    ] = None,
+    runs: Runs = None,
+    database_url: Database = None,
+) -> None:
+    """Cases for 'wesichain eval' from runs that went well: task, answer and tools, to be looked over."""
+    try:
+        lines = [f"{to_json(case_of(recording(name, runs, database_url)))}\n" for name in run]
+    except WesichainError as error:
+        fail(error)
+    if output is None:
+        say("".join(lines).rstrip())
+        return
+    try:
+        with output.open("a", encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}")
+    say(f"{output}: {len(lines)} cases")

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 
 _NAMES = "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|antthinking"
+_GAP = r"[\s\u00ad\u180e\u200b-\u200f\u2060\ufeff]*+"
 MARK = re.compile(
-    rf"""(?P<close></(?:{_NAMES})\s*+>|\[/(?:THINK|THINKING|REASONING)\]|<\|(?:end_of_thought|END_THINKING)\|>
+    rf"""(?P<close><{_GAP}/{_GAP}(?:{_NAMES}){_GAP}>|\[/(?:THINK|THINKING|REASONING)\]|<\|(?:end_of_thought|END_THINKING)\|>
           |\u25c1/think\u25b7|<[|\uff5c]end\u2581of\u2581thinking[|\uff5c]>)
        |(?P<open><(?:{_NAMES})(?:\s[^<>/\n]{{0,60}})?+>|\[(?:THINK|THINKING|REASONING)\]
           |<\|(?:begin_of_thought|START_THINKING)\|>|\u25c1think\u25b7
