@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 
 # Letters that nobody sees, or takes for a blank: a word of doubt is one with them, too.
-UNSEEN = "\u00ad\u115f\u1160\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2800\u3164\ufeff\uffa0"
+UNSEEN = (
+    "\u00ad\u115f\u1160\u180e\u200b\u200c\u200d\u200e\u200f"
+    "\u202a\u202b\u202c\u202d\u202e\u2060\u2800\u3164\ufeff\uffa0"
+)
 _APOSTROPHES = str.maketrans("\u2019\u2018\u02bc\u00b4" + UNSEEN, "''''" + " " * len(UNSEEN))
 
 # --- a name that is denied ------------------------------------------------------------------------
