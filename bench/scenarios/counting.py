@@ -43,7 +43,7 @@ class Counting:
         elif last.content[0] == "[":  # what the runtime says of a malformed call
             total = 0
         else:
-            total = int(last.text)
+            total = int(str(last.content))  # in every revision that this is compared with, content is there
         if total == self.hops:
             return LlmResponse(f"the sum is {total}")
         return _call(f"call_{total}", {"a": total, "b": 1})

@@ -192,7 +192,7 @@ class Asking(Showing[OutT]):
         run.step += 1
         trail = phase.trail
         messages = trail.messages_since(self._told)
-        run.narrator.step_started(run.step, messages, follows=self._follows, free=free)
+        run.narrator.step_started(run.step, messages, self._follows, free)
         self._told = self._shown = trail.length
         self._follows = False
         if run.narrator.is_heard and run.is_stopped:  # by somebody who was just told: nobody has been asked
@@ -288,7 +288,7 @@ class Asking(Showing[OutT]):
                 note = Message(Role.USER, wording.OUT_OF_STEPS)
                 run.step += 1
                 new = (*phase.trail.messages_since(self._told), note)
-                run.narrator.step_started(run.step, new, follows=self._follows, free=True)
+                run.narrator.step_started(run.step, new, self._follows, free=True)
                 messages = (*(phase.messages if self._seen is None else self._seen.messages), note)
                 output = run.settings.judge.output
                 return LlmRequest(run.settings.model, messages, output.final_tools, output.schema)
