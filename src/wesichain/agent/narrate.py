@@ -181,7 +181,7 @@ class Narrator:
         self._say(said, self._hear)
 
     def step_started(
-        self, step: int, messages: tuple[Message, ...], follows: bool, free: bool = False
+        self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
     ) -> None:
         self._seq = seq = self._seq + 1
         said = (_step_started, self.run_id, step, seq, self._time(), messages, follows, free)

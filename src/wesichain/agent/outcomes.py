@@ -54,7 +54,7 @@ class RunInfo:
     last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
     step: int = 0  # the last step before this part of the run
     told: int = 0  # messages that the events before this part have told
-    before: Spent = Spent()  # what the run had spent already, where it goes on from a state or an outcome
+    before: Spent | None = None  # what it had spent already, where it goes on from a state or an outcome
     parts: tuple[Part, ...] = ()  # of a task that is more than text
     agent: str = "agent"  # the name of whoever runs it
     events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`

@@ -10,6 +10,7 @@ from wesichain.core import (
     OMIT,
     Action,
     Event,
+    FinalAnswer,
     JsonValue,
     LlmResponse,
     LogView,
@@ -35,7 +36,7 @@ class Observed:
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
 
 
-Happening: TypeAlias = LlmResponse | Observed | ReActStep
+Happening: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer
 
 
 class _Log:
@@ -117,6 +118,8 @@ def _steps_of(happening: Happening) -> Sequence[ReActStep]:
             return [*([Thought(thought)] if thought else []), *map(Action, calls)]
         case Observed(value=value, call_id=call_id, parts=parts):
             return [Observation(value, call_id, parts)]
+        case str():
+            return [FinalAnswer(happening)]
         case _:
             return [happening]
 

@@ -56,7 +56,6 @@ def _is_count(value: object) -> bool:
 
 
 _FREE = (0.0, 0.0)
-NOTHING = Spent()
 _usage, _spent = maker(Usage), maker(Spent)
 
 
@@ -80,6 +79,7 @@ class Account:
         "budget",
         "cost",
         "free_retries",
+        "is_timed",
         "steps",
         "tool_calls",
     )
@@ -90,7 +90,7 @@ class Account:
         model: str = "",
         now: float = 0.0,
         parent: Account | None = None,
-        spent: Spent = NOTHING,
+        spent: Spent | None = None,
     ) -> None:
         self.budget = budget
         self._parent = parent
@@ -98,12 +98,21 @@ class Account:
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
         self._started = now
+        self._deadline = inf if budget.seconds is None else now + budget.seconds
+        self.is_timed = budget.seconds is not None or (parent is not None and parent.is_timed)
+        self._before = 0.0
+        self._details: Usage | None = None  # tokens of the rarer kinds, if there were any
+        self.cost = 0.0
+        self.steps = self._input = self._output = self.tool_calls = self.free_retries = 0
+        if spent is not None:
+            self._go_on_from(spent)
+
+    def _go_on_from(self, spent: Spent) -> None:
         self._before = spent.seconds
-        self._deadline = inf if budget.seconds is None else now + budget.seconds - spent.seconds
+        self._deadline -= spent.seconds
         self.steps = spent.steps
         self._input = spent.usage.input_tokens
         self._output = spent.usage.output_tokens
-        self._details: Usage | None = None  # tokens of the rarer kinds, if there were any
         if spent.usage.cache_read_tokens or spent.usage.cache_write_tokens or spent.usage.reasoning_tokens:
             self._details = spent.usage
         self.tool_calls = spent.tool_calls
@@ -216,6 +225,16 @@ class Account:
         self.steps += count
         if self._parent is not None:
             self._parent.spend_step(count)
+
+    def take_tool_call(self) -> BudgetExceededError | None:
+        """Spend a tool call; or why it may not be made, here or above, and then nothing is spent."""
+        if self._parent is None and self.budget.tool_calls is None:
+            self.tool_calls += 1
+            return None
+        refusal = self.tool_refusal()
+        if refusal is None:
+            self.spend_tool_call()
+        return refusal
 
     def spend_tool_call(self, count: int = 1) -> None:
         """Spend a tool call; -1 gives back that of one which was cut off and will be run again."""

@@ -58,6 +58,7 @@ class Questions(Generic[OutT]):
         "run",
         "slots",
         "waiting",
+        "went_well",
     )
 
     def __init__(
@@ -78,6 +79,7 @@ class Questions(Generic[OutT]):
         self.waiting: dict[str, Child] = {}  # runs inside calls that were interrupted this time
         self._sites: dict[str, Site | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
+        self.went_well = False
 
     def take_up(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
         """Go on from where the calls were interrupted, with what people have decided since."""

@@ -95,17 +95,15 @@ class Judge(Generic[OutT]):
         calls = reply.tool_calls
         if not calls:
             return self._without_calls(reply, step_id)
-        ids: set[str] = set()
-        has_new_ids = True
+        has_new_ids = len(calls) == 1 or len({call.id for call in calls if is_call(call)}) == len(calls)
         for call in calls:
             if not is_call(call):
                 return Malformed(LlmResponse(), _invalid(_call_flaw(call), reply, step_id))
             if not call.name:  # text models say so when they cannot read their own reply
                 message = reply.reasoning or "a tool call has no name"
                 return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
-            if not call.id or call.id in used_ids or call.id in ids:
+            if not call.id or call.id in used_ids:
                 has_new_ids = False
-            ids.add(call.id)
         if not has_new_ids:
             reply = _with_unique_ids(reply, step_id, used_ids)
         if self.final_names and not self.final_names.isdisjoint([call.name for call in calls]):

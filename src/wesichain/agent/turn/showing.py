@@ -23,12 +23,15 @@ class Showing(Generic[OutT]):
 
     __slots__ = ("_limit", "_run", "_seen")
 
-    def __init__(self, run: Running[OutT], phase: Active[OutT]) -> None:
-        self._run = run
-        self._limit: BudgetExceededError | None = None
-        self._seen: Seen | None = None  # what the model is shown, where that is not the whole log
-        if run.settings.context or run.tally.cuts:
-            self._seen = Seen(phase.info.first_new, counter_of(run.settings.context))
+    _run: Running[OutT]
+    _limit: BudgetExceededError | None
+    _seen: Seen | None  # what the model is shown, where that is not the whole log
+
+    def _view_of(self, phase: Active[OutT]) -> Seen | None:
+        run = self._run
+        if not (run.settings.context or run.tally.cuts):
+            return None
+        return Seen(phase.info.first_new, counter_of(run.settings.context))
 
     async def _show(self, phase: Thinking[OutT], seen: Seen) -> None:
         """Let the views have their say, one after the other; some have to ask a model."""

@@ -30,7 +30,7 @@ def step_again(run: Running[Any]) -> int:
     """Begin another step, in which the model is asked the same or something like it; returns its number."""
     run.account.spend_step()
     run.step += 1
-    run.narrator.step_started(run.step, (), False)
+    run.narrator.step_started(run.step, (), follows=False)
     return run.step
 
 
