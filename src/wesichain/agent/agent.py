@@ -200,7 +200,7 @@ class Agent(Generic[OutT]):
         self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
-        outcome = await self.outcome(task, history=history, **options)
+        outcome = await self._outcome(task, history, options)
         return _run_result(outcome) if isinstance(outcome, Completed) else self._result(outcome)
 
     def run_sync(
@@ -237,6 +237,11 @@ class Agent(Generic[OutT]):
         self, task: Task, *, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
+        return self._outcome(task, history, options)
+
+    def _outcome(
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords
+    ) -> Coroutine[Any, Any, Outcome[OutT]]:
         instructions = self._instructions
         if "conversation" in options or callable(instructions) or self._playbook is not None:
             return self._prepared(task, history, options)

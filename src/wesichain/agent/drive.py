@@ -75,7 +75,7 @@ class Drive(Asking[OutT]):
         self._follows = self._has_begun = False
         self._last_content = ""
         self._delay = 0.0
-        self._seen = self._view_of(phase)
+        self._seen = self._view_of(phase) if run.settings.context or run.tally.cuts else None
         self._decided: tuple[Decided, ...] | None = None
         self._batch: Batch[OutT] | None = None  # the calls that are being run
         self.advice: Advice | None = None  # that the run begins with

@@ -153,9 +153,10 @@ class Running(Generic[OutT]):
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
-        if self._excluded != len(self.tally.excluded):
-            self._excluded = len(self.tally.excluded)
-            offered = self.settings.registry.specs(exclude=frozenset(self.tally.excluded))
+        excluded = self.tally.excluded
+        if self._excluded != len(excluded):
+            self._excluded = len(excluded)
+            offered = self.settings.registry.specs(exclude=frozenset(excluded))
             self._specs = offered + self.settings.judge.output.final_tools
         return self._specs
 

@@ -171,7 +171,7 @@ class AgentRuntime(Generic[OutT]):
         if type(task) is list or type(task) is tuple:
             asked = Message(Role.USER, cast("Any", task))
             content, task = asked.content, asked.text
-        question, scratchpad, counted = question_of(task)
+        question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else question_of(task)
         over = bool(scratchpad) and is_over(scratchpad)
         messages: list[Message] = []
         text = self._instructions if instructions is None else instructions

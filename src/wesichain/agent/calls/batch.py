@@ -52,13 +52,15 @@ class Batch(Questions[OutT]):
         """Run every call that is not done; `observed` then says what came of it."""
         run = self.run
         try:
-            todo = [index for index, slot in enumerate(self.slots) if isinstance(slot, PreparedCall)]
+            todo = self.todo or ()
             if len(todo) > 1 and run.settings.tool_concurrency > 1:
-                await self._side_by_side(todo)
+                await self._side_by_side([*todo])
             else:
                 for index in todo:
                     run.check_stop()
-                    prepared: Any = self.slots[index]
+                    prepared = self.slots[index]
+                    if not isinstance(prepared, PreparedCall):
+                        continue
                     delay = self._arrive(index, prepared, await self._dispatch(prepared))
                     if delay or isinstance(self.slots[index], PreparedCall):
                         await self._settle(index, None, delay)

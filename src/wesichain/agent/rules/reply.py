@@ -267,7 +267,9 @@ def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> Judge[OutT]:
 
 def is_response(reply: Any) -> bool:
     """Whether a model returned what the protocol says it does, on the outside: it may be anybody's code."""
-    return isinstance(reply, LlmResponse) and type(reply.content) is str and type(reply.usage) is Usage
+    if reply.__class__ is not LlmResponse and not isinstance(reply, LlmResponse):
+        return False
+    return reply.content.__class__ is str and reply.usage.__class__ is Usage
 
 
 def is_call(call: Any) -> bool:

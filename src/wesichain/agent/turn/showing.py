@@ -27,11 +27,8 @@ class Showing(Generic[OutT]):
     _limit: BudgetExceededError | None
     _seen: Seen | None  # what the model is shown, where that is not the whole log
 
-    def _view_of(self, phase: Active[OutT]) -> Seen | None:
-        run = self._run
-        if not (run.settings.context or run.tally.cuts):
-            return None
-        return Seen(phase.info.first_new, counter_of(run.settings.context))
+    def _view_of(self, phase: Active[OutT]) -> Seen:
+        return Seen(phase.info.first_new, counter_of(self._run.settings.context))
 
     async def _show(self, phase: Thinking[OutT], seen: Seen) -> None:
         """Let the views have their say, one after the other; some have to ask a model."""
