@@ -178,7 +178,10 @@ class Narrator:
             said = (_run_started, self.run_id, 0, seq, at, task, model, tools, False, (), parts)
         else:
             said = (_run_started, self.run_id, 0, seq, at, task, model, tools, True, decided)
-        self._say(said, self._hear)
+        if self._hear is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._hear)
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
@@ -254,8 +257,12 @@ class Narrator:
 
     def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
         self._seq = seq = self._seq + 1
-        end = (output, spent.usage, spent.seconds, stopped_by)
-        self._say((_run_completed, self.run_id, step, seq, self._time(), *end), self._hear)
+        at, usage, seconds = self._time(), spent.usage, spent.seconds
+        said = (_run_completed, self.run_id, step, seq, at, output, usage, seconds, stopped_by)
+        if self._hear is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._hear)
         self.close()
 
     def run_failed(self, step: int, error: WesichainError, spent: Spent) -> None:
@@ -297,11 +304,9 @@ class Narrator:
 
     def _say(self, said: tuple[Any, ...], hear: Listener | None) -> None:
         """Tell an event of which there is what it takes to make it: it is made where somebody listens."""
-        if hear is None:
-            self._events.append(said)
-        else:
-            event = said[0](*said[1:])
-            self._events.append(event)
+        event = said[0](*said[1:])
+        self._events.append(event)
+        if hear is not None:
             hear(event)
 
     def _tell(self, event: Event) -> None:

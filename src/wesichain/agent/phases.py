@@ -150,7 +150,7 @@ class Observing(_Active[OutT]):
 
 _message = maker(Message)
 # What only transitions may do: their makers know nothing of what nobody can give.
-_idle = cast("Callable[[RunInfo, Trail], Idle[Any]]", maker(Idle))
+begin = cast("Callable[[RunInfo, Trail], Idle[Any]]", maker(Idle))  # the first phase of a run
 _thinking = cast("Callable[[RunInfo, Trail], Thinking[Any]]", maker(Thinking))
 _acting = cast("Callable[[RunInfo, Trail, LlmResponse], Acting[Any]]", maker(Acting))
 _observing = cast("Callable[[RunInfo, Trail], Observing[Any]]", maker(Observing))
@@ -165,11 +165,6 @@ Phase: TypeAlias = (
     | Failed[OutT]
     | Interrupted[OutT]
 )
-
-
-def begin(info: RunInfo, trail: Trail) -> Idle[Any]:
-    """The first phase of a run."""
-    return _idle(info, trail)
 
 
 def resumed(outcome: Interrupted[OutT], *, reply: LlmResponse | None = None) -> Thinking[OutT] | Acting[OutT]:

@@ -82,11 +82,13 @@ class Trail:
 
     def grown(self, messages: Sequence[Message], happenings: Sequence[Happening]) -> Trail:
         log = self.log
-        if len(log.messages) != self.length or len(log.happenings) != self.happened:
-            log = _Log(log.messages[: self.length], log.happenings[: self.happened])
-        log.messages += messages
-        log.happenings += happenings
-        return _trail(log, self.length + len(messages), self.happened + len(happenings))
+        said, happened = log.messages, log.happenings
+        if len(said) != self.length or len(happened) != self.happened:
+            said, happened = said[: self.length], happened[: self.happened]
+            log = _Log(said, happened)
+        said += messages
+        happened += happenings
+        return _trail(log, len(said), len(happened))
 
     def with_last(self, message: Message, happening: Happening) -> Trail:
         """The trail with other words in its last place; the old one stays as it is."""

@@ -79,6 +79,7 @@ class Account:
         "budget",
         "cost",
         "free_retries",
+        "is_nested",
         "is_timed",
         "steps",
         "tool_calls",
@@ -94,6 +95,7 @@ class Account:
     ) -> None:
         self.budget = budget
         self._parent = parent
+        self.is_nested = parent is not None
         self._price: AnyPrice = _FREE
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
@@ -131,10 +133,6 @@ class Account:
         if limited:
             raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
         return _FREE
-
-    @property
-    def is_nested(self) -> bool:
-        return self._parent is not None
 
     @property
     def usage(self) -> Usage:
@@ -242,21 +240,21 @@ class Account:
         if self._parent is not None:
             self._parent.spend_tool_call(count)
 
-    def spend_usage(self, usage: Usage) -> float:
-        """Spend the tokens of a reply; returns what they cost at the price of this run's model."""
-        cost = 0.0 if self._price is _FREE else cost_of(usage, self._price)
-        self.spend_tokens(usage, cost)
-        return cost
+    def spend_usage(self, usage: Usage, cost: float | None = None) -> float:
+        """Spend the tokens of a reply, here and all the way up; returns what they cost.
 
-    def spend_tokens(self, usage: Usage, cost: float) -> None:
-        """Spend tokens that have a price already, here and all the way up."""
+        Those that have no `cost` yet are charged at the price of this run's model.
+        """
+        if cost is None:
+            cost = 0.0 if self._price is _FREE else cost_of(usage, self._price)
         self._input += usage.input_tokens
         self._output += usage.output_tokens
         if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
             self._details = usage if self._details is None else self._details + usage
         self.cost += cost
         if self._parent is not None:
-            self._parent.spend_tokens(usage, cost)
+            self._parent.spend_usage(usage, cost)
+        return cost
 
     def take_free_retry(self) -> bool:
         """Spend one of the free retries; False when there are none left."""

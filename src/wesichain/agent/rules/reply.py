@@ -12,6 +12,7 @@ from wesichain.errors import (
     ConfigError,
     InvalidModelActionError,
     ModelRefusedError,
+    ToolDispatchError,
     TruncatedReplyError,
 )
 from wesichain.tools import PreparedCall, ToolRegistry
@@ -110,8 +111,12 @@ class Judge(Generic[OutT]):
             return self._final_call(reply, step_id)
         ready: list[PreparedCall] = []
         for call in reply.tool_calls:
-            prepared = self._prepare(call, reply, step_id, excluded)
+            prepared = (
+                self._prepare(call, reply, step_id, excluded) if excluded else self.registry.prepare(call)
+            )
             if not isinstance(prepared, PreparedCall):
+                if not isinstance(prepared, Rejected):
+                    prepared = self._rejected(call, reply, step_id, prepared)
                 rest = reply.tool_calls[len(ready) + 1 :]
                 others = [self._prepare(later, reply, step_id, excluded) for later in rest]
                 return FlawedPlan(reply, [*ready, prepared, *others])
@@ -123,11 +128,12 @@ class Judge(Generic[OutT]):
         return self._prepare(call, LlmResponse(tool_calls=(call,)), step_id, ())
 
     def _without_calls(self, reply: LlmResponse, step_id: int) -> Verdict[OutT]:
-        if reply.finish_reason == "pause":
-            return Pause(reply)
-        flaw = self._half_answer(reply, step_id)
-        if flaw is not None:
-            return flaw
+        if reply.finish_reason != "stop" or reply.opaque is not None:
+            if reply.finish_reason == "pause":
+                return Pause(reply)
+            flaw = self._half_answer(reply, step_id)
+            if flaw is not None:
+                return flaw
         if not reply.content.strip():
             return Malformed(reply, _invalid(_EMPTY, reply, step_id))
         return self._text_answer(reply, step_id)
@@ -221,11 +227,14 @@ class Judge(Generic[OutT]):
         prepared = self.registry.prepare(call)
         if isinstance(prepared, PreparedCall):
             return prepared
-        message = str(prepared)
+        return self._rejected(call, reply, step_id, prepared)
+
+    def _rejected(self, call: ToolCall, reply: LlmResponse, step_id: int, why: ToolDispatchError) -> Rejected:
+        message = str(why)
         if reply.finish_reason == "length" and isinstance(call.args, str):
             message = f"the arguments of {call.name!r} were cut off at the token limit: be briefer. {message}"
         invalid = _invalid(message, reply, step_id, call)
-        invalid.__cause__ = prepared
+        invalid.__cause__ = why
         return Rejected(call, invalid)
 
 

@@ -102,19 +102,15 @@ class Asking(Showing[OutT]):
             if self._limit is not None:
                 following: Phase[OutT] | None = await self._last_word(phase, reply)
             else:
-                verdict = self._verdict(reply)
+                verdict = run.settings.judge.judge(
+                    reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
+                )
                 if isinstance(verdict, Answer) and run.settings.checks is not None:
                     verdict = await self._checked(phase, verdict, run.settings.checks)
                 following = self._follow(phase, reply, verdict)
             self._arrived = None
             if following is not None:
                 return following
-
-    def _verdict(self, reply: LlmResponse) -> Verdict[OutT]:
-        run = self._run
-        return run.settings.judge.judge(
-            reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
-        )
 
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks

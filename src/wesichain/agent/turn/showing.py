@@ -89,7 +89,7 @@ class Showing(Generic[OutT]):
         if is_response(reply):
             text, usage = reply.content, reply.usage
             cost = cost_of(usage, price)
-            run.account.spend_tokens(usage, cost)
+            run.account.spend_usage(usage, cost)
             if reply.finish_reason == "error":
                 text = ""
         if text.strip():

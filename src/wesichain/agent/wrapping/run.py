@@ -161,9 +161,11 @@ class WrappedDrive(Drive[OutT]):
         return super()._act(phase)
 
     @override
-    def _verdict(self, reply: LlmResponse) -> Verdict[OutT]:
+    def _follow(
+        self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
+    ) -> Phase[OutT] | None:
         self._reply = reply
-        return super()._verdict(reply)
+        return super()._follow(phase, reply, verdict)
 
     @override
     def _tell_end(self, outcome: Outcome[OutT]) -> None:
