@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.trees import AgentSpec, World, build, cuts_of, over, to_the_end, tree_of
+from tests.agent.trees import AgentSpec, World, build, cuts_of, over, team_of, to_the_end, tree_of
 from wesichain.agent import Completed, Failed, Outcome, replay
 from wesichain.core import (
     RunCompleted,
@@ -33,6 +33,7 @@ class Summary:
     """What must be the same, however a tree came to its end."""
 
     kind: str
+    agent: str
     said: str
     messages: tuple[Any, ...]
     steps: int
@@ -47,6 +48,7 @@ def summary(outcome: Outcome[str]) -> Summary:
     spent = outcome.spent
     return Summary(
         type(outcome).__name__,
+        outcome.info.agent,
         said,
         tuple((message.role, message.text, message.tool_calls) for message in outcome.messages),
         spent.steps,
@@ -121,6 +123,11 @@ FOUND = (1, 3, 6, 9, 13, 14, 60, 63, 68, 76, 100, 109, 193, 295, 334, 459, 506, 
 @pytest.mark.parametrize("seed", sorted({*FOUND, *range(60)}))
 def test_a_tree_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     asyncio.run(check_tree(tree_of(seed), cuts_of(seed), stream=seed % 3 == 0))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_team_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
+    asyncio.run(check_tree(team_of(seed), cuts_of(seed), stream=seed % 3 == 0))
 
 
 @pytest.mark.slow

@@ -104,6 +104,7 @@ class Running(Generic[OutT]):
         "name",
         "narrator",
         "now",
+        "present",
         "run_id",
         "scope",
         "settings",
@@ -141,6 +142,7 @@ class Running(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
+        self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.is_timed = account.deadline != inf

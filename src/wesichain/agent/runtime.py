@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,21 +12,15 @@ from typing_extensions import Unpack
 from wesichain.context import counter_of
 from wesichain.core import (
     Advice,
-    Approve,
-    ApproveWith,
     CancellationToken,
     Clock,
     Content,
     Decided,
     Decision,
     Message,
-    PendingCall,
-    Provide,
-    Refuse,
     Role,
     Spent,
     SystemClock,
-    ToolCall,
     ToolCallingLlm,
     ToolSpec,
     around,
@@ -39,14 +32,15 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, FailFast, ObserveErrors
 from wesichain.tools import ToolRegistry, ToolSet
 
-from .calls import Site, site_of, token_for, with_decided_args
+from .calls import Decisions, Site, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
+from .handing import Stage, present_of
 from .memory import clean_history, is_over, messages_of, question_of
 from .narrate import Narrator, listeners
 from .options import AgentKeywords, RunKeywords, RunOptions, agent_options, as_sinks, random_id, run_options
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
-from .rules import Checks, Rejected, Tally, judge_of, output_form
+from .rules import Checks, Tally, judge_of, output_form
 from .running import Running, Settings
 from .trail import Trail
 from .wrapping import WrappedDrive, WrappedEffects, overriding
@@ -56,14 +50,13 @@ if TYPE_CHECKING:
 
 OutT = TypeVar("OutT")
 
-_REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
 _NOTHING = Spent()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = maker(Message), maker(RunInfo)
 
 
-class AgentRuntime(Generic[OutT]):
+class AgentRuntime(Stage[OutT], Generic[OutT]):
     """Runs tasks. Holds no state of a run: the same runtime runs any number of them at once."""
 
     @overload
@@ -100,7 +93,8 @@ class AgentRuntime(Generic[OutT]):
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         traits = traits_of(llm)
-        output = output_form(output_type, traits, mode=given.output_mode, has_tools=bool(registry.names))
+        has_tools = bool(registry.names or registry.sources or given.handoffs)
+        output = output_form(output_type, traits, mode=given.output_mode, has_tools=has_tools)
         model = str(getattr(llm, "model", "") or type(llm).__name__)
         Account(given.budget, model)  # a cost without a price is found here, not at the first run
         counter_of(given.context)  # likewise
@@ -113,7 +107,7 @@ class AgentRuntime(Generic[OutT]):
         self._sinks = as_sinks(given.events)
         self._redactor = given.redactor
         self._new_id = given.new_id or random_id
-        self._used_tokens: OrderedDict[str, None] = OrderedDict()
+        self._decisions = Decisions(self.refusal_of)
         self._settings: Settings[OutT] = Settings(
             name=given.name,
             model=model,
@@ -129,10 +123,7 @@ class AgentRuntime(Generic[OutT]):
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
         )
-
-    @property
-    def registry(self) -> ToolRegistry:
-        return self._settings.registry
+        self._prepare_handoffs(given.handoffs, output_type, given.output_mode)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
@@ -142,17 +133,9 @@ class AgentRuntime(Generic[OutT]):
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
         return self._settings.judge.output.read(text)
 
-    @property
-    def name(self) -> str:
-        return self._settings.name
-
     def new_id(self) -> str:
         """The id of a run that has none yet."""
         return self._new_id()
-
-    @property
-    def model(self) -> str:
-        return self._settings.model
 
     @property
     def budget(self) -> Budget:
@@ -178,9 +161,7 @@ class AgentRuntime(Generic[OutT]):
         text = self._instructions if instructions is None else instructions
         if advice is not None:
             text = advice.under(text)
-        form = self._settings.judge.output.prompt
-        if form:
-            text = f"{text}\n\n{form}" if text else form
+        text = self.system(text)
         if text:
             messages.append(_message(Role.SYSTEM, text))
         if history:
@@ -250,12 +231,11 @@ class AgentRuntime(Generic[OutT]):
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
-        tokens = self._check_decisions(interrupted, decisions or {}, clock.time())
+        tokens = self._decisions.take(interrupted, decisions or {}, clock.time())
         try:
             return await self.go_on(interrupted, decisions or {}, **options)
         except ConfigError:  # a decision that a run inside could not follow may be given again
-            for token in tokens:
-                self._used_tokens.pop(token, None)
+            self._decisions.give_back(tokens)
             raise
 
     def go_on(
@@ -280,52 +260,6 @@ class AgentRuntime(Generic[OutT]):
         )
         drive.goes_on_from(interrupted, decided, decisions)
         return drive
-
-    def _check_decisions(
-        self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision], now: float
-    ) -> list[str]:
-        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now."""
-        waiting = {item.token: item for item in interrupted.pending}
-        unknown = [token for token in decisions if token not in waiting]
-        if unknown:
-            raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
-        missing = [item.call.name for token, item in waiting.items() if token not in decisions]
-        if missing:
-            raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
-        for token, item in waiting.items():
-            if item.expires_at is not None and now > item.expires_at:
-                raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
-            if token in self._used_tokens:
-                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
-            self._check_decision(item, decisions[token])
-        for token in waiting:
-            self._used_tokens[token] = None
-        while len(self._used_tokens) > _REMEMBERED_TOKENS:
-            self._used_tokens.popitem(last=False)
-        return [*waiting]
-
-    def _check_decision(self, item: PendingCall, decision: Any) -> None:
-        """A decision that cannot be followed is refused before it uses up its token."""
-        call = item.call
-        match decision:
-            case Refuse():
-                pass
-            case Provide() if item.external:
-                pass
-            case Approve() if not item.external:
-                pass
-            case ApproveWith(args=args) if not item.external:
-                if item.scope == ():  # the arguments of calls further down are checked by their own run
-                    found = self._settings.judge.prepare(ToolCall(call.id, call.name, args), 0)
-                    if isinstance(found, Rejected):
-                        raise ConfigError(f"the approved arguments do not fit: {found.error}")
-            case _:
-                use = (
-                    "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
-                )
-                raise ConfigError(
-                    f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)"
-                )
 
     def _drive(
         self,
@@ -357,6 +291,8 @@ class AgentRuntime(Generic[OutT]):
             account = Account(
                 options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
             )
+            changing = self._is_changing or info.opened_by
+            present = present_of(self, info, account) if changing else None
         except ConfigError as error:
             if site is not None:
                 site.failure = error
@@ -366,6 +302,7 @@ class AgentRuntime(Generic[OutT]):
             site.living.append(narrator)
             deps = deps if deps is not None or parent is None else parent.deps
         live: Effects = self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
+        live = live if present is None else present
         effects = live
         around_run: Sequence[Middleware] = self._around
         if wrap is not None:

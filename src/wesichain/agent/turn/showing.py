@@ -26,9 +26,20 @@ class Showing(Generic[OutT]):
     def __init__(self, run: Running[OutT], phase: Active[OutT]) -> None:
         self._run = run
         self._limit: BudgetExceededError | None = None
-        self._seen: Seen | None = None  # what the model is shown, where that is not the whole log
-        if run.settings.context or run.tally.cuts:
-            self._seen = Seen(phase.info.first_new, counter_of(run.settings.context))
+        self._seen = self._view_of(phase)  # what the model is shown, where that is not the whole log
+
+    def _view_of(self, phase: Active[OutT]) -> Seen | None:
+        run = self._run
+        if not (run.settings.context or run.tally.cuts):
+            return None
+        return Seen(phase.info.first_new, counter_of(run.settings.context))
+
+    async def _set_out(self, phase: Thinking[OutT]) -> None:
+        """Make ready what the next request shows and offers, where that is not all there is."""
+        if self._seen is not None:
+            await self._show(phase, self._seen)
+        if self._run.present is not None:
+            await self._run.present.offer(phase)
 
     async def _show(self, phase: Thinking[OutT], seen: Seen) -> None:
         """Let the views have their say, one after the other; some have to ask a model."""
