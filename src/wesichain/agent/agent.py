@@ -193,6 +193,10 @@ class Agent(Generic[OutT]):
         return self._instructions is not None
 
     @property
+    def has_playbook(self) -> bool:
+        return self._playbook is not None
+
+    @property
     def fixed_instructions(self) -> str | None:
         """The instructions, where they are a text and so the same for every run."""
         return self._instructions if isinstance(self._instructions, str) else None

@@ -35,7 +35,7 @@ from wesichain.tools import ToolRegistry, ToolSet
 from .calls import Decisions, Site, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
-from .handing import Stage, present_of
+from .handing import Stage, acting_in, present_of
 from .memory import clean_history, is_over, messages_of, question_of
 from .narrate import Narrator, listeners
 from .options import AgentKeywords, RunKeywords, RunOptions, agent_options, as_sinks, random_id, run_options
@@ -231,6 +231,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
+        acting_in(self, interrupted.info)
         tokens = self._decisions.take(interrupted, decisions or {}, clock.time())
         try:
             return await self.go_on(interrupted, decisions or {}, **options)

@@ -2,11 +2,12 @@
 
 from .present import Present
 from .stage import Stage
-from .team import present_of, team_of
+from .team import acting_in, present_of, team_of
 
 __all__ = [
     "Present",
     "Stage",
+    "acting_in",
     "present_of",
     "team_of",
 ]

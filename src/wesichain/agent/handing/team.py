@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from wesichain.agent.outcomes import RunInfo
@@ -20,6 +21,11 @@ def check_handoff(first: Staged, given: Any) -> Handoff:
     agent = handoff.agent
     if agent.runtime.identity is first.identity:
         raise ConfigError(f"the agent {first.name!r} cannot hand over to itself")
+    if getattr(agent, "has_playbook", False):
+        raise ConfigError(
+            f"the agent {agent.name!r} has a playbook, whose advice stands in the instructions that a run "
+            f"begins with; {first.name!r} cannot hand a run over to it"
+        )
     if agent.runtime.output_type != first.output_type:
         raise ConfigError(
             f"the agent {first.name!r} answers with {_named(first.output_type)}, and {agent.name!r}, to whom "
@@ -64,14 +70,21 @@ def present_of(first: Staged, info: RunInfo, account: Account) -> Present:
                 f"and a run that {first.name!r} hands to it has begun before; give it to {first.name!r}, or "
                 f"use output_checks"
             )
+    return Present(first, team, acting_in(first, info, team))
+
+
+def acting_in(first: Staged, info: RunInfo, team: Mapping[str, Actor] | None = None) -> str:
+    """Who acts in a run that this agent opens, or goes on with; one that is not known here is an error."""
     name = info.agent if info.opened_by else first.name
-    if name != first.name and name not in team:
-        others = ", ".join(map(repr, team)) or "nobody"
-        raise ConfigError(
-            f"the run was handed to the agent {name!r}, which {first.name!r} does not know: it hands over to "
-            f"{others}; resume it with a program that has that agent"
-        )
-    return Present(first, team, name)
+    if name != first.name:
+        team = team_of(first) if team is None else team
+        if name not in team:
+            others = ", ".join(map(repr, team)) or "nobody"
+            raise ConfigError(
+                f"the run was handed to the agent {name!r}, which {first.name!r} does not know: it hands "
+                f"over to {others}; resume it with a program that has that agent"
+            )
+    return name
 
 
 def refusal_in(first: Staged, call: ToolCall) -> Exception | None:
