@@ -38,6 +38,9 @@ REASONS = {
     "durable/test_agent.py::test_a_clock_that_jumps_harms_nothing": (
         "the wall clock jumps, which its events tell and its seconds do not"
     ),
+    "durable/test_handoffs.py::test_a_run_that_was_killed_goes_on_to_the_same_end": (
+        "its instructions are another text each time: a journal keeps them, a replay asks again and refuses"
+    ),
     "durable/test_operate.py::test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_not_done_again": (
         "in a durable run time passes in steps alone: the seconds of a run inside are not those between its events"
     ),

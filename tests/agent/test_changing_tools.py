@@ -269,7 +269,7 @@ def test_what_a_search_found_is_offered_from_the_next_step_on() -> None:
         """Give money back."""
         return f"gave {amount}"
 
-    catalog = [add, boom, give_back]
+    catalog: list[Any] = [add, boom, give_back]
     early = call("give_back", {"amount": 1}, id="g0")
     made = agent(
         say(SEARCH, early),

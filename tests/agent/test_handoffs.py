@@ -18,7 +18,16 @@ from tests.conftest import ROOT
 from wesichain import Agent, Handoff, RunContext, ToolContext
 from wesichain.agent import Approve, ApproveWith, Completed, Conversation, Failed, Interrupted, replay
 from wesichain.context import Window
-from wesichain.core import HandedOff, Message, Role, StepStarted, ToolDispatched, from_json, to_json
+from wesichain.core import (
+    HandedOff,
+    Message,
+    Role,
+    StepStarted,
+    TextDelta,
+    ToolDispatched,
+    from_json,
+    to_json,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -528,7 +537,7 @@ async def test_a_stream_and_steps_go_on_as_the_other_agent() -> None:
         return agent("triage", say(to("billing")), handoffs=[other])
 
     async with made().stream("q") as run:
-        text = "".join([event.text async for event in run if event.kind == "text_delta"])
+        text = "".join([event.text async for event in run if isinstance(event, TextDelta)])
     assert (text, run.result.agent) == ("You owe 3.", "billing")
     async with made().iterate("q") as steps:
         phases = [(type(phase).__name__, phase.info.agent) async for phase in steps]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,15 +13,21 @@ from typing_extensions import Unpack
 from wesichain.context import counter_of
 from wesichain.core import (
     Advice,
+    Approve,
+    ApproveWith,
     CancellationToken,
     Clock,
     Content,
     Decided,
     Decision,
     Message,
+    PendingCall,
+    Provide,
+    Refuse,
     Role,
     Spent,
     SystemClock,
+    ToolCall,
     ToolCallingLlm,
     ToolSpec,
     around,
@@ -32,7 +39,7 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, FailFast, ObserveErrors
 from wesichain.tools import ToolRegistry, ToolSet
 
-from .calls import Decisions, Site, site_of, token_for, with_decided_args
+from .calls import Site, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
 from .handing import Stage, acting_in, present_of
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
 
 OutT = TypeVar("OutT")
 
+_REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
 _NOTHING = Spent()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
@@ -107,7 +115,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         self._sinks = as_sinks(given.events)
         self._redactor = given.redactor
         self._new_id = given.new_id or random_id
-        self._decisions = Decisions(self.refusal_of)
+        self._used_tokens: OrderedDict[str, None] = OrderedDict()
         self._settings: Settings[OutT] = Settings(
             name=given.name,
             model=model,
@@ -232,11 +240,12 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
         acting_in(self, interrupted.info)
-        tokens = self._decisions.take(interrupted, decisions or {}, clock.time())
+        tokens = self._check_decisions(interrupted, decisions or {}, clock.time())
         try:
             return await self.go_on(interrupted, decisions or {}, **options)
         except ConfigError:  # a decision that a run inside could not follow may be given again
-            self._decisions.give_back(tokens)
+            for token in tokens:
+                self._used_tokens.pop(token, None)
             raise
 
     def go_on(
@@ -261,6 +270,52 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         )
         drive.goes_on_from(interrupted, decided, decisions)
         return drive
+
+    def _check_decisions(
+        self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision], now: float
+    ) -> list[str]:
+        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now."""
+        waiting = {item.token: item for item in interrupted.pending}
+        unknown = [token for token in decisions if token not in waiting]
+        if unknown:
+            raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
+        missing = [item.call.name for token, item in waiting.items() if token not in decisions]
+        if missing:
+            raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
+        for token, item in waiting.items():
+            if item.expires_at is not None and now > item.expires_at:
+                raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
+            if token in self._used_tokens:
+                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
+            self._check_decision(item, decisions[token])
+        for token in waiting:
+            self._used_tokens[token] = None
+        while len(self._used_tokens) > _REMEMBERED_TOKENS:
+            self._used_tokens.popitem(last=False)
+        return [*waiting]
+
+    def _check_decision(self, item: PendingCall, decision: Any) -> None:
+        """A decision that cannot be followed is refused before it uses up its token."""
+        call = item.call
+        match decision:
+            case Refuse():
+                pass
+            case Provide() if item.external:
+                pass
+            case Approve() if not item.external:
+                pass
+            case ApproveWith(args=args) if not item.external:
+                if item.scope == ():  # the arguments of calls further down are checked by their own run
+                    refusal = self.refusal_of(ToolCall(call.id, call.name, args))
+                    if refusal is not None:
+                        raise ConfigError(f"the approved arguments do not fit: {refusal}")
+            case _:
+                use = (
+                    "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
+                )
+                raise ConfigError(
+                    f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)"
+                )
 
     def _drive(
         self,

@@ -80,9 +80,21 @@ class Staged(Protocol):
 class Present(Effects):
     """The effects of one run whose agent or tools can change."""
 
-    __slots__ = ("_base", "_first", "_live", "_made", "_run", "_runtime", "_team", "_told", "_tools")
+    __slots__ = (
+        "_base",
+        "_first",
+        "_live",
+        "_made",
+        "_opener",
+        "_run",
+        "_runtime",
+        "_team",
+        "_told",
+        "_tools",
+    )
 
     def __init__(self, first: Staged, team: Mapping[str, Actor], name: str) -> None:
+        self._opener = first  # with the model that this run was told, or with stand-ins for tools
         self._runtime = first if name == first.name else team[name].runtime
         self._team = team
         self._told: tuple[ToolSpec, ...] = ()  # the tools that the log has told last
@@ -180,10 +192,9 @@ class Present(Effects):
 
     def _context(self, phase: AnyPhase, step: int) -> RunContext[Any]:
         """The run as it was when the step began: its reply has not come yet."""
-        run, said = self._run, phase.messages
-        if isinstance(phase, Acting) and said and said[-1].role is Role.ASSISTANT:
-            said = said[: len(said) - 1]
-        link = _Moment(run, said)
+        run, trail = self._run, phase.trail
+        has_reply = isinstance(phase, Acting) and trail.length and phase.messages[-1].role is Role.ASSISTANT
+        link = _Moment(run, LogView(trail.log.messages, trail.length - 1 if has_reply else trail.length))
         return RunContext(
             run.run_id, step, run.token, deps=run.deps, agent=run.name, scope=run.scope, link=link
         )
@@ -236,7 +247,7 @@ class Present(Effects):
 
     def _staged(self, agent: Actor) -> Staged:
         staged: Staged = agent.runtime
-        return staged
+        return self._opener if staged.identity is self._opener.identity else staged
 
     async def _prompt(self, agent: Actor, task: str, ctx: RunContext[Any]) -> str | None:
         try:
@@ -260,7 +271,7 @@ class _Moment:
 
     __slots__ = ("_run", "messages")
 
-    def __init__(self, run: Running[Any], messages: LogView[Message] | Sequence[Message]) -> None:
+    def __init__(self, run: Running[Any], messages: LogView[Message]) -> None:
         self._run = run
         self.messages = messages
 
