@@ -55,6 +55,7 @@ from .events import (
     ToolCompleted,
     ToolDispatched,
     ToolProgress,
+    ToolsOffered,
 )
 from .exchange import (
     FinishReason,
@@ -194,6 +195,7 @@ __all__ = [
     "ToolDispatched",
     "ToolProgress",
     "ToolSpec",
+    "ToolsOffered",
     "Transcript",
     "Usage",
     "abandon",
