@@ -87,6 +87,11 @@ class Effects(Protocol):
         del step_id, read
         return await checks
 
+    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
+        """The instructions of an agent that the run is handed to: asked for, unless they are known."""
+        del step_id
+        return await text
+
     def below(self, scope: str) -> Callable[[Effects], Effects] | None:
         """What wraps the effects of the runs inside a call, which `scope` names; None: nothing does."""
         del scope

@@ -56,6 +56,7 @@ from .events import (
     ToolCompleted,
     ToolDispatched,
     ToolProgress,
+    ToolsOffered,
 )
 from .exchange import (
     FinishReason,
@@ -197,6 +198,7 @@ __all__ = [
     "ToolDispatched",
     "ToolProgress",
     "ToolSpec",
+    "ToolsOffered",
     "Transcript",
     "Usage",
     "abandon",

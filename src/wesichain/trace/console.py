@@ -15,6 +15,7 @@ from wesichain.core import (
     ContentOmitted,
     Decided,
     Event,
+    HandedOff,
     ModelResponded,
     NodeFailed,
     NodeStarted,
@@ -136,6 +137,8 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
         case RunInterrupted():
             waiting = "".join(f"\nwaits for approval: {_line(item.call.name)}" for item in event.pending)
             return [("error", "‖ ", event.reason + waiting)]
+        case HandedOff():
+            return [("dim", "» ", f"{_line(event.source)} hands over to {_line(event.target)}")]
         case NodeStarted():
             return [("dim", "» ", f"node {_line(event.node)}")]
         case NodeFailed():
