@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from wesichain import Agent, Budget, RepromptN, Role, tool
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
@@ -53,14 +54,14 @@ def _call(id: str, args: dict[str, object]) -> LlmResponse:
     return LlmResponse(tool_calls=(ToolCall(id, "add", args),), finish_reason="tool_calls")  # type: ignore[arg-type]  # plain JSON
 
 
-def counting_agent(hops: int, *, malformed: bool = False, waits: bool = False) -> Agent[str]:
+def counting_agent(hops: int, *, malformed: bool = False, waits: bool = False) -> Agent[Any, str]:
     """An agent as a user makes one, whose model counts to `hops`; one that waits lets other runs go on."""
     policy = RepromptN(3) if malformed else None
     model = Counting(hops, malformed=malformed, waits=waits)
     return Agent(model, tools=[ADD], policy=policy, budget=Budget(steps=hops + 5))
 
 
-async def count(agent: Agent[str], hops: int) -> int:
+async def count(agent: Agent[Any, str], hops: int) -> int:
     """One run, and whether it came to the right end; the number of model calls it took."""
     result = await agent.run(QUESTION)
     if result.output != f"the sum is {hops}":

@@ -230,7 +230,7 @@ async def nested(n: int, ctx: ToolContext) -> str:
 TOOLS = [ok, sync, sleep, fail, flaky, once, approval, external, nested]
 
 
-def build(spec: AgentSpec) -> Agent[str]:
+def build(spec: AgentSpec) -> Agent[Any, str]:
     """The agent of a spec."""
     children = {call.child.name: call.child for turn in spec.turns for call in turn if call.child is not None}
     below = [

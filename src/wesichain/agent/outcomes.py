@@ -57,6 +57,7 @@ class RunInfo:
     before: Spent = Spent()  # what the run had spent already, where it goes on from a state or an outcome
     parts: tuple[Part, ...] = ()  # of a task that is more than text
     agent: str = "agent"  # the name of whoever runs it
+    model: str = ""  # that the run was told in place of the agent's
     events: list[Event] = field(default_factory=list[Event], repr=False, compare=False)
 
 
@@ -174,7 +175,9 @@ class _Ended(AnyPhase, Generic[OutT]):
         rest = None
         if is_object(given):
             rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
+        told = {"model": info.model} if info.model else {}
         return {
+            **told,
             "kind": self.kind,
             "run_id": info.run_id,
             "task": info.task,
@@ -306,11 +309,13 @@ class _Saved:
     tally: Tally | None = None
     step: int | None = None  # of data of the first version, the steps spent
     told: int | None = None  # likewise, all of them
+    model: str = ""
 
     def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
         rest = self.state
         state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
-        info = RunInfo(self.run_id, self.task, state, self.first_new, self.earlier, self.last_seq)
+        begun = (self.first_new, self.earlier, self.last_seq)
+        info = RunInfo(self.run_id, self.task, state, *begun, model=self.model)
         step = self.spent.steps if self.step is None else self.step
         return info, Trail.of([*self.messages], self.steps), self.spent, step
 

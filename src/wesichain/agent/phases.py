@@ -172,7 +172,9 @@ def begin(info: RunInfo, trail: Trail) -> Idle[Any]:
     return _idle(info, trail)
 
 
-def resumed(outcome: Interrupted[OutT], *, reply: LlmResponse | None = None) -> Thinking[OutT] | Acting[OutT]:
+def resumed(
+    outcome: Interrupted[OutT], *, reply: LlmResponse | None = None, model: str = ""
+) -> Thinking[OutT] | Acting[OutT]:
     """The phase that an interrupted run goes on from: the calls in hand, or else the next question.
 
     `reply` takes the place of the one in hand, where people have changed the arguments of its calls.
@@ -184,6 +186,7 @@ def resumed(outcome: Interrupted[OutT], *, reply: LlmResponse | None = None) -> 
         step=outcome.step,
         told=outcome.told,
         before=outcome.spent,
+        model=model,
     )
     unfinished = outcome.unfinished
     if unfinished is None or not unfinished.judged:

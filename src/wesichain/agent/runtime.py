@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
@@ -13,21 +13,16 @@ from typing_extensions import Unpack
 from wesichain.context import counter_of
 from wesichain.core import (
     Advice,
-    Approve,
-    ApproveWith,
     CancellationToken,
     Clock,
     Content,
     Decided,
     Decision,
+    LlmTraits,
     Message,
-    PendingCall,
-    Provide,
-    Refuse,
     Role,
     Spent,
     SystemClock,
-    ToolCall,
     ToolCallingLlm,
     ToolSpec,
     around,
@@ -36,17 +31,27 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware
-from wesichain.policy import Account, Budget, FailFast, ObserveErrors
+from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolRegistry, ToolSet
 
-from .calls import Site, site_of, token_for, with_decided_args
+from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
 from .memory import clean_history, is_over, messages_of, question_of
+from .models import AnyModel, Models, name_of_model
 from .narrate import Narrator, listeners
-from .options import AgentKeywords, RunKeywords, RunOptions, agent_options, as_sinks, random_id, run_options
+from .options import (
+    AgentKeywords,
+    Deps,
+    RunKeywords,
+    RunOptions,
+    agent_options,
+    as_sinks,
+    random_id,
+    run_options,
+)
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
-from .rules import Checks, Rejected, Tally, judge_of, output_form
+from .rules import Checks, Tally, judge_of, output_form
 from .running import Running, Settings
 from .trail import Trail
 from .wrapping import WrappedDrive, WrappedEffects, overriding
@@ -56,7 +61,6 @@ if TYPE_CHECKING:
 
 OutT = TypeVar("OutT")
 
-_REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
 _NOTHING = Spent()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
@@ -71,7 +75,7 @@ class AgentRuntime(Generic[OutT]):
         self: AgentRuntime[str],
         llm: ToolCallingLlm,
         tools: Iterable[Any] | ToolRegistry = (),
-        **options: Unpack[AgentKeywords],
+        **options: Unpack[AgentKeywords[str]],
     ) -> None: ...
     @overload
     def __init__(
@@ -80,7 +84,7 @@ class AgentRuntime(Generic[OutT]):
         tools: Iterable[Any] | ToolRegistry = (),
         *,
         output_type: TypeForm[OutT],
-        **options: Unpack[AgentKeywords],
+        **options: Unpack[AgentKeywords[OutT]],
     ) -> None: ...
     def __init__(
         self,
@@ -99,13 +103,10 @@ class AgentRuntime(Generic[OutT]):
                 f"a plain text model goes into wesichain.llm.react_text.TextReAct"
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
-        traits = traits_of(llm)
-        output = output_form(output_type, traits, mode=given.output_mode, has_tools=bool(registry.names))
-        model = str(getattr(llm, "model", "") or type(llm).__name__)
-        Account(given.budget, model)  # a cost without a price is found here, not at the first run
-        counter_of(given.context)  # likewise
-        self._llm = llm
-        self._live = LiveEffects(llm, registry)
+        counter_of(given.context)  # what cannot be counted is found here, not at the first run
+        self._given = given
+        self._output_type = output_type
+        self._deps = Deps(given.deps_type)
         self._around, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
         self._inside = tuple(inside) if any(inside) else None
         self._budget = given.budget
@@ -113,14 +114,27 @@ class AgentRuntime(Generic[OutT]):
         self._sinks = as_sinks(given.events)
         self._redactor = given.redactor
         self._new_id = given.new_id or random_id
-        self._used_tokens: OrderedDict[str, None] = OrderedDict()
+        self._used_tokens = UsedTokens()
+        self._models: Models[AgentRuntime[OutT]] = Models()
+        self._told = ""  # the name of a model that a run was told in place of the agent's
+        self._take(llm, registry)
+        Account(given.budget, self.model)  # a cost without a price is found here
+
+    def _take(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
+        """Take a model: how a typed answer is asked for, and what is made of faults, depends on it."""
+        given, traits = self._given, traits_of(llm)
+        mode, has_tools = given.output_mode, bool(registry.names)
+        output = output_form(self._output_type, traits, mode=mode, has_tools=has_tools)
+        policy = ObserveErrors() if traits.observes_errors else given.default_policy
+        self._llm = llm
+        self._live = LiveEffects(llm, registry)
         self._settings: Settings[OutT] = Settings(
             name=given.name,
-            model=model,
+            model=name_of_model(llm),
             registry=registry,
             judge=judge_of(registry, output),
             checks=Checks.of(output, given.output_checks) if given.output_checks else None,
-            policy=given.policy or (ObserveErrors() if traits.observes_errors else FailFast()),
+            policy=given.policy or policy,
             clock=given.clock or _CLOCK,
             on_limit=given.on_limit,
             tool_concurrency=given.tool_concurrency,
@@ -129,6 +143,26 @@ class AgentRuntime(Generic[OutT]):
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
         )
+
+    def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
+        """The same with another model, for one run or several: a client, or its name."""
+
+        def make(llm: ToolCallingLlm) -> AgentRuntime[OutT]:
+            made = copy(self)
+            made._take(llm, self.registry)
+            made._told = model if isinstance(model, str) else made.model
+            return made
+
+        return self._models.get(model, make)
+
+    def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
+        """The runtime for a run: this one, unless it is told another model, or was `before`."""
+        model = given.model or self._models.known(before)
+        return self if model is None else self.with_model(model)
+
+    def deps_of(self, options: RunOptions) -> Any:
+        """The deps of a run, its own or its caller's; a `ConfigError` where they are of another type."""
+        return self._deps.of(options, self._settings.name, needed=options.effects is None)
 
     @property
     def registry(self) -> ToolRegistry:
@@ -153,6 +187,10 @@ class AgentRuntime(Generic[OutT]):
     @property
     def model(self) -> str:
         return self._settings.model
+
+    @property
+    def traits(self) -> LlmTraits:
+        return traits_of(self._llm)
 
     @property
     def budget(self) -> Budget:
@@ -200,6 +238,7 @@ class AgentRuntime(Generic[OutT]):
             before=Spent(steps=counted) if counted and not over else _NOTHING,
             parts=() if content is None else cast("Any", content),
             agent=self._settings.name,
+            model=self._told,
         )
         return begin(info, Trail.of(messages, scratchpad))
 
@@ -217,6 +256,8 @@ class AgentRuntime(Generic[OutT]):
     ) -> Drive[OutT]:
         """A run that is taken a step at a time: `await drive.step()` until it has an `outcome`."""
         given = run_options(options)
+        if given.model is not None and (other := self._for(given)) is not self:
+            return other.open(task, history=history, **options)
         site = None if given.parent is None else site_of(given.parent)
         if site is not None:
             waiting = site.take_waiting(self._settings.name)
@@ -250,12 +291,12 @@ class AgentRuntime(Generic[OutT]):
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
-        tokens = self._check_decisions(interrupted, decisions or {}, clock.time())
+        prepare = self._settings.judge.prepare
+        tokens = self._used_tokens.use(interrupted, decisions or {}, clock.time(), prepare)
         try:
             return await self.go_on(interrupted, decisions or {}, **options)
-        except ConfigError:  # a decision that a run inside could not follow may be given again
-            for token in tokens:
-                self._used_tokens.pop(token, None)
+        except ConfigError:
+            self._used_tokens.give_back(tokens)
             raise
 
     def go_on(
@@ -271,7 +312,10 @@ class AgentRuntime(Generic[OutT]):
         self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
     ) -> Drive[OutT]:
         """An interrupted run, to be taken a step at a time from where it was."""
-        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions))
+        other = self._for(options, interrupted.info.model)
+        if other is not self:
+            return other.reopen(interrupted, decisions, options)
+        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions), model=self._told)
         drive = self._drive(phase, options, site_of(options.parent), tally=interrupted.tally)
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
@@ -280,52 +324,6 @@ class AgentRuntime(Generic[OutT]):
         )
         drive.goes_on_from(interrupted, decided, decisions)
         return drive
-
-    def _check_decisions(
-        self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision], now: float
-    ) -> list[str]:
-        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now."""
-        waiting = {item.token: item for item in interrupted.pending}
-        unknown = [token for token in decisions if token not in waiting]
-        if unknown:
-            raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
-        missing = [item.call.name for token, item in waiting.items() if token not in decisions]
-        if missing:
-            raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
-        for token, item in waiting.items():
-            if item.expires_at is not None and now > item.expires_at:
-                raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
-            if token in self._used_tokens:
-                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
-            self._check_decision(item, decisions[token])
-        for token in waiting:
-            self._used_tokens[token] = None
-        while len(self._used_tokens) > _REMEMBERED_TOKENS:
-            self._used_tokens.popitem(last=False)
-        return [*waiting]
-
-    def _check_decision(self, item: PendingCall, decision: Any) -> None:
-        """A decision that cannot be followed is refused before it uses up its token."""
-        call = item.call
-        match decision:
-            case Refuse():
-                pass
-            case Provide() if item.external:
-                pass
-            case Approve() if not item.external:
-                pass
-            case ApproveWith(args=args) if not item.external:
-                if item.scope == ():  # the arguments of calls further down are checked by their own run
-                    found = self._settings.judge.prepare(ToolCall(call.id, call.name, args), 0)
-                    if isinstance(found, Rejected):
-                        raise ConfigError(f"the approved arguments do not fit: {found.error}")
-            case _:
-                use = (
-                    "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
-                )
-                raise ConfigError(
-                    f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)"
-                )
 
     def _drive(
         self,
@@ -353,18 +351,6 @@ class AgentRuntime(Generic[OutT]):
         elif token is not None:
             token = token.child()
         narrator = Narrator(info.run_id, info.events, settings.clock.time, info.last_seq, told)
-        try:
-            account = Account(
-                options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
-            )
-        except ConfigError as error:
-            if site is not None:
-                site.failure = error
-            raise
-        deps = options.deps
-        if site is not None:
-            site.living.append(narrator)
-            deps = deps if deps is not None or parent is None else parent.deps
         live: Effects = self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
         effects = live
         around_run: Sequence[Middleware] = self._around
@@ -374,6 +360,17 @@ class AgentRuntime(Generic[OutT]):
             stops = getattr(effects, "cancellation", None)
             if stops is not None:
                 token = CancellationToken(*([token] if token else []), stops)
+        try:
+            account = Account(
+                options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
+            )
+            deps = self._deps.of(options, settings.name, needed=effects.needs_deps)
+        except ConfigError as error:
+            if site is not None:
+                site.failure = error
+            raise
+        if site is not None:
+            site.living.append(narrator)
         running = Running(
             settings,
             effects,

@@ -111,7 +111,7 @@ class Office:
             if word.casefold() in line.casefold()
         ][:20]
 
-    def agent(self, model: str) -> Agent[str]:
+    def agent(self, model: str) -> Agent[Any, str]:
         """An agent with the three tools. A local model, being small, is shown first how they are used."""
         provider, _, name = model.partition(":")
         llm = LocalLlm(name, examples=_EXAMPLES, max_tokens=200) if provider == "local" and name else model

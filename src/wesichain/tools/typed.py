@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wesichain.errors import ToolDefinitionError
 
-from .context import ToolContext
+from .context import DepsT_contra, ToolContext
 from .definition import PythonTool, Tool
 
 if TYPE_CHECKING:
@@ -22,19 +22,21 @@ Args = TypeVar("Args")
 Result = TypeVar("Result")
 
 
-class TypedTool(PythonTool, Generic[Args, Result]):
+class TypedTool(PythonTool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
     """Subclass with the two types, set `name` and `description`, write `run`.
+
+    A third type says what deps it wants of the run: `TypedTool[Args, Result, Desk]`.
 
     The options of `@tool` are class attributes here. `Args` is a pydantic model, a dataclass or a
     TypedDict; `run` may also be a plain function, and then runs in a thread.
     """
 
     @abstractmethod
-    def run(self, args: Args, ctx: ToolContext) -> Awaitable[Result] | Result:
+    def run(self, args: Args, ctx: ToolContext[DepsT_contra]) -> Awaitable[Result] | Result:
         """Do what the tool does."""
 
     @override
-    def call(self, args: Args, ctx: ToolContext | None) -> Any:
+    def call(self, args: Args, ctx: ToolContext[DepsT_contra] | None) -> Any:
         return self.run(args, ctx or ToolContext())
 
     @override

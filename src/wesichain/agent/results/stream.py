@@ -8,11 +8,10 @@ from typing import Generic, Self, TypeVar
 
 from typing_extensions import override
 
+from wesichain.agent.drive import Drive
+from wesichain.agent.phases import Outcome, Phase
 from wesichain.core import Event, EventSink, abandon
 from wesichain.errors import ConfigError
-
-from .drive import Drive
-from .phases import Outcome, Phase
 
 R = TypeVar("R")
 OutT = TypeVar("OutT")

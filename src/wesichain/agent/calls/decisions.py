@@ -1,0 +1,73 @@
+"""Decisions: what people say of the calls that wait, checked before it is followed, and used once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from wesichain.agent.phases import Interrupted
+from wesichain.agent.rules import Rejected
+from wesichain.core import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, ToolCall
+from wesichain.errors import ConfigError
+
+_REMEMBERED = 10_000
+
+
+class UsedTokens:
+    """The tokens that were used already: a decision is followed once."""
+
+    def __init__(self) -> None:
+        self._used: OrderedDict[str, None] = OrderedDict()
+
+    def use(
+        self,
+        interrupted: Interrupted[Any],
+        decisions: Mapping[str, Decision],
+        now: float,
+        prepare: Callable[[ToolCall, int], Any],
+    ) -> list[str]:
+        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now."""
+        waiting = {item.token: item for item in interrupted.pending}
+        unknown = [token for token in decisions if token not in waiting]
+        if unknown:
+            raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
+        missing = [item.call.name for token, item in waiting.items() if token not in decisions]
+        if missing:
+            raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
+        for token, item in waiting.items():
+            if item.expires_at is not None and now > item.expires_at:
+                raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
+            if token in self._used:
+                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
+            _check_decision(item, decisions[token], prepare)
+        for token in waiting:
+            self._used[token] = None
+        while len(self._used) > _REMEMBERED:
+            self._used.popitem(last=False)
+        return [*waiting]
+
+    def give_back(self, tokens: Sequence[str]) -> None:
+        """A decision that a run inside could not follow may be given again."""
+        for token in tokens:
+            self._used.pop(token, None)
+
+
+def _check_decision(item: PendingCall, decision: Any, prepare: Callable[[ToolCall, int], Any]) -> None:
+    """A decision that cannot be followed is refused before it uses up its token."""
+    call = item.call
+    match decision:
+        case Refuse():
+            pass
+        case Provide() if item.external:
+            pass
+        case Approve() if not item.external:
+            pass
+        case ApproveWith(args=args) if not item.external:
+            if item.scope == ():  # the arguments of calls further down are checked by their own run
+                found = prepare(ToolCall(call.id, call.name, args), 0)
+                if isinstance(found, Rejected):
+                    raise ConfigError(f"the approved arguments do not fit: {found.error}")
+        case _:
+            use = "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
+            raise ConfigError(f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)")
