@@ -188,20 +188,35 @@ class Agent(Generic[DepsT_contra, OutT]):
 
     def stream(
         self,
-        task: Task,
+        task: Task | Interrupted[OutT],
         history: Sequence[Message] = (),
+        *,
+        decisions: Mapping[str, Decision] | None = None,
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunStream[RunResult[OutT]]:
-        """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`."""
-        sinks = as_sinks(options.get("events"))
+        """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`.
 
-        async def run(sink: EventSink) -> RunResult[OutT]:
+        Given an interrupted outcome and the decisions on its calls, it goes on with that run.
+        """
+        sinks = as_sinks(options.get("events"))
+        if isinstance(task, Interrupted) and history:
+            raise ConfigError("an interrupted run has its history already; leave history= out")
+        if decisions is not None and not isinstance(task, Interrupted):
+            raise ConfigError(
+                "decisions= are on the calls of an interrupted run: pass its outcome as the task"
+            )
+
+        async def run(sink: EventSink, opened: Callable[[Drive[Any]], None]) -> RunResult[OutT]:
             streamed: ConversationKeywords[DepsT_contra] = {
                 **options,
                 "stream": True,
                 "events": (*sinks, sink),
             }
-            return self._result(await self.outcome(task, history=history, **streamed))
+            if isinstance(task, Interrupted):
+                return await self._resume(task, decisions, streamed, opened)
+            drive = await self._open(task, history, streamed)
+            opened(drive)
+            return await self._carry(drive, options)
 
         return RunStream(run)
 
@@ -309,9 +324,26 @@ class Agent(Generic[DepsT_contra, OutT]):
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """Go on with the outcome that a RunInterruptedError carries, as a part of the conversation."""
+        return await self._resume(interrupted, decisions, options)
+
+    async def _resume(
+        self,
+        interrupted: Interrupted[OutT],
+        decisions: Mapping[str, Decision] | None,
+        options: ConversationKeywords[DepsT_contra],
+        opened: Callable[[Drive[Any]], None] | None = None,
+    ) -> RunResult[OutT]:
         rest: Any = {**options}
         checked_memory(rest.pop("conversation", None))
-        outcome = await self.runtime.resume(interrupted, decisions, **rest)
+        with self.runtime.resuming(interrupted, decisions, **rest) as drive:
+            if opened is not None:
+                opened(drive)
+            return await self._carry(drive, options)
+
+    async def _carry(
+        self, drive: Drive[OutT], options: ConversationKeywords[DepsT_contra]
+    ) -> RunResult[OutT]:
+        outcome = await drive.carry()
         await self._ended_of(options)(outcome)
         return self._result(outcome)
 

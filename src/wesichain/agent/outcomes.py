@@ -109,6 +109,7 @@ class AnyPhase:
 
     @property
     def messages(self) -> LogView[Message]:
+        """All that the model is shown, with its instructions; `RunResult.messages` has none of those."""
         return self.trail.messages
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -37,7 +38,7 @@ from wesichain.tools import ToolRegistry, ToolSet
 from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
-from .memory import clean_history, is_over, messages_of, question_of
+from .memory import is_over, messages_of, opening, question_of
 from .models import AnyModel, Models, name_of_model
 from .narrate import Narrator, listeners
 from .options import (
@@ -212,18 +213,8 @@ class AgentRuntime(Generic[OutT]):
             content, task = asked.content, asked.text
         question, scratchpad, counted = question_of(task)
         over = bool(scratchpad) and is_over(scratchpad)
-        messages: list[Message] = []
         text = self._instructions if instructions is None else instructions
-        if advice is not None:
-            text = advice.under(text)
-        form = self._settings.judge.output.prompt
-        if form:
-            text = f"{text}\n\n{form}" if text else form
-        if text:
-            messages.append(_message(Role.SYSTEM, text))
-        if history:
-            own = messages.copy()  # instructions are the agent's, not the history's: those of others go
-            messages += [one for one in clean_history(history) if not own or one.role is not Role.SYSTEM]
+        messages = opening(text, advice, self._settings.judge.output.prompt, history)
         first_new = len(messages)
         messages.append(_message(Role.USER, question if content is None else content))
         if scratchpad and not over:
@@ -287,17 +278,23 @@ class AgentRuntime(Generic[OutT]):
         **options: Unpack[RunKeywords],
     ) -> Outcome[OutT]:
         """Go on with an interrupted run, with a decision for each call that waits for one."""
+        with self.resuming(interrupted, decisions, **options) as drive:
+            return await drive.carry()
+
+    @contextmanager
+    def resuming(
+        self,
+        interrupted: Interrupted[OutT],
+        decisions: Mapping[str, Decision] | None = None,
+        **options: Unpack[RunKeywords],
+    ) -> Iterator[Drive[OutT]]:
+        """The same, to be carried on inside: `with runtime.resuming(...) as drive: await drive.carry()`."""
         given: Any = interrupted
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
-        clock = options.get("clock") or self._settings.clock
-        prepare = self._settings.judge.prepare
-        tokens = self._used_tokens.use(interrupted, decisions or {}, clock.time(), prepare)
-        try:
-            return await self.go_on(interrupted, decisions or {}, **options)
-        except ConfigError:
-            self._used_tokens.give_back(tokens)
-            raise
+        clock, decided = options.get("clock") or self._settings.clock, decisions or {}
+        with self._used_tokens.used(interrupted, decided, clock.time(), self._settings.judge.prepare):
+            yield self.reopen(interrupted, decided, run_options(options))
 
     def go_on(
         self,

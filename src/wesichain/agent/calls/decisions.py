@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from wesichain.agent.phases import Interrupted
@@ -20,14 +21,18 @@ class UsedTokens:
     def __init__(self) -> None:
         self._used: OrderedDict[str, None] = OrderedDict()
 
-    def use(
+    @contextmanager
+    def used(
         self,
         interrupted: Interrupted[Any],
         decisions: Mapping[str, Decision],
         now: float,
         prepare: Callable[[ToolCall, int], Any],
-    ) -> list[str]:
-        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now."""
+    ) -> Iterator[None]:
+        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
+
+        What could not be followed inside, in a run below or by mistake, may be decided again.
+        """
         waiting = {item.token: item for item in interrupted.pending}
         unknown = [token for token in decisions if token not in waiting]
         if unknown:
@@ -45,12 +50,12 @@ class UsedTokens:
             self._used[token] = None
         while len(self._used) > _REMEMBERED:
             self._used.popitem(last=False)
-        return [*waiting]
-
-    def give_back(self, tokens: Sequence[str]) -> None:
-        """A decision that a run inside could not follow may be given again."""
-        for token in tokens:
-            self._used.pop(token, None)
+        try:
+            yield
+        except ConfigError:
+            for token in waiting:
+                self._used.pop(token, None)
+            raise
 
 
 def _check_decision(item: PendingCall, decision: Any, prepare: Callable[[ToolCall, int], Any]) -> None:

@@ -50,8 +50,11 @@ class RunResult(Generic[OutT]):
     @property
     def messages(self) -> Sequence[Message]:
         """What was said, without the instructions: pass it as the history of the next run."""
-        said = self.outcome.messages
-        return said[1:] if said and said[0].role is Role.SYSTEM else said
+        said, first_new = self.outcome.messages, self.outcome.info.first_new
+        if not any(said[index].role is Role.SYSTEM for index in range(1, first_new)):
+            return said[1:] if said and said[0].role is Role.SYSTEM else said
+        before = [said[index] for index in range(first_new)]  # a history with instructions in it
+        return (*(one for one in before if one.role is not Role.SYSTEM), *self.outcome.new_messages)
 
     @property
     def agent(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from typing_extensions import override
 
@@ -43,10 +43,15 @@ class EventQueue(EventSink):
 
 
 class RunStream(Generic[R]):
-    """A run under way: iterate over it, then take `result`. Leaving early stops the run."""
+    """A run under way: iterate over it, then take `result`. Leaving early interrupts the run.
 
-    def __init__(self, run: Callable[[EventSink], Awaitable[R]]) -> None:
+    `outcome` is how it ended, or None: that of a run which was left early can be resumed.
+    """
+
+    def __init__(self, run: Callable[[EventSink, Callable[[Drive[Any]], None]], Awaitable[R]]) -> None:
+        """`run` is given a sink, and something to tell the drive to when it is there."""
         self._run = run
+        self._drive: Drive[Any] | None = None
         self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
 
@@ -55,7 +60,7 @@ class RunStream(Generic[R]):
 
         async def run() -> R:
             try:
-                return await self._run(queue)
+                return await self._run(queue, self._take)
             finally:
                 queue.close()
 
@@ -76,13 +81,21 @@ class RunStream(Generic[R]):
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    def _take(self, drive: Drive[Any]) -> None:
+        self._drive = drive
+
+    @property
+    def outcome(self) -> Outcome[Any] | None:
+        """The phase in which the run ended; None before."""
+        return None if self._drive is None else self._drive.outcome
+
     @property
     def result(self) -> R:
         """What the run gave; raises what `Agent.run` would raise."""
         if self._task is None or not self._task.done():
             raise ConfigError("the run has not ended yet: read the stream to its end first")
         if self._task.cancelled():
-            raise ConfigError("the run was stopped before its end, so that it has no result")
+            raise ConfigError("the run was stopped before its end, so that it has no result: see its outcome")
         return self._task.result()
 
 
