@@ -175,7 +175,7 @@ def test_text_and_typed_answers_are_told_as_they_come() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(leave_after=st.integers(0, 8), stored=st.booleans())
+@given(leave_after=st.integers(0, 9), stored=st.booleans())
 def test_what_is_left_early_can_go_on_and_nothing_is_run_twice(leave_after: int, stored: bool) -> None:
     async def main() -> None:
         world = World()
@@ -199,7 +199,6 @@ def test_what_is_left_early_can_go_on_and_nothing_is_run_twice(leave_after: int,
         assert world.done.count("delete a") == 1  # it may run once, and was not begun again where it was cut
         assert world.done.count("look") in (1, 2)  # it may be run again
         assert [event.seq for event in log] == [*range(1, len(log) + 1)]
-        assert left
         (told,) = (message.text for message in outcome.messages if message.tool_call_id == "delete-id")
         assert told == "deleted a" or told.startswith("[OUTCOME UNKNOWN]")
 

@@ -136,6 +136,7 @@ class Agent(Generic[DepsT_contra, OutT]):
         self._instructions = instructions
         self._playbook = playbook
         self._domain = domain
+        self._output_type = output_type
         llm = resolve_model(model)
         given_options: Any = {
             "tool_concurrency": 8,
@@ -348,11 +349,18 @@ class Agent(Generic[DepsT_contra, OutT]):
         return self._result(outcome)
 
     def as_tool(
-        self, *, name: str | None = None, description: str | None = None, effect: Effect = "once"
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        input_type: Any = str,
+        *,
+        effect: Effect = "once",
     ) -> AgentTool:
         """This agent as a tool of another one, on whose budget, cancellation and log it draws.
 
-        It is run once, unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
+        The fields of an `input_type` that is an object are the tool's parameters, and reach this agent as
+        JSON text; its answer is handed on as the JSON value that its `output_type` says. It is run once,
+        unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
         """
         return AgentTool(
             self.outcome,
@@ -360,6 +368,9 @@ class Agent(Generic[DepsT_contra, OutT]):
             name=name or self.name,
             description=description or self.description or f"Ask the agent {self.name!r}.",
             effect=effect,
+            takes=input_type,
+            gives=self._output_type,
+            read=self.runtime.read_output,
         )
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:

@@ -39,6 +39,10 @@ class TypedTool(PythonTool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
     def call(self, args: Args, ctx: ToolContext[DepsT_contra] | None) -> Any:
         return self.run(args, ctx or ToolContext())
 
+    def types(self) -> tuple[Any, Any]:
+        """The types of its arguments and its result; a tool that is made at run time says them here."""
+        return _types(type(self))
+
     @override
     def plan(self) -> Plan:
         return self._plan
@@ -52,7 +56,7 @@ class TypedTool(PythonTool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
         description = self.description or read_docstring(cls.__doc__).description
         self.configure(self.name if _says_its_name(self) else cls.__name__, description)
         self.is_async = inspect.iscoroutinefunction(cls.run)
-        takes, gives = _types(cls)
+        takes, gives = self.types()
         return plan_types(
             takes, gives, name=self.name, description=self.description, max_output=self.max_output
         )
