@@ -120,7 +120,7 @@ class RunSteps(Generic[OutT]):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._opened.stop(_LEFT)
+        await self._opened.leave(_LEFT)
 
     @property
     def _opened(self) -> Drive[OutT]:
