@@ -208,16 +208,10 @@ class Agent(Generic[DepsT_contra, OutT]):
             )
 
         async def run(sink: EventSink, opened: Callable[[Drive[Any]], None]) -> RunResult[OutT]:
-            streamed: ConversationKeywords[DepsT_contra] = {
-                **options,
-                "stream": True,
-                "events": (*sinks, sink),
-            }
+            told: Any = {**options, "stream": True, "events": (*sinks, sink), "opened": opened}
             if isinstance(task, Interrupted):
-                return await self._resume(task, decisions, streamed, opened)
-            drive = await self._open(task, history, streamed)
-            opened(drive)
-            return await self._carry(drive, options)
+                return await self.resume(task, decisions, **told)
+            return self._result(await self.outcome(task, history=history, **told))
 
         return RunStream(run)
 
@@ -325,26 +319,9 @@ class Agent(Generic[DepsT_contra, OutT]):
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """Go on with the outcome that a RunInterruptedError carries, as a part of the conversation."""
-        return await self._resume(interrupted, decisions, options)
-
-    async def _resume(
-        self,
-        interrupted: Interrupted[OutT],
-        decisions: Mapping[str, Decision] | None,
-        options: ConversationKeywords[DepsT_contra],
-        opened: Callable[[Drive[Any]], None] | None = None,
-    ) -> RunResult[OutT]:
         rest: Any = {**options}
         checked_memory(rest.pop("conversation", None))
-        with self.runtime.resuming(interrupted, decisions, **rest) as drive:
-            if opened is not None:
-                opened(drive)
-            return await self._carry(drive, options)
-
-    async def _carry(
-        self, drive: Drive[OutT], options: ConversationKeywords[DepsT_contra]
-    ) -> RunResult[OutT]:
-        outcome = await drive.carry()
+        outcome = await self.runtime.resume(interrupted, decisions, **rest)
         await self._ended_of(options)(outcome)
         return self._result(outcome)
 

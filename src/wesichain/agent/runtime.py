@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -278,23 +277,12 @@ class AgentRuntime(Generic[OutT]):
         **options: Unpack[RunKeywords],
     ) -> Outcome[OutT]:
         """Go on with an interrupted run, with a decision for each call that waits for one."""
-        with self.resuming(interrupted, decisions, **options) as drive:
-            return await drive.carry()
-
-    @contextmanager
-    def resuming(
-        self,
-        interrupted: Interrupted[OutT],
-        decisions: Mapping[str, Decision] | None = None,
-        **options: Unpack[RunKeywords],
-    ) -> Iterator[Drive[OutT]]:
-        """The same, to be carried on inside: `with runtime.resuming(...) as drive: await drive.carry()`."""
         given: Any = interrupted
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock, decided = options.get("clock") or self._settings.clock, decisions or {}
         with self._used_tokens.used(interrupted, decided, clock.time(), self._settings.judge.prepare):
-            yield self.reopen(interrupted, decided, run_options(options))
+            return await self.go_on(interrupted, decided, **options)
 
     def go_on(
         self,
@@ -383,10 +371,14 @@ class AgentRuntime(Generic[OutT]):
             live.attach(running)
             effects.attach(running)
         if not around_run:
-            return Drive(running, phase, stream=options.stream, site=site)
-        again = None if start is None else partial(self._again, options, site, start)
-        wrapped = (around_run, start, again)
-        return WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)
+            drive: Drive[OutT] = Drive(running, phase, stream=options.stream, site=site)
+        else:
+            again = None if start is None else partial(self._again, options, site, start)
+            wrapped = (around_run, start, again)
+            drive = WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)
+        if options.opened is not None:
+            options.opened(drive)
+        return drive
 
     def _again(self, options: RunOptions, site: Site | None, start: Any, task: object) -> Drive[OutT]:
         return self._drive(start(task), options, site, start=start)
