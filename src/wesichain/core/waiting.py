@@ -107,8 +107,10 @@ class CallToken(CancellationToken):
 
     __slots__ = ()
 
-    def __init__(self, run: CancellationToken) -> None:
-        super().__init__(run)
+    def __init__(self, run: CancellationToken) -> None:  # what its class does, without the way there
+        self._parents = (run,)
+        self._reason = None
+        self._watchers = None
 
     @override
     def cancel(self, reason: str = "cancelled") -> None:

@@ -109,6 +109,8 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
         check, render = plan.arguments.quick or self.check, plan.output.render
         if plan.signature.is_simple and not self.collects:
             return Parts(check, self.function, render, by_name=True)
+        if plan.signature.is_simple_but_for_context and not self.collects:
+            return Parts(check, _with_context(self.function, plan.signature.context or ""), render)
         return Parts(check, self.call, render)
 
     @override
@@ -136,6 +138,15 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
         )
         self.takes_context = plan.signature.context is not None
         return plan
+
+
+def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, with its context by name; `bind` says the same at three times the price."""
+
+    def call(args: dict[str, Any], ctx: ToolContext | None) -> Any:
+        return function(**{**args, name: ctx or ToolContext()})
+
+    return call
 
 
 async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:
