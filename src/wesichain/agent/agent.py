@@ -170,7 +170,8 @@ class Agent(Generic[DepsT_contra, OutT]):
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
-        return self._result(await self.outcome(task, history=history, **options))
+        outcome = await self._outcome(task, history, options)
+        return self._result(outcome)
 
     def run_sync(
         self,
@@ -208,7 +209,7 @@ class Agent(Generic[DepsT_contra, OutT]):
             )
 
         async def run(sink: EventSink, opened: Callable[[Drive[Any]], None]) -> RunResult[OutT]:
-            told: Any = {**options, "stream": True, "events": (*sinks, sink), "opened": opened}
+            told: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
             if isinstance(task, Interrupted):
                 return await self.resume(task, decisions, **told)
             return self._result(await self.outcome(task, history=history, **told))
@@ -232,11 +233,15 @@ class Agent(Generic[DepsT_contra, OutT]):
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
+        return self._outcome(task, history, options)
+
+    def _outcome(
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
+    ) -> Coroutine[Any, Any, Outcome[OutT]]:
         instructions = self._instructions
         if "conversation" in options or callable(instructions) or self._playbook is not None:
             return self._prepared(task, history, options)
-        given: Any = options
-        return self.runtime.run(task, history=history, **given)
+        return self.runtime.opened(task, history, run_options(options)).carry()
 
     async def _prepared(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]

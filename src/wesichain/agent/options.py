@@ -145,7 +145,7 @@ class RunOptions:
     never cancels it. `parent`: the context of the call that this run is inside of: it then spends from that
     run's account, is told in its log and waits with it. `events`: further sinks. `stream`: tell text as it
     comes. `run_id`: a name for the run. `instructions` in place of the agent's, `advice` below them.
-    `effects` wraps what answers the loop; `clock` is where time comes from; `opened` is told the `Drive`.
+    `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is told the `Drive`.
     """
 
     history: Sequence[Message] = ()
@@ -161,7 +161,7 @@ class RunOptions:
     advice: Advice | None = None
     effects: Callable[[Effects], Effects] | None = None
     clock: Clock | None = None
-    opened: Callable[[Any], None] | None = None
+    on_open: Callable[[Any], None] | None = None
 
 
 class RunKeywords(TypedDict, Generic[DepsT], total=False):
@@ -179,7 +179,7 @@ class RunKeywords(TypedDict, Generic[DepsT], total=False):
     advice: Advice | None
     effects: Callable[[Effects], Effects] | None
     clock: Clock | None
-    opened: Callable[[Any], None] | None
+    on_open: Callable[[Any], None] | None
 
 
 NO_OPTIONS = RunOptions()
