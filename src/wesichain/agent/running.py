@@ -189,8 +189,9 @@ class Running(Generic[OutT]):
         return self.task is not None and self.task.cancelling() > self._cancels
 
     def check_stop(self) -> None:
-        if self._token is not None and self._token.cancelled:
-            raise Stopped(self._token.reason or "cancelled")
+        token = self._token
+        if token is not None and token.cancelled:
+            raise Stopped(token.reason or "cancelled")
         if self.task is not None and self.task.cancelling() > self._cancels:
             raise CutOff
 

@@ -30,9 +30,9 @@ class Showing(Generic[OutT]):
     def _view_of(self, phase: Active[OutT]) -> Seen:
         return Seen(phase.info.first_new, counter_of(self._run.settings.context))
 
-    async def _show(self, phase: Thinking[OutT], seen: Seen) -> None:
-        """Let the views have their say, one after the other; some have to ask a model."""
-        asked = self._reduce(phase, seen)
+    async def _show(self, phase: Thinking[OutT], seen: Seen, question: tuple[int, Question]) -> None:
+        """Ask a model what a view wants to know, and let those behind it have their say."""
+        asked: tuple[int, Question] | None = question
         while asked is not None:
             await self._consult(seen, *asked)
             asked = self._reduce(phase, seen, asked[0] + 1)
