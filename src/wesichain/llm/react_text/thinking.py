@@ -96,7 +96,7 @@ def without_blocks(text: str) -> Heard:
 
 
 def _marks(text: str) -> list[re.Match[str]]:
-    if "think" not in text.lower() and not MARK.search(text):
+    if "<" not in text and "[" not in text and "\u25c1" not in text:  # every mark begins with one of them
         return []
     return [mark for mark in MARK.finditer(text) if not _is_spoken_of(text, mark)]
 
