@@ -123,7 +123,6 @@ class Present(Effects):
         run, first = self._run, self._first
         self._runtime = runtime
         self._base: Settings[Any] = replace(runtime.settings, clock=first.clock, on_limit=first.on_limit)
-        run.name = runtime.name
         run.account.use_model(runtime.model)
         self._made = {}
         self._offer(self._found())

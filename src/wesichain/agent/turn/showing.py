@@ -23,16 +23,12 @@ class Showing(Generic[OutT]):
 
     __slots__ = ("_limit", "_run", "_seen")
 
-    def __init__(self, run: Running[OutT], phase: Active[OutT]) -> None:
-        self._run = run
-        self._limit: BudgetExceededError | None = None
-        self._seen = self._view_of(phase)  # what the model is shown, where that is not the whole log
+    _run: Running[OutT]
+    _limit: BudgetExceededError | None
+    _seen: Seen | None  # what the model is shown, where that is not the whole log
 
-    def _view_of(self, phase: Active[OutT]) -> Seen | None:
-        run = self._run
-        if not (run.settings.context or run.tally.cuts):
-            return None
-        return Seen(phase.info.first_new, counter_of(run.settings.context))
+    def _view_of(self, phase: Active[OutT]) -> Seen:
+        return Seen(phase.info.first_new, counter_of(self._run.settings.context))
 
     async def _set_out(self, phase: Thinking[OutT]) -> None:
         """Make ready what the next request shows and offers, where that is not all there is."""
@@ -100,7 +96,7 @@ class Showing(Generic[OutT]):
         if is_response(reply):
             text, usage = reply.content, reply.usage
             cost = cost_of(usage, price)
-            run.account.spend_tokens(usage, cost)
+            run.account.spend_usage(usage, cost)
             if reply.finish_reason == "error":
                 text = ""
         if text.strip():
