@@ -610,3 +610,21 @@ def test_the_clock_and_the_limit_are_those_of_the_run() -> None:
     )
     result = first.run_sync("q")
     assert (result.output, result.outcome.stopped_by) == ("", "steps")
+
+
+def test_what_a_run_learned_from_names_the_tools_of_all_who_acted() -> None:
+    from wesichain.learning import TaskOutput
+
+    output = TaskOutput.of(desk(say(ADD), "You owe 3.").run_sync("q"))
+    assert output.tools_used == ("transfer_to_billing", "add")
+    assert {*output.metadata["tools"]} == {"echo", "transfer_to_billing", "add", "refund"}
+
+
+def test_the_last_words_are_those_that_the_present_agent_can_see() -> None:
+    other = agent("billing", say(ADD), tools=[add])
+    handoff = Handoff(other, history=lambda messages: messages[:1])
+    reply = say(to("billing"), content="I hand over")
+    first = agent("triage", reply, handoffs=[handoff], on_limit="partial", budget=Budget(steps=1))
+    assert first.run_sync("q").output == ""
+    first = agent("triage", reply, handoffs=[other], on_limit="partial", budget=Budget(steps=1))
+    assert first.run_sync("q").output == "I hand over"
