@@ -300,7 +300,8 @@ const SHOWN = {
   tool_completed(line, event, item) {
     const row = item.rows.get(event.call_id);
     row.chips.append(chip(duration(event.duration_ms), "time", "the tool's time"));
-    row.outcome.replaceChildren(textBlock(event.value, "result"));
+    const pictures = (event.parts ?? []).filter((part) => part?.kind !== "text");
+    row.outcome.replaceChildren(textBlock(event.value, "result"), ...contentOf(pictures, line.loadPart));
   },
 
   step_failed(line, event, item) {
