@@ -31,6 +31,7 @@ from .models import AnyModel, resolve_model
 from .options import LoopKeywords, RunKeywords, as_sinks, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, RunSteps, RunStream, question_of, result_of
+from .rules import Actor, Handoff
 from .runtime import AgentRuntime
 
 if TYPE_CHECKING:
@@ -161,9 +162,17 @@ class Agent(Generic[DepsT_contra, OutT]):
         return self._instructions is not None
 
     @property
+    def has_playbook(self) -> bool:
+        return self._playbook is not None
+
+    @property
     def fixed_instructions(self) -> str | None:
         """The instructions, where they are a text and so the same for every run."""
         return self._instructions if isinstance(self._instructions, str) else None
+
+    def add_handoff(self, other: Actor | Handoff) -> None:
+        """Let runs be handed to another agent as well; so two agents can hand over to each other."""
+        self.runtime.add_handoff(other)
 
     async def run(
         self,

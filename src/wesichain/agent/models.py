@@ -47,18 +47,24 @@ class Models(Generic[T]):
     """What was made for each model that runs were told: one name makes one client, however often it comes."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[str | int, tuple[AnyModel, str, T]] = OrderedDict()
+        self._made: OrderedDict[str | int, tuple[AnyModel, str, T | None]] = OrderedDict()
 
     def get(self, model: AnyModel, make: Callable[[ToolCallingLlm], T]) -> T:
         key = model if isinstance(model, str) else id(model)
         found = self._made.get(key)
-        if found is None:
-            llm = resolve_model(model)
-            name = model if isinstance(model, str) else name_of_model(llm)
-            found = self._made[key] = (model, name, make(llm))
-            while len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-        return found[2]
+        if found is not None and found[2] is not None:
+            return found[2]
+        llm = resolve_model(model)
+        made = make(llm)
+        self._made[key] = (model, model if isinstance(model, str) else name_of_model(llm), made)
+        while len(self._made) > _KEPT:
+            self._made.popitem(last=False)
+        return made
+
+    def make_anew(self) -> None:
+        """What was made so far has become old; the models are still known."""
+        for key, (model, name, _) in self._made.items():
+            self._made[key] = (model, name, None)
 
     def known(self, name: str) -> AnyModel | None:
         """The model that a run was told, by the name that its outcome has kept; "" is none."""

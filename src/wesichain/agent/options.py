@@ -18,7 +18,7 @@ from wesichain.tools import ToolContext
 
 from .effects import Effects
 from .models import AnyModel
-from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
+from .rules import GUARD, Actor, Handoff, LoopGuard, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
@@ -43,8 +43,9 @@ class AgentOptions:
     `output_mode`: how a typed answer is asked for: "tool" (a final tool for each type), "native" (the
     provider's schema), "prompted" (in words), or "auto". `output_checks`: functions of `(output)` or
     `(ctx, output)` that return the answer, or raise ValueError or ToolError, which the model is told.
-    `middleware`: what stands around runs, model calls and tool calls, the first outermost. `deps_type`: what
-    the deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
+    `middleware`: what stands around runs, model calls and tool calls, the first outermost.
+    `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to. `deps_type`: what the
+    deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
     """
 
     name: str = "agent"
@@ -61,6 +62,7 @@ class AgentOptions:
     output_mode: OutputMode = "auto"
     output_checks: Sequence[OutputCheck[Any, Any]] = ()
     middleware: Sequence[Middleware] = ()
+    handoffs: Sequence[Actor | Handoff] = ()
     deps_type: Any = None
     default_policy: PolicyEngine = FailFast()
     redactor: Redactor | None = None
@@ -89,6 +91,7 @@ class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
     output_mode: OutputMode
     output_checks: Sequence[OutputCheck[OutT, DepsT]]
     middleware: Sequence[Middleware[DepsT]]
+    handoffs: Sequence[Actor | Handoff]
     redactor: Redactor | None
     clock: Clock | None
     new_id: Callable[[], str] | None
@@ -132,6 +135,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
             isinstance(value, list | tuple) and all(isinstance(one, Middleware) for one in cast("Any", value))
         ),
         "a list of Middleware objects, such as [InputGuard(check)]",
+    ),
+    "handoffs": (
+        lambda value: isinstance(value, list | tuple),
+        "a list of agents, or of Handoff(agent, ...)",
     ),
 }
 

@@ -102,6 +102,7 @@ class Running(Generic[OutT]):
         "is_bare",
         "narrator",
         "now",
+        "present",
         "scope",
         "settings",
         "step",
@@ -135,6 +136,7 @@ class Running(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
+        self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
@@ -146,10 +148,6 @@ class Running(Generic[OutT]):
     @property
     def run_id(self) -> str:
         return self.narrator.run_id
-
-    @property
-    def is_timed(self) -> bool:
-        return self.account.is_timed
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
@@ -163,8 +161,6 @@ class Running(Generic[OutT]):
 
     def spent(self) -> Spent:
         return self.account.spent(self.now())
-
-    # --- stopping ----------------------------------------------------------------------------------
 
     def driven_by(self, task: asyncio.Task[Any] | None) -> None:
         """The task that takes the next steps: a cancel of it stops the run."""
@@ -184,9 +180,10 @@ class Running(Generic[OutT]):
 
     @property
     def is_stopped(self) -> bool:
-        if self._token is not None and self._token.cancelled:
-            return True
-        return self.task is not None and self.task.cancelling() > self._cancels
+        token, task = self._token, self.task
+        return (token is not None and token.cancelled) or (
+            task is not None and task.cancelling() > self._cancels
+        )
 
     def check_stop(self) -> None:
         token = self._token
@@ -194,8 +191,6 @@ class Running(Generic[OutT]):
             raise Stopped(token.reason or "cancelled")
         if self.task is not None and self.task.cancelling() > self._cancels:
             raise CutOff
-
-    # --- waiting -----------------------------------------------------------------------------------
 
     def wait(self, effect: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
         """What the effect gives, unless the run is stopped or out of time first."""

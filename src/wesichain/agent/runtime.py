@@ -37,6 +37,7 @@ from wesichain.tools import ToolRegistry, ToolSet
 from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
+from .handing import Stage, acting_in, present_of
 from .memory import is_over, messages_of, opening, question_of
 from .models import AnyModel, Models, name_of_model
 from .narrate import Narrator, listeners
@@ -66,7 +67,7 @@ _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = maker(Message), maker(RunInfo)
 
 
-class AgentRuntime(Generic[OutT]):
+class AgentRuntime(Stage[OutT], Generic[OutT]):
     """Runs tasks. Holds no state of a run: the same runtime runs any number of them at once."""
 
     @overload
@@ -104,7 +105,6 @@ class AgentRuntime(Generic[OutT]):
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
-        self._output_type = output_type
         self._deps = Deps(given.deps_type)
         self._around, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
         self._inside = tuple(inside) if any(inside) else None
@@ -116,14 +116,16 @@ class AgentRuntime(Generic[OutT]):
         self._used_tokens = UsedTokens()
         self._models: Models[AgentRuntime[OutT]] = Models()
         self._told = ""  # the name of a model that a run was told in place of the agent's
+        self.output_type = output_type
         self._take(llm, registry)
         Account(given.budget, self.model)  # a cost without a price is found here
+        self._prepare_handoffs(given.handoffs, output_type, given.output_mode)
 
     def _take(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
         """Take a model: how a typed answer is asked for, and what is made of faults, depends on it."""
         given, traits = self._given, traits_of(llm)
-        mode, has_tools = given.output_mode, bool(registry.names)
-        output = output_form(self._output_type, traits, mode=mode, has_tools=has_tools)
+        has_tools = bool(registry.names or registry.sources or given.handoffs)
+        output = output_form(self.output_type, traits, mode=given.output_mode, has_tools=has_tools)
         policy = ObserveErrors() if traits.observes_errors else given.default_policy
         self._llm = llm
         self._live = LiveEffects(llm, registry)
@@ -163,10 +165,6 @@ class AgentRuntime(Generic[OutT]):
         """The deps of a run, its own or its caller's; a `ConfigError` where they are of another type."""
         return self._deps.of(options, self._settings.name, needed=options.effects is None)
 
-    @property
-    def registry(self) -> ToolRegistry:
-        return self._settings.registry
-
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
         return self.registry.specs() + self._settings.judge.output.final_tools
@@ -175,17 +173,9 @@ class AgentRuntime(Generic[OutT]):
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
         return self._settings.judge.output.read(text)
 
-    @property
-    def name(self) -> str:
-        return self._settings.name
-
     def new_id(self) -> str:
         """The id of a run that has none yet."""
         return self._new_id()
-
-    @property
-    def model(self) -> str:
-        return self._settings.model
 
     @property
     def traits(self) -> LlmTraits:
@@ -281,7 +271,8 @@ class AgentRuntime(Generic[OutT]):
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock, decided = options.get("clock") or self._settings.clock, decisions or {}
-        with self._used_tokens.used(interrupted, decided, clock.time(), self._settings.judge.prepare):
+        acting_in(self, interrupted.info)
+        with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
             return await self.go_on(interrupted, decided, **options)
 
     def go_on(
@@ -336,19 +327,18 @@ class AgentRuntime(Generic[OutT]):
         elif token is not None:
             token = token.child()
         narrator = Narrator(info.run_id, info.events, settings.clock.time, info.last_seq, told)
-        live: Effects = self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
-        effects = live
         around_run: Sequence[Middleware] = self._around
-        if wrap is not None:
-            effects = wrap(live)
-            around_run = effects.around_run(around_run)
-            stops = getattr(effects, "cancellation", None)
-            if stops is not None:
-                token = CancellationToken(*([token] if token else []), stops)
         try:
             account = Account(
                 options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
             )
+            effects = live = self._world(info, account)
+            if wrap is not None:
+                effects = wrap(live)
+                around_run = effects.around_run(around_run)
+                stops = getattr(effects, "cancellation", None)
+                if stops is not None:
+                    token = CancellationToken(*([token] if token else []), stops)
             deps = self._deps.of(options, settings.name, needed=effects.needs_deps)
         except ConfigError as error:
             if site is not None:
@@ -372,6 +362,12 @@ class AgentRuntime(Generic[OutT]):
         if options.on_open is not None:
             options.on_open(drive)
         return drive
+
+    def _world(self, info: RunInfo, account: Account) -> Effects:
+        """The model and the tools of a run, with what stands around them, and whoever acts in it."""
+        if self._is_changing or info.opened_by:
+            return present_of(self, info, account)
+        return self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
 
     def _again(self, options: RunOptions, site: Site | None, start: Any, task: object) -> Drive[OutT]:
         return self._drive(start(task), options, site, start=start)

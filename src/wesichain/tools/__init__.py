@@ -12,10 +12,13 @@ from .json_tool import JsonTool, validate_json
 from .registry import Offered, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
 from .running.threads import in_thread
+from .search import TextEmbedder, ToolSearch
+from .sources import DynamicTools, ToolSource
 from .typed import TypedTool
 
 __all__ = [
     "CancellationToken",
+    "DynamicTools",
     "Effect",
     "Finish",
     "FunctionTool",
@@ -25,6 +28,7 @@ __all__ = [
     "Offered",
     "PreparedCall",
     "RunContext",
+    "TextEmbedder",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -32,7 +36,9 @@ __all__ = [
     "ToolOptions",
     "ToolRegistry",
     "ToolResult",
+    "ToolSearch",
     "ToolSet",
+    "ToolSource",
     "ToolStats",
     "ToolWarning",
     "TypedTool",

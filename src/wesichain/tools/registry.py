@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from copy import copy
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -22,6 +23,7 @@ from .definition import Tool, ToolWarning
 from .function import tool as function_tool
 from .json_schema import Issue, closest, one_of, preview
 from .results import Counter, PreparedCall, ToolResult, ToolStats
+from .sources import ToolSource
 from .typed import TypedTool
 
 if TYPE_CHECKING:
@@ -37,10 +39,12 @@ class PlainFunction(Protocol):
     def __code__(self) -> CodeType: ...
 
 
-ToolLike: TypeAlias = Tool | type[TypedTool[Any, Any]] | Callable[..., Any]
+ToolLike: TypeAlias = Tool | ToolSource | type[TypedTool[Any, Any]] | Callable[..., Any]
 # What an agent with such deps may offer, for checkers: a tool that wants other deps is an error. An object
 # that can be called is made a tool with `tool(...)`.
-Offered: TypeAlias = Tool[DepsT] | type[TypedTool[Any, Any, DepsT]] | PlainFunction | partial[Any]
+Offered: TypeAlias = (
+    Tool[DepsT] | ToolSource | type[TypedTool[Any, Any, DepsT]] | PlainFunction | partial[Any]
+)
 
 
 _prepared = maker(PreparedCall)
@@ -51,6 +55,7 @@ class ToolSet:
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
+        self._sources: list[ToolSource] = []
 
     @classmethod
     def of(cls, tools: Iterable[ToolLike]) -> ToolSet:
@@ -63,16 +68,31 @@ class ToolSet:
         return made
 
     def register(self, item: ToolLike) -> ToolSet:
-        """Add a tool, a function (as `@tool` would make it one), or a `TypedTool` class; returns the set."""
+        """Add a tool, a function (as `@tool` would make it one), or a `TypedTool` class; returns the set.
+
+        A source of tools, such as `DynamicTools`, may stand among them.
+        """
+        if isinstance(item, ToolSource):
+            return self._take(item)
         tool = _as_tool(item)
-        name = tool.spec.name  # a tool that cannot be described is refused here
-        if name in self._tools:
-            raise DuplicateToolError(name)
-        self._tools[name] = tool
+        self._check_free(tool.spec.name)  # a tool that cannot be described is refused here
+        self._tools[tool.name] = tool
         return self
 
+    def _take(self, source: ToolSource) -> ToolSet:
+        for tool in source.always:
+            self.register(tool)
+        for name in source.names:
+            self._check_free(name)
+        self._sources.append(source)
+        return self
+
+    def _check_free(self, name: str) -> None:
+        if name in self._tools or any(name in source.names for source in self._sources):
+            raise DuplicateToolError(name)
+
     def build(self) -> ToolRegistry:
-        return ToolRegistry(self._tools.values())
+        return ToolRegistry(self._tools.values(), self._sources)
 
 
 def _as_tool(item: Any) -> Tool:
@@ -96,11 +116,15 @@ def _is_typed_class(item: object) -> bool:
 
 
 class ToolRegistry:
-    """Tools by name; made by `ToolSet.build()`. It keeps nothing of a run but what it counts."""
+    """Tools by name; made by `ToolSet.build()`. It keeps nothing of a run but what it counts.
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    `sources` give further tools in the steps of a run: they are no part of it before.
+    """
+
+    def __init__(self, tools: Iterable[Tool], sources: Iterable[ToolSource] = ()) -> None:
         from .calls import compile_call  # what runs tools is loaded with the first registry
 
+        self.sources = tuple(sources)
         self._tools = {tool.name: tool for tool in tools}
         self._counters = {name: Counter() for name in self._tools}
         self._performs: dict[str, Perform] = {
@@ -110,6 +134,19 @@ class ToolRegistry:
         self._deprecated: set[str] = set()
         self._offers: dict[tuple[bool, frozenset[str]], tuple[ToolSpec, ...]] = {}
         self._is_strict = False  # the strict form has been offered: a null may stand for "left out"
+
+    def with_tools(self, others: Mapping[str, ToolRegistry]) -> ToolRegistry:
+        """This registry and tools of others, each by its name; nothing is compiled again."""
+        made = copy(self)
+        made._tools, made._counters = {**self._tools}, {**self._counters}
+        made._performs, made._quick = {**self._performs}, {**self._quick}
+        made._deprecated, made._offers = {*self._deprecated}, {}
+        for name, other in others.items():
+            if name in self._tools:
+                raise DuplicateToolError(name)
+            made._tools[name], made._counters[name] = other._tools[name], other._counters[name]
+            made._performs[name], made._quick[name] = other._performs[name], other._quick[name]
+        return made
 
     # --- looking ---------------------------------------------------------------------------------
 

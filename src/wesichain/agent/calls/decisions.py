@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from wesichain.agent.phases import Interrupted
-from wesichain.agent.rules import Rejected
 from wesichain.core import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, ToolCall
 from wesichain.errors import ConfigError
 
@@ -27,7 +26,7 @@ class UsedTokens:
         interrupted: Interrupted[Any],
         decisions: Mapping[str, Decision],
         now: float,
-        prepare: Callable[[ToolCall, int], Any],
+        refusal_of: Callable[[ToolCall], Exception | None],
     ) -> Generator[None]:
         """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
 
@@ -45,7 +44,7 @@ class UsedTokens:
                 raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
             if token in self._used:
                 raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
-            _check_decision(item, decisions[token], prepare)
+            _check_decision(item, decisions[token], refusal_of)
         for token in waiting:
             self._used[token] = None
         while len(self._used) > _REMEMBERED:
@@ -58,7 +57,9 @@ class UsedTokens:
             raise
 
 
-def _check_decision(item: PendingCall, decision: Any, prepare: Callable[[ToolCall, int], Any]) -> None:
+def _check_decision(
+    item: PendingCall, decision: Any, refusal_of: Callable[[ToolCall], Exception | None]
+) -> None:
     """A decision that cannot be followed is refused before it uses up its token."""
     call = item.call
     match decision:
@@ -70,9 +71,9 @@ def _check_decision(item: PendingCall, decision: Any, prepare: Callable[[ToolCal
             pass
         case ApproveWith(args=args) if not item.external:
             if item.scope == ():  # the arguments of calls further down are checked by their own run
-                found = prepare(ToolCall(call.id, call.name, args), 0)
-                if isinstance(found, Rejected):
-                    raise ConfigError(f"the approved arguments do not fit: {found.error}")
+                refusal = refusal_of(ToolCall(call.id, call.name, args))
+                if refusal is not None:
+                    raise ConfigError(f"the approved arguments do not fit: {refusal}")
         case _:
             use = "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
             raise ConfigError(f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)")

@@ -36,6 +36,8 @@ class Showing(Generic[OutT]):
         while asked is not None:
             await self._consult(seen, *asked)
             asked = self._reduce(phase, seen, asked[0] + 1)
+        if self._run.present is not None:
+            await self._run.present.offer(phase)
 
     def _reduce(self, phase: Thinking[OutT], seen: Seen, first: int = 0) -> tuple[int, Question] | None:
         """Let the views cut what the next request need not have; each cut is told before the step begins.
