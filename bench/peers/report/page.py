@@ -331,7 +331,7 @@ request on: the run can recover. Always means that it cannot, so that the caller
 The slow tool takes a minute; a limit of one second was set wherever the framework has a setting for tools,
 steps or runs. The second row of each has the best setting that its documentation offers for this: limits of
 12 model calls, retries, plugins; `BEST` in `bench/peers/adapters` says which. Six of the twelve faults come
-once, so that six is the most that can be recovered from."""
+once, so that six is the most that can be recovered from. A second row that is missing has not been run."""
 
 METHOD = """\
 ## Method
