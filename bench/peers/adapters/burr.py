@@ -16,11 +16,13 @@ NOTE = (
 )
 
 
-def build(model, tools):
+def build(model, tools, limit=None):
     specs = [tool.spec for tool in tools.values()]
 
     @action(reads=["messages"], writes=["messages", "calls"])
     async def ask(state: State) -> State:
+        if limit is not None and len(state["messages"]) > 2 * limit:
+            raise RuntimeError(f"no answer after {limit} model calls")
         reply = await model(state["messages"], specs)
         return state.append(messages=reply).update(calls=reply.get("tool_calls") or [])
 
@@ -70,7 +72,7 @@ def stub(script):
     return build(model, describe(add))
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, limit=None):
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(base_url=url, api_key="none")
@@ -79,9 +81,16 @@ def online(url, tools, *, tool_timeout):
         reply = await client.chat.completions.create(model="stub", messages=messages, tools=specs)
         return reply.choices[0].message.model_dump(exclude_none=True)
 
-    ask = build(model, describe(*tools))
+    ask = build(model, describe(*tools), limit)
 
     async def run(question):
         return await ask(question), None
 
     return run
+
+
+BEST = "a limit of 12 model calls, looked at in its action"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, limit=12)

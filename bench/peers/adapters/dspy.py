@@ -50,9 +50,10 @@ def stub(script):
     return asker(model, [add], max_iters=script.steps)
 
 
-def online(url, tools, *, tool_timeout):
-    model = dspy.LM("openai/stub", api_base=url, api_key="none", cache=False)
-    ask = asker(model, tools)
+def online(url, tools, *, tool_timeout, retries=None, **limits):
+    again = {} if retries is None else {"num_retries": retries}
+    model = dspy.LM("openai/stub", api_base=url, api_key="none", cache=False, **again)
+    ask = asker(model, tools, **limits)
 
     async def run(question):
         return await ask(question), None
@@ -68,3 +69,10 @@ def asker(model, tools, **limits):
         return (await agent.acall(question=question)).answer
 
     return run
+
+
+BEST = "max_iters=12, num_retries=5"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, retries=5, max_iters=12)

@@ -52,14 +52,26 @@ def stub(script):
     return run
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, limits=None, **options):
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     provider = OpenAIProvider(base_url=url, api_key="none")
-    agent = Agent(OpenAIChatModel("stub", provider=provider), tools=tools, tool_timeout=tool_timeout)
+    agent = Agent(
+        OpenAIChatModel("stub", provider=provider), tools=tools, tool_timeout=tool_timeout, **options
+    )
 
     async def run(question):
-        return (await agent.run(question)).output, None
+        return (await agent.run(question, usage_limits=limits)).output, None
 
     return run
+
+
+BEST = "retries=3, UsageLimits(request_limit=12)"
+
+
+def best(url, tools, *, tool_timeout):
+    from pydantic_ai.usage import UsageLimits
+
+    limits = UsageLimits(request_limit=12)
+    return online(url, tools, tool_timeout=tool_timeout, limits=limits, retries=3)

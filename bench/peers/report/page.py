@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.fire.faults import FAULTS, MANY, Fault
+from bench.fire.faults import BEST, FAULTS, MANY, Fault
 from bench.fire.run import OBSERVING, verdict
 from bench.peers.environments import OURS, ROOT, YARDSTICK
 from bench.peers.results import Cell, Graphs, Results
@@ -241,6 +241,7 @@ def _fire(results: Results) -> str:
     provider = [fault for fault in FAULTS if fault.status != 200]
     marks = {contestant: _verdicts(cells) for contestant, cells in results["fire"].items()}
     titles = {name: entry["title"] for name, entry in results["contestants"].items()}
+    titles |= {f"{name}{BEST}": f"{title}, best setting" for name, title in titles.items()}
     titles[OBSERVING.name] = "Wesichain with ObserveErrors"
 
     def matrix(faults: Sequence[Fault]) -> str:
@@ -328,7 +329,9 @@ request on: the run can recover. Always means that it cannot, so that the caller
   provider fails, since some wait long before they try again).
 
 The slow tool takes a minute; a limit of one second was set wherever the framework has a setting for tools,
-steps or runs."""
+steps or runs. The second row of each has the best setting that its documentation offers for this: limits of
+12 model calls, retries, plugins; `BEST` in `bench/peers/adapters` says which. Six of the twelve faults come
+once, so that six is the most that can be recovered from. A second row that is missing has not been run."""
 
 METHOD = """\
 ## Method

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ class UsedTokens:
         decisions: Mapping[str, Decision],
         now: float,
         refusal_of: Callable[[ToolCall], Exception | None],
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
 
         What could not be followed inside, in a run below or by mistake, may be decided again.
