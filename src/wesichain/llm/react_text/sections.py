@@ -49,8 +49,10 @@ _WRAPPING = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
 
 def split(reply: str) -> Iterator[Section]:
     """The sections of a reply in order; the first is what stands before any marker."""
-    foreign = foreign_spans(reply)
-    tokens = [token for token in _TOKEN.finditer(reply) if not is_within(foreign, token.start())]
+    tokens = _tokens(reply)
+    foreign = foreign_spans(reply) if tokens else ()
+    if foreign:
+        tokens = [token for token in tokens if not is_within(foreign, token.start())]
     last_closer = next((token.start() for token in reversed(tokens) if _closes(token["fence"])), -1)
     mark: Mark = "plain"
     at = start = 0
@@ -77,6 +79,19 @@ def split(reply: str) -> Iterator[Section]:
             else:
                 wrapped = not wrapped
     yield Section(mark, at, start, len(reply))
+
+
+def _tokens(reply: str) -> list[re.Match[str]]:
+    """The markers and fences: each begins a line and ends in it, so that only starts of lines are tried."""
+    found: list[re.Match[str]] = []
+    at = 0
+    while True:
+        token = _TOKEN.match(reply, at)
+        if token is not None:
+            found.append(token)
+        at = reply.find("\n", at) + 1
+        if not at:
+            return found
 
 
 _FOREIGN = re.compile(
