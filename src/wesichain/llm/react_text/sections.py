@@ -42,6 +42,7 @@ _TOKEN = re.compile(
     rf"^{_BLANK}*+(?=[`~*\#taof])(?:(?:`{{3,}}+|~{{3,}}+)(?P<fence>[^\n`]*+)$|{_MARKER})",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
+_LINE = re.compile(rf"\n(?={_BLANK}*+[`~*\#taof])", re.IGNORECASE)  # before a line that may begin with one
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 _LOOSE = ("plain", "thought")
 _WRAPPING = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
@@ -83,15 +84,13 @@ def split(reply: str) -> Iterator[Section]:
 
 def _tokens(reply: str) -> list[re.Match[str]]:
     """The markers and fences: each begins a line and ends in it, so that only starts of lines are tried."""
-    found: list[re.Match[str]] = []
-    at = 0
-    while True:
-        token = _TOKEN.match(reply, at)
+    first = _TOKEN.match(reply)
+    found = [first] if first else []
+    for line in _LINE.finditer(reply):
+        token = _TOKEN.match(reply, line.end())
         if token is not None:
             found.append(token)
-        at = reply.find("\n", at) + 1
-        if not at:
-            return found
+    return found
 
 
 _FOREIGN = re.compile(

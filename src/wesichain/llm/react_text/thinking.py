@@ -19,7 +19,8 @@ MARK = re.compile(
           |<[|\uff5c]begin\u2581of\u2581thinking[|\uff5c]>)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_STARTS = re.compile("[<\\[\u25c1]")  # what every mark begins with, which is quick to find
+# What every mark begins with, which is quick to find.
+_STARTS = re.compile("[<\\[\u25c1](?=[tras/|\uff5c])", re.IGNORECASE)
 QUOTES = "`\"'\u201c\u201d\u2018\u2019"
 # What an unfinished thought may rehearse: a line of the format, or a call.
 _REHEARSED = re.compile(
