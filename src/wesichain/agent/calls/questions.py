@@ -101,7 +101,8 @@ class Questions(Generic[OutT]):
         """Make the calls ready, applying people's decisions; returns those that still wait for one."""
         pending: list[PendingCall] = []
         before = self.before
-        self.todo = todo = []
+        todo: list[int] = []
+        self.todo = todo
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
             if not isinstance(ready, PreparedCall):
