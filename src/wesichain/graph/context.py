@@ -152,22 +152,39 @@ class Answer:
     memo: Any = None
 
 
-class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
-    """A node waits for answers; on its way to the engine."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question on its way to a person, and back: `memo` comes back with the answer, `owner` and `task` say
+    where in the thread that is put. They are empty until the journal has it.
+    """
 
-    def __init__(
-        self,
-        interrupts: tuple[Interrupt, ...],
-        *,
-        memos: tuple[Any, ...] = (),
-        problem: str = "",
-        noted: frozenset[str] = frozenset(),
-    ) -> None:
+    question: Interrupt
+    memo: Any = None
+    owner: str = ""
+    task: str = ""
+
+    @property
+    def way(self) -> list[str]:
+        """The tasks on the way down to it, itself last."""
+        return [*tasks_of(self.owner), self.task]
+
+
+def quoted(task_id: str) -> str:
+    """A task's id as one part of an owner's path, which is checkpoint/task/call, again and again."""
+    return task_id.replace("%", "%25").replace("/", "%2F")
+
+
+def tasks_of(owner: str) -> list[str]:
+    return [part.replace("%2F", "/").replace("%25", "%") for part in owner.split("/")[1::3]]
+
+
+class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
+    """A node waits for answers; on its way to the engine. `problem`: what was wrong with the last answer."""
+
+    def __init__(self, asked: tuple[Asked, ...], *, problem: str = "") -> None:
         super().__init__("a node waits for an answer")
-        self.interrupts = interrupts
-        self.memos = memos or (None,) * len(interrupts)  # data that comes back with the answers
-        self.problem = problem  # what was wrong with the last answer
-        self.noted = noted  # the ids of those that the journal has already
+        self.asked = asked
+        self.problem = problem
 
 
 class Asking:
@@ -233,8 +250,8 @@ class Asking:
 
     def _pause(self, name: str, value: Any, memo: Any, problem: str) -> Paused:
         known = sha256(f"{self.moment}\n{name}".encode()).hexdigest()[:16]
-        asked = Interrupt(known, value, self._node, self._scope, name)
-        return Paused((asked,), memos=(memo,), problem=problem)
+        question = Interrupt(known, value, self._node, self._scope, name)
+        return Paused((Asked(question, memo),), problem=problem)
 
     def next_inner(self) -> tuple[str, str]:
         """The place and the moment of the next graph that this task invokes."""
@@ -276,10 +293,8 @@ def paused_in(group: BaseExceptionGroup[BaseException]) -> Paused | None:
         return None
     found = list(_leaves(pauses))
     return Paused(
-        tuple(asked for one in found for asked in one.interrupts),
-        memos=tuple(memo for one in found for memo in one.memos),
+        tuple(asked for one in found for asked in one.asked),
         problem=next((one.problem for one in found if one.problem), ""),
-        noted=frozenset[str]().union(*[one.noted for one in found]),
     )
 
 

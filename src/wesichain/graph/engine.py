@@ -97,11 +97,14 @@ class Run:
             self._cycles.update(folded)
         frontier = advance(frame.definition, at.frontier, finished, targets)
         outward = None if frame.hands is None else _outward(frame.hands, folded, done)
+        ran = [task.node for task, _ in done]
         position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
+        self._visits.update(ran)
         try:
-            await self._save(folded, source="loop", ran=[task.node for task, _ in done], outward=outward)
+            await self._save(folded, source="loop", ran=ran, outward=outward)
         except BaseException:
             self.position = position
+            self._visits.subtract(ran)
             raise
 
     async def _save(
@@ -149,13 +152,12 @@ class Run:
             )
         if frame.deadline is not None and frame.clock.monotonic() >= frame.deadline:
             raise frame.out_of_time(tasks[0].node)
-        for task in tasks:
-            self._visits[task.node] += 1
-            if options.max_visits is not None and self._visits[task.node] > options.max_visits:
-                raise MaxVisitsExceededError(
-                    f"max visits exceeded: node {task.node!r} has run {options.max_visits} times",
-                    node=task.node,
-                )
+        if options.max_visits is not None:
+            for node, count in Counter(task.node for task in tasks).items():
+                if self._visits[node] + count > options.max_visits:
+                    raise MaxVisitsExceededError(
+                        f"max visits exceeded: node {node!r} has run {options.max_visits} times", node=node
+                    )
         if self._cycles is not None and (node := self._cycles.see(at.frontier)) is not None:
             raise CycleDetectedError(
                 f"cycle detected: node {node!r} sees the same state for the third time within "

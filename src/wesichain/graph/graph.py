@@ -182,17 +182,17 @@ class Graph(Generic[StateT]):
             journal, loaded = await self._threads.find(thread_id, None, goes_on=True)
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
-        questions = journal.open_questions(loaded.checkpoint)
+        questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
         answers = match_answers(thread_id, value, questions)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
         if not journal.is_newest:
             await journal.branch()
             loaded = journal.remembered(loaded)
-            questions = journal.open_questions(journal.head)
+            questions = journal.open_questions(journal.head, loaded.position.frontier)
             answers = match_answers(thread_id, value, questions)
+        pending = take_answers(loaded.pending, questions.by_task, answers)
         await journal.answer(answers)
-        pending = take_answers(loaded.pending, questions, answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
         frame = self._frame(options, journal, how, last_seq=loaded.last_event)
         run = Run(frame, loaded.position, visits=loaded.visits)
@@ -204,6 +204,9 @@ class Graph(Generic[StateT]):
         """Conduct a run; the state at its end. Its thread is kept at hand for the next."""
         try:
             return self._out(await self._go(frame, run, go, **known))
+        except BaseException:
+            await frame.close_log()
+            raise
         finally:
             self._threads.put_back(frame.journal, run)
 

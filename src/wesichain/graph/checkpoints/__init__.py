@@ -3,14 +3,13 @@
 from .entries import Checkpointer, Entry, ThreadInfo, conflict
 from .journal import Journal, Loaded, Outward
 from .memory import MemoryCheckpointer
-from .notes import Asked, Pending
+from .notes import Pending, Questions
 from .plain import ANYTHING
 from .thread import Thread
 from .upkeep import compact, copy_thread, prune
 
 __all__ = [
     "ANYTHING",
-    "Asked",
     "Checkpointer",
     "Entry",
     "Journal",
@@ -18,6 +17,7 @@ __all__ = [
     "MemoryCheckpointer",
     "Outward",
     "Pending",
+    "Questions",
     "Thread",
     "ThreadInfo",
     "compact",

@@ -55,7 +55,9 @@ class MemoryCheckpointer(Checkpointer):
             if since is None:
                 since = thread.checkpoints[-1].base if thread.checkpoints else 0
             first = bisect_left(thread.checkpoints, since, key=_SEQ)
-            found = thread.checkpoints[first:] + [entry for entry in thread.pending if entry.seq >= since]
+            found = (
+                thread.checkpoints[first:] + thread.pending[bisect_left(thread.pending, since, key=_SEQ) :]
+            )
         return sorted(found, key=_SEQ)
 
     @override

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from wesichain.core import Clock, dataclass
-from wesichain.errors import GraphInterruptedError, GraphTimeoutError
+from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints import Journal
 from wesichain.graph.context import ExecutionOptions, GraphContext, Interrupt, Record
 from wesichain.graph.definition import Definition
@@ -74,3 +75,9 @@ class Frame:
         """Let the journal know how far the log has come, with the event that will tell of its next entry."""
         if self.journal is not None and self.log.is_heard:
             self.journal.last_event = self.log.last_seq + 1
+
+    async def close_log(self) -> None:
+        """Keep the number of the last event of a run that stopped: whoever resumes it counts on from there."""
+        if self.journal is not None and self.log.is_heard:
+            with suppress(CheckpointError):  # the thread is somebody else's by now
+                await self.journal.note_event(self.log.last_seq)
