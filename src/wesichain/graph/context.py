@@ -81,8 +81,14 @@ class Record(Protocol):
         """What was written under this name, in this attempt or one before; None if nothing was."""
         ...
 
-    async def write(self, name: str, data: JsonValue) -> None:
-        """Keep something. When this returns, it is safe."""
+    async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
+        """Keep something. When this returns, it is safe. What has an id that is used `once` is kept for as
+        long as the thread is: whoever goes back, or forks, finds it there.
+        """
+        ...
+
+    def read_once(self, once: str) -> JsonValue:
+        """What was last written under this id, on any branch of the thread; None if nothing was."""
         ...
 
 

@@ -4,6 +4,7 @@ from .entries import Checkpointer, Entry, ThreadInfo, conflict
 from .journal import Journal, Loaded, Outward
 from .memory import MemoryCheckpointer
 from .notes import Pending, Questions
+from .parts import with_parts
 from .plain import ANYTHING
 from .thread import Thread
 from .upkeep import compact, copy_thread, prune
@@ -24,4 +25,5 @@ __all__ = [
     "conflict",
     "copy_thread",
     "prune",
+    "with_parts",
 ]

@@ -25,7 +25,7 @@ from wesichain.graph.superstep import Folded, Frontier, Position, Task
 from .entries import Entry
 from .migrating import Migration
 from .notes import Notes, Pending, Questions, write_answer, write_questions
-from .reading import FORMAT, Reading, chain, moved, parsed, undamaged
+from .reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .statecode import StateCode
 from .thread import Thread
 
@@ -158,8 +158,10 @@ class Journal:
         if (out := outward if whole is None else so_far) is not None:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         values = self._code.deltas(folded) if whole is None else whole
-        text = _with_values(dump_json(body), values)
         settles = self._pending_owner(self.head) if self.head else None
+        if once := self._once(settles, is_all=source == "update" or (whole is not None and not self._owner)):
+            body["once"] = once
+        text = _with_values(dump_json(body), values)
         base, now = self.base if whole is None else 0, self._clock.time()
         made = _Made(self.head or None, source, now, self.last_event)
         self.head = self._moment = await self._thread.append(
@@ -202,11 +204,22 @@ class Journal:
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
         return whole if self._size > _REBASE_RATIO * size else None
 
+    def _once(self, settles: str | None, *, is_all: bool) -> Mapping[str, JsonValue]:
+        """What was done once: of the super-step that ends, or, where nothing before is read, all of it."""
+        if is_all or settles is None:
+            return self._thread.once if is_all else {}
+        return once_in(self._thread.below(settles)) if self._thread.once else {}
+
     async def branch(self) -> None:
-        """Begin anew where the head was, with all that is pending on it, and leave the head as it is."""
+        """Begin anew where the head was, with all that is pending on it, and leave the head as it is.
+
+        What was done once on any branch stays done on this one.
+        """
         body = parsed(self._thread.owned(self._owner)[self.head])
         stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._moment}
         stays |= {key: body[key] for key in ("step", "next", "joins", "deferred") if key in body}
+        if self._thread.once:
+            stays["once"] = self._thread.once
         text, pending = _with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
         made = _Made(self.head, "branch", self._clock.time(), self.last_event)
 
@@ -233,9 +246,16 @@ class Journal:
             self.last_event = last
             await self._note({"event": last})
 
-    async def note_done(self, task: Task, name: str, data: JsonValue) -> None:
-        """Keep something that a task has done, before it does the next."""
-        await self._note({"task": task.id, "did": [name, data]})
+    async def note_done(self, task: Task, name: str, data: JsonValue, once: str | None = None) -> None:
+        """Keep something that a task has done, before it does the next; under an id that is used `once`, for
+        as long as the thread is.
+        """
+        marked = {} if once is None else {"once": once}
+        await self._note({"task": task.id, "did": [name, data], **marked})
+
+    def once(self, key: str) -> JsonValue:
+        """What is kept under an id that is used once, wherever in the thread that was done."""
+        return self._thread.once.get(key)
 
     async def note_questions(self, task: Task, asked: Sequence[Asked]) -> None:
         """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
@@ -386,8 +406,8 @@ class Journal:
         return questions
 
     async def copy_to(self, thread_id: str, checkpoint: int) -> None:
-        """Begin a thread with a checkpoint of this one, all that there is of what led to it, and what is
-        pending on it.
+        """Begin a thread with a checkpoint of this one, all that there is of what led to it, what is pending
+        on it, and what was done once, then or later.
         """
         entries = self._thread.owned(self._owner)
         kept: list[Entry] = []
@@ -395,6 +415,9 @@ class Journal:
         while number is not None and number in entries:
             kept.append(entries[number])
             number = parsed(entries[number]).get("parent")
+        if self._thread.once:
+            body = parsed(kept[0]) | {"once": self._thread.once}
+            kept[0] = replace(kept[0], body=dump_json(body))
         pending = self._thread.below(self._pending_owner(checkpoint))
         await self._thread.copy(thread_id, [*kept[::-1], *moved(pending, checkpoint, checkpoint)])
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from wesichain.core import JsonValue
+
 from .entries import Checkpointer, Entry, is_settled
 from .notes import Notes, Questions
+from .parts import apart
+from .reading import once_in
 
 
 class Thread:
@@ -24,6 +28,7 @@ class Thread:
         "_pending",
         "_questions",
         "_store",
+        "once",
         "thread_id",
     )
 
@@ -40,6 +45,7 @@ class Thread:
                 self._pending.setdefault(entry.owner, []).append(entry)
         self._notes: dict[str, Notes] = {}
         self._questions: dict[str, Questions] = {}
+        self.once: dict[str, JsonValue] = once_in(entries)
         self._last = entries[-1] if entries else None
         self._lock = asyncio.Lock()
 
@@ -72,7 +78,7 @@ class Thread:
         """Write the entries that are made for the next number; the number of the last one."""
         async with self._lock:
             after = 0 if self._last is None else self._last.seq
-            entries = make(after + 1)
+            entries = _kept(self._store, make(after + 1))
             if self._in_place and (now := getattr(self._store, "append_now", None)) is not None:
                 now(self.thread_id, entries, after=after, settles=settles)
                 self._written(entries, settles)
@@ -93,6 +99,7 @@ class Thread:
 
     def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
         self._last = entries[-1]
+        self.once |= once_in(entries)
         if settles is not None and self._pending:
             self._settle(settles)
         for entry in entries:
@@ -148,7 +155,12 @@ class Thread:
         return sorted(found, key=lambda entry: entry.seq)
 
     async def copy(self, thread_id: str, entries: Sequence[Entry]) -> None:
-        await self._store.append(thread_id, entries, after=0)
+        await self._store.append(thread_id, _kept(self._store, entries), after=0)
+
+
+def _kept(store: Checkpointer, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Entries as a store takes them: with the bytes of parts apart, if it keeps those."""
+    return [apart(entry) for entry in entries] if getattr(store, "keeps_parts", False) else entries
 
 
 def _top(owner: str) -> str:

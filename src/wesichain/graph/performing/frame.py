@@ -77,7 +77,7 @@ class Frame:
             self.journal.last_event = self.log.last_seq + 1
 
     async def close_log(self) -> None:
-        """Keep the number of the last event of a run that stopped: whoever resumes it counts on from there."""
+        """Keep the number of the last event of a run that stopped: whoever resumes it counts on from it."""
         if self.journal is not None and self.log.is_heard:
             with suppress(CheckpointError):  # the thread is somebody else's by now
                 await self.journal.note_event(self.log.last_seq)
