@@ -14,7 +14,6 @@ from hashlib import sha256
 from typing import Any
 
 from wesichain.core import KEPT, MEDIA, dump_json, is_object, parse_json
-
 from wesichain.graph.state import is_list
 
 from .entries import Entry

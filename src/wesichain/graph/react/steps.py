@@ -16,6 +16,7 @@ from wesichain.agent import (
     AgentRuntime,
     ApproveWith,
     Completed,
+    Conversation,
     Decision,
     Drive,
     Failed,
@@ -52,6 +53,7 @@ from .recorded import Recording
 
 _NONE: Mapping[str, Decision] = {}
 _KEYS = ("messages", "steps")  # of a run, which the state has keys for
+_LEAST = 4  # tokens of a message, however short: no more than that many fit
 _LEFT = "the run before this one was left unfinished"
 
 
@@ -176,7 +178,10 @@ class Steps:
         loop_guard: LoopGuard | None,
         tool_concurrency: int,
         stream: bool,
+        max_tokens: int | None,
     ) -> None:
+        Conversation(max_tokens)  # a wrong number is found here, not at the second question
+        self._max_tokens = max_tokens
         self._registry = registry
         self._prompt = prompt
         self._budget = budget
@@ -259,13 +264,22 @@ class Steps:
         options = live.options(ctx, budget=self._limits(ctx), stream=self._stream)
         live.drive = self._runtime.open(
             given,
-            history=state.get("conversation", []),
+            history=self._remembered(state),
             instructions=instructions(self._prompt, state),
             run_id=f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None,
             **options,
         )
         live.steps = len(given.scratchpad)
         return live
+
+    def _remembered(self, state: ReActSteps) -> Sequence[Message]:
+        """What the model is shown of earlier questions on the thread: all of it, or the newest that fits."""
+        said = state.get("conversation", [])
+        if self._max_tokens is None:
+            return said
+        memory = Conversation(self._max_tokens)
+        memory.add(*said[-(self._max_tokens // _LEAST + 1) :])
+        return memory.window()
 
     def _again(
         self, interrupted: Interrupted[str], decided: Mapping[str, Decision], ctx: GraphContext
@@ -368,7 +382,7 @@ def _whole(state: ReActSteps, rest: Any) -> Interrupted[str]:
     own = state.get("messages", [])
     said = state.get("conversation", [])
     system = _system(own)
-    earlier = said[: max(0, rest["first_new"] - system)]
+    earlier = said[len(said) - max(0, rest["first_new"] - system) :]
     messages = [*own[:system], *earlier, *own[system:]]
     return stored(
         {**rest, "messages": to_plain(messages), "steps": to_plain(state.get("agent_scratchpad", []))}
