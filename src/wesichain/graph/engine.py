@@ -73,6 +73,8 @@ class Run:
             await self._settle(at, done)
             if options.interrupt_after and self.position.frontier.tasks:
                 self._stop([task for task, _ in done], options.interrupt_after, "after")
+            if frame.report.owes:
+                await frame.report.settle()
             await self._breathe()
 
     async def _settle(self, at: Position, done: Sequence[Done]) -> None:
@@ -134,11 +136,8 @@ class Run:
             outward=outward,
             so_far=None if frame.hands is None else so_far,
         )
-        if frame.log.is_heard:
-            frame.log.checkpoint_saved(frame.scope, at.step, checkpoint)
-        if frame.watcher is not None:
-            for node in dict.fromkeys(ran):
-                await frame.watcher.tell("on_checkpoint_saved", node)
+        if frame.report.is_heard:
+            frame.report.checkpoint_saved(at.step, checkpoint, ran)
 
     # --- limits ------------------------------------------------------------------------------------
 

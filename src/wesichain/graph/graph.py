@@ -22,7 +22,7 @@ from .snapshots import History, Snapshot
 from .state import Send, Values, is_typed_dict
 from .superstep import Frontier, Position
 from .threads import Threads, Updating
-from .watch import GraphStream, Mode, RunLog, StreamItem, Tap, Watcher, mermaid, run_mermaid
+from .watch import GraphStream, Mode, Report, RunLog, StreamItem, Tap, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
 
@@ -247,6 +247,7 @@ class Graph(Generic[StateT]):
             definition=self.definition,
             options=replace(options, thread_id=around.options.thread_id, observer=observer),
             journal=journal,
+            report=Report(around.log, scope=outside.inside, observer=observer),
             scope=outside.inside,
             is_inner=True,
             deadline=_earlier(around.deadline, _deadline(options, self._clock)),
@@ -299,18 +300,13 @@ class Graph(Generic[StateT]):
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
         ALONE.set(False)  # for what the nodes run
+        tap = None if how is None else how.tap
+        log = RunLog(run_id, clock=self._clock, sinks=heard, tap=tap, last_seq=last_seq)
         return Frame(
             self.definition,
             options,
-            RunLog(
-                run_id,
-                clock=self._clock,
-                sinks=heard,
-                tap=None if how is None else how.tap,
-                last_seq=last_seq,
-            ),
+            Report(log, observer=options.observer),
             self._clock,
-            watcher=None if options.observer is None else Watcher(options.observer),
             journal=journal,
             deadline=_deadline(options, self._clock),
             context=None if how is None else how.context,

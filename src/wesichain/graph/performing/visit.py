@@ -105,7 +105,9 @@ class Visit:
     def is_plain(self) -> bool:
         """Whether the node is just called: it is run on the spot, which costs no task."""
         node = self._node
-        return not (node.is_async or self._has_thread or node.retry or node.on_error or self._frame.watcher)
+        if node.is_async or self._has_thread or node.retry or node.on_error:
+            return False
+        return not self._frame.report.is_awaited
 
     @property
     def _has_thread(self) -> bool:
@@ -145,31 +147,28 @@ class Visit:
 
         Raises for cancellation alone.
         """
-        watcher, name = self._frame.watcher, self._node.name
+        report = self._frame.report
         try:
             if begun is None:
                 self._begin()
-            if watcher is not None:
-                await watcher.tell("on_node_start", name, self._view)
+            if report.owes:
+                await report.settle()
             try:
                 returned = await self._attempts(begun)
             except Up as inner:
                 returned = inner.update
             except BaseExceptionGroup as group:  # of a TaskGroup in the node
                 raise _of_group(group) from group
-            result = self._completed(returned)
+            outcome: Outcome = self._completed(returned)
         except (Paused, Up) as bubble:
-            return bubble
+            outcome = bubble
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            failure = self._failed(error)
-            if watcher is not None:
-                await watcher.tell("on_error", name, failure)
-            return failure
-        if watcher is not None:
-            await watcher.tell("on_node_end", name, returned, self._took())
-        return result
+            outcome = self._failed(error)
+        if report.owes:
+            await report.settle()
+        return outcome
 
     # --- attempts ----------------------------------------------------------------------------------
 
@@ -275,8 +274,8 @@ class Visit:
     def _begin(self) -> None:
         frame = self._frame
         self._lend()
-        if frame.log.is_heard:
-            frame.log.node_started(frame.scope, self._at.step, self._node.name)
+        if frame.report.is_heard:
+            frame.report.node_started(self._at.step, self._node.name, self._view)
         self._started = frame.clock.monotonic()
 
     def _lend(self) -> None:
@@ -285,12 +284,12 @@ class Visit:
 
     def _completed(self, returned: Any) -> Result:
         result = self._read(returned)
-        log = self._frame.log
-        if log.tap is not None:
+        report = self._frame.report
+        if report.log.tap is not None:
             self._give_update(result)
-        if log.is_heard:
+        if report.is_heard:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
-            log.node_completed(self._frame.scope, self._at.step, self._node.name, self._took(), keys)
+            report.node_completed(self._at.step, self._node.name, self._took(), keys, returned)
         return result
 
     def _give_update(self, result: Result) -> None:
@@ -332,8 +331,8 @@ class Visit:
             )
             failure = NodeFailedError(f"node {name!r}: {what}", node=name)
             failure.__cause__ = error
-        if self._frame.log.is_heard:
-            self._frame.log.node_failed(self._frame.scope, self._at.step, name, failure)
+        if self._frame.report.is_heard:
+            self._frame.report.node_failed(self._at.step, name, failure)
         return failure
 
     def _took(self) -> float:

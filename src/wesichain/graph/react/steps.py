@@ -106,7 +106,8 @@ class Live:
         self.drive: Drive[str]
         self.messages = 0
         self.steps = 0
-        self.is_private = frame.journal is None and frame.watcher is None and frame.log.tap is None
+        is_watched = frame.report.is_observed or frame.log.tap is not None
+        self.is_private = frame.journal is None and not is_watched
         self.is_changed = False  # people have changed what the state has of it already
 
     def kept(self, update: dict[str, Any]) -> dict[str, Any]:
@@ -121,10 +122,8 @@ class Live:
 
     def visited(self, ctx: GraphContext, *, records: bool) -> None:
         """From here on this visit listens, and keeps what was done if it `records`."""
-        if ctx.events is not None or ctx.observer is not None:
-            frame, sink = self._frame, None
-            if ctx.events is not None:  # the run is one, whichever node takes its steps: so is its scope
-                sink = ScopedSink(frame.log, frame.within("model"), node=ctx.node, subgraph=frame.scope)
+        if ctx.events is not None:  # the run is one, whichever node takes its steps: so is its scope
+            sink = ScopedSink(self._frame.report, self._frame.within("model"), node=ctx.node)
             self._listener = Listener(replace(ctx, events=sink))
         if self._recording is not None:
             self._recording.record = ctx.record if records else None
@@ -133,7 +132,7 @@ class Live:
         """What the run is told when it is opened: the graph's limits are its limits too."""
         if ctx.record is not None:
             self._recording = Recording(ctx.record)
-        heard = ctx.events is not None or ctx.observer is not None
+        heard = ctx.events is not None
         return {
             "deps": ctx.context,
             "budget": budget,

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from typing_extensions import override
-
 from wesichain.core import (
     CheckpointSaved,
     Clock,
@@ -133,21 +131,3 @@ class RunLog:
                 if index not in self._broken:
                     self._broken.add(index)
                     _log.exception("the event sink %r failed; the run goes on without its report", sink)
-
-
-class ScopedSink(EventSink):
-    """Where an agent inside a node tells its events: they join the graph's log, under the node's scope."""
-
-    __slots__ = ("_log", "_node", "_scope", "_subgraph")
-
-    def __init__(self, log: RunLog, scope: str, *, node: str = "", subgraph: str = "") -> None:
-        self._log = log
-        self._scope = scope
-        self._node = node
-        self._subgraph = subgraph
-
-    @override
-    def emit(self, event: Event) -> None:
-        self._log.take(event, self._scope)
-        if self._log.tap is not None:
-            self._log.tap.hear(event, self._node, self._subgraph)
