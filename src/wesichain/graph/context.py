@@ -193,45 +193,29 @@ class Paused(BaseException):  # not an Exception: a node's `except Exception` mu
         self.problem = problem
 
 
+class Place(Protocol):
+    """Where a task is: in the run of `frame`, and in the thread of that."""
+
+    @property
+    def frame(self) -> Any: ...
+
+    def located(self) -> tuple[str, str]:
+        """Where in its thread a task is kept, and what names it for good."""
+        ...
+
+
 class Asking:
-    """What one task has asked so far, and the answers that it was given: by name, on every replay.
+    """What one task has asked so far, and the answers that it was given: by name, on every replay."""
 
-    `frame` is the run that it is part of, `place` says where in its thread it is kept, `moment` names it
-    for good, `inside` is the scope of what it runs.
-    """
-
-    __slots__ = (
-        "_answers",
-        "_asked",
-        "_inner",
-        "_node",
-        "_scope",
-        "frame",
-        "inside",
-        "is_alone",
-        "moment",
-        "place",
-    )
+    __slots__ = ("_answers", "_asked", "_inner", "_node", "is_alone", "task", "where")
 
     def __init__(
-        self,
-        frame: object,
-        node: str,
-        *,
-        scope: str,
-        inside: str,
-        place: str,
-        moment: str,
-        answers: Mapping[str, Answer],
-        is_alone: bool = False,
+        self, where: Place, node: str, task: str, *, answers: Mapping[str, Answer], is_alone: bool = False
     ) -> None:
-        self.frame = frame
+        self.where = where
+        self.task = task
         self.is_alone = is_alone
-        self.inside = inside
-        self.place = place
-        self.moment = moment
         self._node = node
-        self._scope = scope
         self._answers = answers
         self._asked = 0
         self._inner = 0
@@ -255,14 +239,16 @@ class Asking:
         raise self._pause(str(len(self._answers)), value, memo, problem)
 
     def _pause(self, name: str, value: Any, memo: Any, problem: str) -> Paused:
-        known = sha256(f"{self.moment}\n{name}".encode()).hexdigest()[:16]
-        question = Interrupt(known, value, self._node, self._scope, name)
+        _, moment = self.where.located()
+        known = sha256(f"{moment}\n{name}".encode()).hexdigest()[:16]
+        question = Interrupt(known, value, self._node, self.where.frame.scope, name)
         return Paused((Asked(question, memo),), problem=problem)
 
     def next_inner(self) -> tuple[str, str]:
         """The place and the moment of the next graph that this task invokes."""
         self._inner += 1
-        return f"{self.place}/{self._inner}", f"{self.moment}/{self._inner}"
+        place, moment = self.where.located()
+        return f"{place}/{self._inner}", f"{moment}/{self._inner}"
 
 
 ALONE: ContextVar[bool] = ContextVar("wesichain_graph_alone", default=False)

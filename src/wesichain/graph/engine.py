@@ -73,7 +73,7 @@ class Run:
             await self._settle(at, done)
             if options.interrupt_after and self.position.frontier.tasks:
                 self._stop([task for task, _ in done], options.interrupt_after, "after")
-            if frame.report.owes:
+            if frame.report.owed:
                 await frame.report.settle()
             await self._breathe()
 
@@ -117,8 +117,9 @@ class Run:
         if frame.journal is not None:
             await self._commit(folded, source, ran, outward, so_far)
         self.outward = so_far
-        if frame.log.is_asked("values"):
-            frame.log.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
+        tap = frame.report.log.tap
+        if tap is not None and tap.wants("values"):
+            tap.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
 
     async def _commit(
         self, folded: Folded, source: str, ran: Sequence[str], outward: Outward | None, so_far: Outward

@@ -237,8 +237,9 @@ class Graph(Generic[StateT]):
         context: Any = None,
         hands: frozenset[str] | None = None,
     ) -> tuple[Values, Outward]:
-        around = cast("Frame", outside.frame)
+        around = cast("Frame", outside.where.frame)
         place, moment = outside.next_inner()
+        scope = around.within(outside.task)
         journal = None if around.journal is None else around.journal.inside(place, moment, self.definition)
         options = self._options(options)
         observer = options.observer or around.options.observer
@@ -247,8 +248,8 @@ class Graph(Generic[StateT]):
             definition=self.definition,
             options=replace(options, thread_id=around.options.thread_id, observer=observer),
             journal=journal,
-            report=Report(around.log, scope=outside.inside, observer=observer),
-            scope=outside.inside,
+            report=Report(around.log, scope=scope, observer=observer),
+            scope=scope,
             is_inner=True,
             deadline=_earlier(around.deadline, _deadline(options, self._clock)),
             context=around.context if context is None else context,

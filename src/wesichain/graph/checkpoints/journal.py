@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from wesichain.core import Clock, JsonValue, dataclass, dump_json
@@ -159,8 +160,9 @@ class Journal:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         values = self._code.deltas(folded) if whole is None else whole
         settles = self._pending_owner(self.head) if self.head else None
-        if once := self._once(settles, is_all=source == "update" or (whole is not None and not self._owner)):
-            body["once"] = once
+        if self._thread.once:
+            is_all = source == "update" or (whole is not None and not self._owner)
+            body |= self._done_once(settles, is_all=is_all)
         text = _with_values(dump_json(body), values)
         base, now = self.base if whole is None else 0, self._clock.time()
         made = _Made(self.head or None, source, now, self.last_event)
@@ -204,11 +206,11 @@ class Journal:
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
         return whole if self._size > _REBASE_RATIO * size else None
 
-    def _once(self, settles: str | None, *, is_all: bool) -> Mapping[str, JsonValue]:
-        """What was done once: of the super-step that ends, or, where nothing before is read, all of it."""
-        if is_all or settles is None:
-            return self._thread.once if is_all else {}
-        return once_in(self._thread.below(settles)) if self._thread.once else {}
+    def _done_once(self, settles: str | None, *, is_all: bool) -> Mapping[str, JsonValue]:
+        """What was done once: in the super-step that ends, or, where nothing before is read, at all."""
+        below = () if settles is None else self._thread.below(settles)
+        once = self._thread.once if is_all else once_in(below)
+        return {"once": once} if once else {}
 
     async def branch(self) -> None:
         """Begin anew where the head was, with all that is pending on it, and leave the head as it is.
@@ -424,5 +426,8 @@ class Journal:
 
 def _with_values(body: str, values: Mapping[str, str]) -> str:
     """The text of a checkpoint: that of its body, with the texts of its values put in as they are."""
-    inside = ",".join(f"{dump_json(name)}:{text}" for name, text in values.items())
+    inside = ",".join([f"{_name(name)}:{text}" for name, text in values.items()])
     return f'{body[:-1]},"values":{{{inside}}}}}'
+
+
+_name = lru_cache(maxsize=4096)(dump_json)  # keys of states come again and again

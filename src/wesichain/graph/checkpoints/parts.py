@@ -19,7 +19,7 @@ from wesichain.graph.state import is_list
 from .entries import Entry
 
 _KINDS = tuple(kind.kind for kind in MEDIA)
-_HAS_BYTES = '"data":"'
+HAS_BYTES = '"data":"'
 _HAS_HASH = f'"url":"{KEPT}'
 _HASHES = re.compile(rf'"url":"{KEPT}([0-9a-f]{{64}})"')
 
@@ -28,7 +28,7 @@ Fetch = Callable[[frozenset[str]], Mapping[str, bytes]]
 
 def apart(entry: Entry) -> Entry:
     """The same entry, with the bytes of its parts beside its text."""
-    if _HAS_BYTES not in entry.body:
+    if HAS_BYTES not in entry.body:
         return entry
     found: dict[str, bytes] = {}
     body = dump_json(_changed(parse_json(entry.body), lambda part: _without_bytes(part, found)))

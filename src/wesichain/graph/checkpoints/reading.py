@@ -15,7 +15,7 @@ from .entries import Entry, is_settled
 from .parts import together
 
 FORMAT = 2
-_ONCE = '"once":'
+ONCE = '"once":'
 
 
 class Reading:
@@ -160,7 +160,7 @@ def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
     """What these entries have of things that are done once in a thread, by their ids; the last counts."""
     found: dict[str, Any] = {}
     for entry in entries:
-        if _ONCE in entry.body:
+        if ONCE in entry.body:
             body = parsed(entry)
             if "did" in body and isinstance(body.get("once"), str):
                 found[body["once"]] = body["did"][1]

@@ -9,8 +9,8 @@ from wesichain.core import JsonValue
 
 from .entries import Checkpointer, Entry, is_settled
 from .notes import Notes, Questions
-from .parts import apart
-from .reading import once_in
+from .parts import HAS_BYTES, apart
+from .reading import ONCE, once_in
 
 
 class Thread:
@@ -78,7 +78,9 @@ class Thread:
         """Write the entries that are made for the next number; the number of the last one."""
         async with self._lock:
             after = 0 if self._last is None else self._last.seq
-            entries = _kept(self._store, make(after + 1))
+            entries = make(after + 1)
+            if any(HAS_BYTES in entry.body for entry in entries):
+                entries = _kept(self._store, entries)
             if self._in_place and (now := getattr(self._store, "append_now", None)) is not None:
                 now(self.thread_id, entries, after=after, settles=settles)
                 self._written(entries, settles)
@@ -99,10 +101,11 @@ class Thread:
 
     def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
         self._last = entries[-1]
-        self.once |= once_in(entries)
         if settles is not None and self._pending:
             self._settle(settles)
         for entry in entries:
+            if ONCE in entry.body:
+                self.once |= once_in((entry,))
             if entry.owner:  # an inner graph that is tried again looks for it here
                 self._keep(entry)
             else:  # whoever goes on from here needs none of those before

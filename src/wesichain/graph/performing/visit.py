@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from typing_extensions import override
+
 from wesichain.core import GRACE, JsonValue
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, paused_in
+from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, Place, paused_in
 from wesichain.graph.state import (
     HIDDEN,
     NotAnUpdateError,
@@ -63,7 +65,7 @@ def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group if others is None else others
 
 
-class Visit:
+class Visit(Place):
     """One task being carried out. Made for it, used once."""
 
     __slots__ = (
@@ -151,7 +153,7 @@ class Visit:
         try:
             if begun is None:
                 self._begin()
-            if report.owes:
+            if report.owed:
                 await report.settle()
             try:
                 returned = await self._attempts(begun)
@@ -166,7 +168,7 @@ class Visit:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             outcome = self._failed(error)
-        if report.owes:
+        if report.owed:
             await report.settle()
         return outcome
 
@@ -255,19 +257,20 @@ class Visit:
         return await returned
 
     def _asking(self) -> Asking:
+        task = self._task
+        return Asking(self, task.node, task.id, answers=self._answers, is_alone=self._is_alone)
+
+    @property
+    @override
+    def frame(self) -> Frame:
+        return self._frame
+
+    @override
+    def located(self) -> tuple[str, str]:
         frame, task, journal = self._frame, self._task, self._frame.journal
-        return Asking(
-            frame,
-            task.node,
-            scope=frame.scope,
-            inside=frame.within(task.id),
-            place="" if journal is None else journal.place(task),
-            moment=f"{frame.scope}/{self._at.step}/{task.id}"
-            if journal is None
-            else journal.moment(task, self._at.step),
-            answers=self._answers,
-            is_alone=self._is_alone,
-        )
+        if journal is None:
+            return "", f"{frame.scope}/{self._at.step}/{task.id}"
+        return journal.place(task), journal.moment(task, self._at.step)
 
     # --- before and after --------------------------------------------------------------------------
 

@@ -325,7 +325,7 @@ def after_model(state: ReActSteps) -> str:
 def _frame() -> Frame:
     asking = CURRENT.get()
     assert asking is not None, "a node runs in a task"
-    return cast("Frame", asking.frame)
+    return cast("Frame", asking.where.frame)
 
 
 # --- the state -------------------------------------------------------------------------------------

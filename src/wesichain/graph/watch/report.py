@@ -22,35 +22,38 @@ _METHODS = [name for name in vars(Observer) if name.startswith("on_")]
 class Report:
     """Tells the log in events, and the observer by its methods; neither can hurt the run.
 
-    What an observer's method returns to be awaited is owed until `settle`.
+    `is_heard`: somebody listens; where nobody does, nothing is told. `is_awaited`: the observer is async, and
+    nodes wait for it: what its methods return is `owed` until `settle`.
     """
 
-    __slots__ = ("_is_broken", "_lock", "_observer", "_owed", "_scope", "_tools", "log")
+    __slots__ = (
+        "_is_broken",
+        "_lock",
+        "_observer",
+        "_scope",
+        "_tools",
+        "is_awaited",
+        "is_heard",
+        "log",
+        "owed",
+    )
 
     def __init__(self, log: RunLog, *, scope: str = "", observer: Observer | None = None) -> None:
         self.log = log
         self._scope = scope
         self._observer = observer
-        self._owed: list[Awaitable[Any]] = []
+        self.owed: list[Awaitable[Any]] = []
+        self.is_heard = observer is not None or log.is_heard
+        self.is_awaited = observer is not None and any(
+            inspect.iscoroutinefunction(getattr(observer, name, None)) for name in _METHODS
+        )
         self._lock: asyncio.Lock | None = None
         self._tools: dict[str, str] = {}
         self._is_broken = False
 
     @property
-    def is_heard(self) -> bool:
-        """Whether anybody listens: where nobody does, nothing is told."""
-        return self._observer is not None or self.log.is_heard
-
-    @property
     def is_observed(self) -> bool:
         return self._observer is not None
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether the observer is async: nodes then wait for it."""
-        return self._observer is not None and any(
-            inspect.iscoroutinefunction(getattr(self._observer, name, None)) for name in _METHODS
-        )
 
     # --- what happens ------------------------------------------------------------------------------
 
@@ -111,23 +114,20 @@ class Report:
             self._complain()
         else:
             if pending is not None and hasattr(pending, "__await__"):
-                self._owed.append(pending)
-
-    @property
-    def owes(self) -> bool:
-        """Whether an observer is to be waited for, or somebody waits for it now."""
-        return bool(self._owed) or (self._lock is not None and self._lock.locked())
+                self.owed.append(pending)
 
     async def settle(self) -> None:
         """Wait for the observer, in the order in which it was told."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            while self._owed:
+            while self.owed:
                 try:
-                    await self._owed.pop(0)
+                    await self.owed[0]
                 except Exception:  # noqa: BLE001  # likewise
                     self._complain()
+                finally:
+                    del self.owed[0]
 
     def _complain(self) -> None:
         if not self._is_broken:
