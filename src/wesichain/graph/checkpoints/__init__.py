@@ -1,9 +1,9 @@
 """Checkpoints: what a thread's log holds, who keeps it, and how a run reads and writes it."""
 
 from .entries import Checkpointer, Entry, ThreadInfo, conflict
-from .journal import Journal, Loaded, Outward
+from .journal import Journal
 from .memory import MemoryCheckpointer
-from .notes import Pending, Questions
+from .notes import Loaded, Outward, Pending, Questions
 from .parts import with_parts
 from .plain import ANYTHING
 from .thread import Thread

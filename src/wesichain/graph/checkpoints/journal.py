@@ -14,55 +14,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
-from wesichain.core import Clock, JsonValue, dataclass, dump_json
+from wesichain.core import Clock, JsonValue, dump_json
 from wesichain.graph.context import Asked, quoted
 from wesichain.graph.definition import Definition
-from wesichain.graph.state import Result, Values, Write
+from wesichain.graph.state import Result, Values
 from wesichain.graph.superstep import Folded, Frontier, Position, Task
 
 from .entries import Entry
 from .migrating import Migration
-from .notes import Notes, Pending, Questions, write_answer, write_questions
+from .notes import Loaded, Notes, Outward, Pending, Questions, write_answer, write_questions
 from .reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
-from .statecode import StateCode
+from .statecode import StateCode, with_values
 from .thread import Thread
 
 _REBASE_RATIO = 4  # a whole state is written once the deltas since the last one are this much larger than it
 _REBASE_LEAST = 65_536  # and not before they have this many characters
-
-
-@dataclass(frozen=True, slots=True)
-class Outward:
-    """What a graph inside a task has for the graph outside: the keys that its nodes wrote, and those of
-    their writes that the outer reducers are handed as they are. `is_whole`: all of those are here; some
-    are not, where the graph has gone on from a file of the first format.
-    """
-
-    keys: frozenset[str] = frozenset()
-    writes: tuple[Write, ...] = ()
-    is_whole: bool = True
-
-    def __or__(self, more: Outward) -> Outward:
-        return Outward(self.keys | more.keys, (*self.writes, *more.writes), self.is_whole)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A checkpoint, read."""
-
-    checkpoint: int
-    parent: int | None
-    position: Position
-    source: str
-    run_id: str
-    at: float
-    last_event: int
-    visits: Mapping[str, int]
-    pending: Pending
-    outward: Outward
 
 
 class _Made(NamedTuple):
@@ -163,7 +131,7 @@ class Journal:
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
             body |= self._done_once(settles, is_all=is_all)
-        text = _with_values(dump_json(body), values)
+        text = with_values(dump_json(body), values)
         base, now = self.base if whole is None else 0, self._clock.time()
         made = _Made(self.head or None, source, now, self.last_event)
         self.head = self._moment = await self._thread.append(
@@ -222,7 +190,7 @@ class Journal:
         stays |= {key: body[key] for key in ("step", "next", "joins", "deferred") if key in body}
         if self._thread.once:
             stays["once"] = self._thread.once
-        text, pending = _with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
+        text, pending = with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
         made = _Made(self.head, "branch", self._clock.time(), self.last_event)
 
         def entries(first: int) -> list[Entry]:
@@ -422,12 +390,3 @@ class Journal:
             kept[0] = replace(kept[0], body=dump_json(body))
         pending = self._thread.below(self._pending_owner(checkpoint))
         await self._thread.copy(thread_id, [*kept[::-1], *moved(pending, checkpoint, checkpoint)])
-
-
-def _with_values(body: str, values: Mapping[str, str]) -> str:
-    """The text of a checkpoint: that of its body, with the texts of its values put in as they are."""
-    inside = ",".join([f"{_name(name)}:{text}" for name, text in values.items()])
-    return f'{body[:-1]},"values":{{{inside}}}}}'
-
-
-_name = lru_cache(maxsize=4096)(dump_json)  # keys of states come again and again

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from wesichain.core import JsonValue
+from wesichain.core import JsonValue, dataclass
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.context import Answer, Asked, Interrupt, tasks_of
-from wesichain.graph.state import Result
-from wesichain.graph.superstep import Frontier, Task
+from wesichain.graph.state import Result, Write
+from wesichain.graph.superstep import Frontier, Position, Task
 
 from .entries import Entry
 from .plain import ANYTHING, text_of
@@ -50,6 +50,37 @@ class Pending:
         return [
             task for task in frontier.tasks if task.id not in self.results and task.id not in self.waiting
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Outward:
+    """What a graph inside a task has for the graph outside: the keys that its nodes wrote, and those of
+    their writes that the outer reducers are handed as they are. `is_whole`: all of those are here; some
+    are not, where the graph has gone on from a file of the first format.
+    """
+
+    keys: frozenset[str] = frozenset()
+    writes: tuple[Write, ...] = ()
+    is_whole: bool = True
+
+    def __or__(self, more: Outward) -> Outward:
+        return Outward(self.keys | more.keys, (*self.writes, *more.writes), self.is_whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checkpoint, read."""
+
+    checkpoint: int
+    parent: int | None
+    position: Position
+    source: str
+    run_id: str
+    at: float
+    last_event: int
+    visits: Mapping[str, int]
+    pending: Pending
+    outward: Outward
 
 
 class Questions:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, get_args
 
+from wesichain.core import dump_json
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join
 from wesichain.graph.state import (
@@ -334,3 +336,12 @@ def _refused(node: str | None, key: str, error: Exception) -> CheckpointError:
             f"changed, say how with GraphBuilder(..., migrations={{2: function}})"
         )
     return CheckpointError(what, node=node)
+
+
+def with_values(body: str, values: Mapping[str, str]) -> str:
+    """The text of a checkpoint: that of its body, with the texts of its values put in as they are."""
+    inside = ",".join([f"{_name(name)}:{text}" for name, text in values.items()])
+    return f'{body[:-1]},"values":{{{inside}}}}}'
+
+
+_name = lru_cache(maxsize=4096)(dump_json)  # keys of states come again and again
