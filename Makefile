@@ -9,7 +9,7 @@ JOBS   ?= 2
 export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers lock clean
+.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers lock release test-all clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,6 +83,17 @@ lock: $(STAMP)   ## resolve the dependencies anew into requirements/dev.lock
 	    --all-extras --group dev pyproject.toml -o requirements/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --extra cli --extra local --extra learning --extra web -c requirements/dev.lock pyproject.toml -o requirements/demo.lock
+
+release: $(STAMP) ## a dry run: build, check, install each extra alone in a clean environment
+	@$(BIN)/python .ci/release
+
+# The suite with every Python that is here, each in an environment of its own.
+test-all:        ## the test suite on Python 3.11, 3.12 and 3.13, where they are installed
+	@for version in 3.11 3.12 3.13; do \
+	    command -v python$$version >/dev/null || { echo "==> Python $$version is not here: skipped"; continue; }; \
+	    echo "==> Python $$version"; \
+	    $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	done
 
 clean:           ## remove what the build made
 	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
