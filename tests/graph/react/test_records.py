@@ -14,6 +14,7 @@ from wesichain.errors import GraphError, LlmTransportError, ModelTransportError
 from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer
 from wesichain.graph import Retry as NodeRetry
 from wesichain.policy import Budget, Recovery, Retry
+from wesichain.testing import FunctionLlm
 
 
 class World:
@@ -146,3 +147,38 @@ async def test_the_calls_of_a_middleware_count_against_the_budget_after_a_resume
     with pytest.raises(GraphError, match=r"budget|steps"):
         await tight.resume("t", options=options)
     assert world.paid == [5]
+
+
+async def test_a_run_that_was_handed_over_goes_on_as_the_other_agent() -> None:
+    """The other agent's instructions are those of then, and nobody is asked again."""
+    world, store, said = World(1), MemoryCheckpointer(), [0]
+    world.asks = 1  # the provider is up
+
+    def instructions() -> str:
+        said[0] += 1
+        return f"version {said[0]}"
+
+    def make() -> Any:
+        asked: list[LlmRequest] = []
+
+        def greet(request: LlmRequest) -> LlmResponse:
+            asked.append(request)
+            return LlmResponse("", (ToolCall("over", "transfer_to_clerk", {}),))
+
+        clerk: Agent[Any, Any] = Agent(
+            Model(world),
+            tools=world.tools(),
+            name="clerk",
+            instructions=instructions,
+            policy=Recovery({ValueError: Retry()}),
+        )
+        desk: Agent[Any, Any] = Agent(FunctionLlm(greet), name="desk", handoffs=[clerk])
+        return GraphBuilder().add_node("work", desk).set_entry("work").build(store), asked
+
+    graph, asked = make()
+    with pytest.raises(GraphError, match="down"):
+        await graph.invoke({"input": "q"}, ExecutionOptions(thread_id="t"))
+    assert (len(asked), said[0]) == (1, 1)
+    graph, asked = make()
+    assert (await graph.resume("t"))["output"] == "done"
+    assert (asked, said[0], world.odd) == ([], 1, 2)

@@ -13,7 +13,7 @@ under that key, since its model is asked anew: that is one of its own, and its k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, cast
@@ -194,6 +194,18 @@ class RecordedEffects(Effects):
             return key, found
         other = f"{key}~{_mark(call)}"  # the key was of another call, on another branch
         return other, self._recording.read_once(other)
+
+    @override
+    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
+        """The instructions of an agent that the run is handed to: those of then, if it was before."""
+        name = f"{self._prefix}instruct {step_id}"
+        known = self._recording.read(name)
+        if is_dict(known):
+            text.close()
+            return None if known["text"] is None else str(known["text"])
+        said = await text
+        await self._recording.write(name, {"text": said})
+        return said
 
     @override
     def below(self, scope: str) -> Callable[[Effects], Effects] | None:
