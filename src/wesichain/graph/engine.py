@@ -153,10 +153,10 @@ class Run:
         if frame.deadline is not None and frame.clock.monotonic() >= frame.deadline:
             raise frame.out_of_time(tasks[0].node)
         if options.max_visits is not None:
-            for node, count in Counter(task.node for task in tasks).items():
-                if self._visits[node] + count > options.max_visits:
+            for name, count in Counter(task.node for task in tasks).items():
+                if self._visits[name] + count > options.max_visits:
                     raise MaxVisitsExceededError(
-                        f"max visits exceeded: node {node!r} has run {options.max_visits} times", node=node
+                        f"max visits exceeded: node {name!r} has run {options.max_visits} times", node=name
                     )
         if self._cycles is not None and (node := self._cycles.see(at.frontier)) is not None:
             raise CycleDetectedError(

@@ -68,7 +68,12 @@ class Model(ToolCallingLlm):
         used = Usage(100 * self._world.asks, 1)
         if told == 3:
             return LlmResponse("done", usage=used)
-        name, args = [("pay", {"amount": 5}), ("odd", {"text": "x"}), ("flaky", {"text": "y"})][told]
+        tools: list[tuple[str, Any]] = [
+            ("pay", {"amount": 5}),
+            ("odd", {"text": "x"}),
+            ("flaky", {"text": "y"}),
+        ]
+        name, args = tools[told]
         return LlmResponse("", (ToolCall(f"{name}-{self._world.asks}", name, args),), usage=used)
 
 
@@ -83,7 +88,7 @@ class Twice(Middleware):
 
 
 def graph_of(world: World, store: Any, *, middleware: bool, retry: Any = (), steps: int = 12) -> Any:
-    agent: Agent[Any, Any] = Agent(
+    agent: Agent[Any] = Agent(
         Model(world),
         tools=world.tools(),
         middleware=[Twice()] if middleware else [],
@@ -165,14 +170,14 @@ async def test_a_run_that_was_handed_over_goes_on_as_the_other_agent() -> None:
             asked.append(request)
             return LlmResponse("", (ToolCall("over", "transfer_to_clerk", {}),))
 
-        clerk: Agent[Any, Any] = Agent(
+        clerk: Agent[Any] = Agent(
             Model(world),
             tools=world.tools(),
             name="clerk",
             instructions=instructions,
             policy=Recovery({ValueError: Retry()}),
         )
-        desk: Agent[Any, Any] = Agent(FunctionLlm(greet), name="desk", handoffs=[clerk])
+        desk: Agent[Any] = Agent(FunctionLlm(greet), name="desk", handoffs=[clerk])
         return GraphBuilder().add_node("work", desk).set_entry("work").build(store), asked
 
     graph, asked = make()
