@@ -17,9 +17,10 @@ from .words import Format, seconds, significant, size, table, times, with_interv
 
 DOCS = ROOT / "docs"
 SHAPES = {
-    "chain": "a chain of 100 nodes",
-    "loop": "a loop of 1,000 steps over a condition",
-    "fan-out": "a fan-out to 1,000 tasks",
+    "chain": "a chain of {:,} nodes",
+    "loop": "a loop of {:,} steps over a condition",
+    "fan-out": "a fan-out to {:,} tasks",
+    "chat": "a chat of {:,} turns of 2 kB",
 }
 LENGTHS = (("chain10", 10), ("chain100", 100), ("chain1000", 1000))
 
@@ -197,17 +198,27 @@ def _at_once(results: Results, rows: Sequence[Row]) -> str:
 
 
 def _graph(graph: Graphs) -> str:
-    """Our engine and LangGraph's, shape by shape; the ratio is taken round by round."""
+    """Our engine and LangGraph's, row by row; the ratio is taken round by round."""
     body: list[list[str]] = []
-    for shape, what in SHAPES.items():
-        ours, theirs = (
-            [found[engine][shape] for found in graph["rounds"]] for engine in ("wesichain", "langgraph")
-        )
+    for row in graph["rows"]:
+        ours, theirs = row["wesichain"], row["langgraph"]
         ratios = [their / our for our, their in zip(ours, theirs, strict=True)]
         figures = [with_interval(estimate(samples), seconds) for samples in (ours, theirs)]
+        nodes = f"{'async' if row['is_async'] else 'sync'}{', SQLite' if row['sqlite'] else ''}"
+        what = f"{SHAPES[row['shape']].format(row['size'])}, {nodes}"
         body.append([what, *figures, with_interval(estimate(ratios), times)])
     head = ["CPU a step", "**Wesichain**", f"LangGraph {graph['version']}", "times as much"]
-    return _paragraphs(GRAPH, table(head, body))
+    size = f"On the disk a chat of 200 turns takes {times(graph['stored'])} times its text."
+    return _paragraphs(GRAPH, table(head, body), size)
+
+
+def rewrite_graphs(graph: Graphs, folder: Path) -> None:
+    """Put these figures into the page that there is, in place of those that it has."""
+    page = folder / "benchmarks.md"
+    title = GRAPH.partition("\n")[0]
+    before, _, rest = page.read_text(encoding="utf-8").partition(f"{title}\n")
+    _, _, after = rest.partition("\n## ")
+    page.write_text(f"{before}{_graph(graph)}\n\n## {after}", encoding="utf-8")
 
 
 def _named(row: Row) -> str:
@@ -311,9 +322,9 @@ has then gained, divided by the number of runs."""
 GRAPH = """\
 ## Steps of a graph
 
-State graphs without a checkpointer, each engine in the way that is the quickest for it: LangGraph's chain and
-loop with plain functions and `invoke`, its fan-out with coroutines and `ainvoke`. `python -m bench.graph`
-measures this alone."""
+State graphs without a checkpointer and with one in a SQLite file. Sync nodes are plain functions, run by
+`invoke_sync` and LangGraph's `invoke`; async ones are coroutine functions, run by `invoke` and `ainvoke`.
+`python -m bench.graph --page` measures this alone."""
 
 FIRE = f"""\
 ## Behaviour under fire
