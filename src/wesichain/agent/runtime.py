@@ -39,7 +39,7 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, FailFast, ObserveErrors
 from wesichain.tools import ToolRegistry, ToolSet
 
-from .calls import Site, site_of, token_for, with_decided_args
+from .calls import Site, check_answer, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
 from .memory import clean_history, is_over, messages_of, question_of
@@ -128,6 +128,7 @@ class AgentRuntime(Generic[OutT]):
             loop_guard=given.loop_guard,
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
+            beside=partial(AgentRuntime, llm),
         )
 
     @property
@@ -311,7 +312,7 @@ class AgentRuntime(Generic[OutT]):
             case Refuse():
                 pass
             case Provide() if item.external:
-                pass
+                check_answer(item, decision)
             case Approve() if not item.external:
                 pass
             case ApproveWith(args=args) if not item.external:

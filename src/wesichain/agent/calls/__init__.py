@@ -2,7 +2,18 @@
 
 from .agent_tool import AgentTool
 from .batch import Batch
-from .questions import Slot, with_decided_args
-from .site import Site, site_of, token_for
+from .questions import Slot, check_answer, with_decided_args
+from .site import ITSELF, Site, site_of, token_for, waiting_for
 
-__all__ = ["AgentTool", "Batch", "Site", "Slot", "site_of", "token_for", "with_decided_args"]
+__all__ = [
+    "ITSELF",
+    "AgentTool",
+    "Batch",
+    "Site",
+    "Slot",
+    "check_answer",
+    "site_of",
+    "token_for",
+    "waiting_for",
+    "with_decided_args",
+]

@@ -1,6 +1,6 @@
 """The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
 
-from .approval import approval_token
+from .approval import approval_token, question_token
 from .checks import Checks, OutputCheck, Refused
 from .guard import GUARD, LoopGuard
 from .output import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
@@ -44,5 +44,6 @@ __all__ = [
     "is_response",
     "judge_of",
     "output_form",
+    "question_token",
     "unfenced",
 ]

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from typing_extensions import override
 
+from wesichain.core import Decision, Provide, Question, Refuse
 from wesichain.errors import ToolError, ToolErrorKind
 from wesichain.tools.json_schema.compile import validate
 
@@ -66,7 +67,13 @@ class ServedCall:
         capability = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         return self._ctx.session.check_client_capability(capability)
 
-    async def ask(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def ask(self, question: Question, number: int = 0) -> Decision:
+        """The answer to a question of a call below this one: the client's user gives it."""
+        del number
+        answer = await self.elicit(question.message, question.schema)
+        return Refuse("the user declined") if answer is None else Provide(answer)
+
+    async def elicit(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
         """What the person behind the client answers; None where they would not."""
         if not self.can_ask:
             raise ToolError("the client cannot ask its user anything", ToolErrorKind.UNAVAILABLE)
@@ -110,7 +117,7 @@ def _current() -> ServedCall:
 
 async def elicit(message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """In a served tool: ask the person behind the client for the fields of a schema; None if they decline."""
-    return await _current().ask(message, schema)
+    return await _current().elicit(message, schema)
 
 
 async def release_stream() -> None:

@@ -199,7 +199,7 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
     if not served.can_ask:
         return f"{call.name!r} needs a person's approval, and this server has nobody to ask"
     try:
-        answer = await served.ask(f"Allow {call.name}({dump_json(call.args)})?", _CONSENT)
+        answer = await served.elicit(f"Allow {call.name}({dump_json(call.args)})?", _CONSENT)
     except ToolError as error:
         return f"{call.name!r} needs a person's approval: {error}"
     return None if answer and answer["approve"] else f"{call.name!r} was not approved by the user"
