@@ -338,6 +338,7 @@ class Agent(Generic[OutT]):
         """
         return AgentTool(
             self.outcome,
+            self.runtime.resume,
             agent=self.name,
             name=name or self.name,
             description=description or self.description or f"Ask the agent {self.name!r}.",

@@ -66,7 +66,7 @@ async def think(text: str, ctx: Context) -> str:
         answer = await ctx.session.create_message(
             [said], max_tokens=50, system_prompt="Be brief.", related_request_id=ctx.request_id
         )
-    except Exception as error:  # noqa: BLE001  # it is told
+    except Exception as error:
         return f"no model: {error}"
     return f"{answer.model} says {getattr(answer.content, 'text', '')}"
 

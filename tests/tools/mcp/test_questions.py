@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from wesichain import Agent, Budget, CancellationToken
-from wesichain.agent import Completed, Interrupted, replay
+from wesichain.agent import ApproveWith, Completed, Interrupted, replay
 from wesichain.core import (
     LlmResponse,
     PendingCall,
@@ -221,8 +221,6 @@ async def test_an_approval_and_then_a_question(notes: Path) -> None:
         agent = orderer(server)
         outcome = await waits(agent)
         assert outcome.reason == "approval"
-        from wesichain.agent import ApproveWith
-
         asked = await goes_on(agent, outcome, {only(outcome).token: ApproveWith({"item": "cap"})})
         assert isinstance(asked, Interrupted)
         assert only(asked).question is not None
@@ -358,22 +356,26 @@ async def test_a_durable_run_waits_and_goes_on_with_the_call_that_lives(notes: P
             assert pending.question is not None
             assert pending.question.message == "Which size of hat?"
             await durable.approve("r", pending.token, Provide({"size": 3}))
-            result = await durable.result("r")
+            result = await durable.run("a hat", run_id="r")
         assert [source.value for source in result.sources] == ["red hat in 3"]
     assert lines(notes) == ["began hat", "ended hat"]
 
 
 async def test_a_durable_run_in_a_new_process_does_not_run_once_twice(notes: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
-    async with asking(notes, effect="once") as server:
-        async with DurableAgent(orderer(server), "shopper", database_url=url) as durable:
-            with pytest.raises(RunInterruptedError):
-                await durable.run("a hat", run_id="r")
-    async with asking(notes, effect="once") as server:  # another connection, as in another process
-        async with DurableAgent(orderer(server, "done"), "shopper", database_url=url) as durable:
-            (pending,) = await durable.pending()
-            await durable.approve("r", pending.token, Provide({"size": 3}))
-            result = await durable.result("r")
+    async with (
+        asking(notes, effect="once") as server,
+        DurableAgent(orderer(server), "shopper", database_url=url) as durable,
+    ):
+        with pytest.raises(RunInterruptedError):
+            await durable.run("a hat", run_id="r")
+    async with (  # another connection, as in another process
+        asking(notes, effect="once") as server,
+        DurableAgent(orderer(server, "done"), "shopper", database_url=url) as durable,
+    ):
+        (pending,) = await durable.pending()
+        await durable.approve("r", pending.token, Provide({"size": 3}))
+        result = await durable.run("a hat", run_id="r")
     assert result.output == "done"
     assert lines(notes).count("began hat") == 1
 

@@ -21,6 +21,7 @@ class AgentTool(JsonTool):
     def __init__(
         self,
         run: Callable[..., Coroutine[Any, Any, Outcome[Any]]],
+        resume: Callable[..., Coroutine[Any, Any, Outcome[Any]]],
         *,
         agent: str,
         name: str,
@@ -32,6 +33,11 @@ class AgentTool(JsonTool):
             again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
             run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
             outcome = await run(args["task"], parent=ctx, run_id=run_id)
+            while isinstance(outcome, Interrupted) and outcome.pending and hasattr(ctx.link, "decide"):
+                decisions = await ctx.link.decide(
+                    outcome.pending
+                )  # whoever called can ask a person meanwhile
+                outcome = await resume(outcome, decisions, parent=ctx)
             match outcome:
                 case Completed(text=text):
                     return text

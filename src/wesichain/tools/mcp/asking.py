@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, get_args
 
 from typing_extensions import override
 
-from wesichain.core import Decision, Provide, Question, Refuse
+from wesichain.core import Approve, Decision, PendingCall, Provide, Question, Refuse, dump_json
 from wesichain.errors import ToolError, ToolErrorKind
 from wesichain.tools.json_schema.compile import validate
 
 from .sdk import MCPError, ServerRequestContext, types
 
 LOGGER = "wesichain.mcp"  # what is logged there, or below, while a tool is called goes to the client
+CONSENT = {"type": "object", "properties": {"approve": {"type": "boolean"}}, "required": ["approve"]}
+RESULT = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)  # from debug to emergency
 _calls: ContextVar[ServedCall | None] = ContextVar("wesichain.mcp.call", default=None)
 
@@ -30,8 +32,11 @@ class ServedCall:
     messages: tuple[()] = ()
     spent = None
 
-    def __init__(self, ctx: ServerRequestContext[Any], *, level: types.LoggingLevel | None) -> None:
+    def __init__(
+        self, ctx: ServerRequestContext[Any], *, level: types.LoggingLevel | None, approved: bool = False
+    ) -> None:
         self._ctx = ctx
+        self._approved = approved
         self._level = level
         self._loop = asyncio.get_running_loop()
         self._last: asyncio.Task[None] | None = None
@@ -72,6 +77,28 @@ class ServedCall:
         del number
         answer = await self.elicit(question.message, question.schema)
         return Refuse("the user declined") if answer is None else Provide(answer)
+
+    async def decide(self, pending: Sequence[PendingCall]) -> dict[str, Decision]:
+        """What the client's user says of the calls that an agent waits with, at any depth."""
+        return {item.token: await self._decision(item) for item in pending}
+
+    async def _decision(self, item: PendingCall) -> Decision:
+        if item.question is not None:
+            return await self.ask(item.question)
+        if self._approved and not item.external:
+            return Approve()
+        call = f"{item.call.name}({dump_json(item.call.args)})"
+        if not self.can_ask:
+            need = "a result from outside" if item.external else "a person's approval"
+            raise ToolError(
+                f"{call} needs {need}, and this client cannot ask its user", ToolErrorKind.PERMISSION
+            )
+        who = f" (for {' > '.join(item.scope)})" if item.scope else ""
+        if item.external:
+            given = await self.elicit(f"What is the result of {call}{who}?", RESULT)
+            return Refuse("the user declined") if given is None else Provide(given["result"])
+        given = await self.elicit(f"Allow {call}{who}?", CONSENT)
+        return Approve() if given and given["approve"] else Refuse("the user declined")
 
     async def elicit(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
         """What the person behind the client answers; None where they would not."""

@@ -19,7 +19,7 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
 from wesichain.tools.results import PreparedCall
 
-from .asking import LOGGER, ServedCall, ToClients
+from .asking import CONSENT, LOGGER, ServedCall, ToClients
 from .contents import Contents, ServedPrompt, ServedResource
 from .resuming import RecentEvents
 from .sdk import (
@@ -35,7 +35,6 @@ from .writing import refused, to_listed, to_result
 
 Tools = ToolRegistry | Iterable[Any]  # tools, functions, agents
 _RETRY_MS = 500  # after which a client that lost its stream comes back
-_CONSENT = {"type": "object", "properties": {"approve": {"type": "boolean"}}, "required": ["approve"]}
 
 
 async def serve_stdio(
@@ -50,7 +49,7 @@ async def serve_stdio(
 
     What tools print goes to standard error. A call that needs approval is asked about, if the client can
     ask its user, and refused if not; `approved=True` says that the client asks by itself. An agent among
-    the tools is served as one tool.
+    the tools is served as one tool; what it, or an agent below it, needs a person for is asked likewise.
     """
     server = _Served(tools, name, Contents(resources, prompts), approved=approved).server()
     async with stdio_server() as (incoming, outgoing):
@@ -179,7 +178,7 @@ class _Served:
         prepared = self._registry.prepare(call)
         if not isinstance(prepared, PreparedCall):
             return refused(prepared)
-        served = ServedCall(ctx, level=self._level(ctx))
+        served = ServedCall(ctx, level=self._level(ctx), approved=self._approved)
         try:
             if prepared.needs_approval and not self._approved:
                 refusal = await _refusal(served, prepared)
@@ -199,7 +198,7 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
     if not served.can_ask:
         return f"{call.name!r} needs a person's approval, and this server has nobody to ask"
     try:
-        answer = await served.elicit(f"Allow {call.name}({dump_json(call.args)})?", _CONSENT)
+        answer = await served.elicit(f"Allow {call.name}({dump_json(call.args)})?", CONSENT)
     except ToolError as error:
         return f"{call.name!r} needs a person's approval: {error}"
     return None if answer and answer["approve"] else f"{call.name!r} was not approved by the user"
