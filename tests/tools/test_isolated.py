@@ -82,6 +82,17 @@ async def test_it_sees_no_memory_of_ours_nor_of_another_call(monkeypatch: pytest
     assert [await value(attacks.remember) for _ in range(3)] == [1, 1, 1]
 
 
+async def test_two_calls_do_not_draw_the_same() -> None:
+    drawn = [(await call(attacks.draw)).value for _ in range(3)]
+    assert len(set(map(str, drawn))) == 3
+
+
+async def test_what_a_module_registers_for_the_child_of_a_fork_is_run() -> None:
+    from . import isolated_hooked as hooked
+
+    assert [(await call(hooked.forked)).value for _ in range(2)] == [True, True]
+
+
 async def test_it_sees_no_descriptor_of_ours(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("canary", encoding="utf-8")
@@ -373,12 +384,16 @@ def test_a_program_that_is_killed_leaves_nothing(seconds: float, tmp_path: Path)
 def test_a_thousand_kills_leave_nothing(tmp_path: Path) -> None:
     """Each at a random instant from the start of the program to long after its calls began."""
     rounds = int(os.environ.get("WESICHAIN_KILLS", "1000"))
-    chance = random.Random(27)
+    chance = random.Random(int(os.environ.get("WESICHAIN_KILLS_SEED", "27")))
     with ThreadPoolExecutor(4) as at_once:
         left = at_once.map(
             lambda number: kill_at(chance.uniform(0.2, 3.0), tmp_path / str(number)), range(rounds)
         )
         assert [process for each in left for process in each] == []
+    begun = sum(
+        any(folder.iterdir()) for folder in tmp_path.iterdir()
+    )  # those whose tools had started others
+    assert begun > rounds / 20, f"only {begun} of {rounds} kills met a call that had begun"
 
 
 def test_the_interpreter_s_exit_takes_isolated_tools_along(tmp_path: Path) -> None:
