@@ -278,6 +278,25 @@ async def test_the_approvals_of_a_served_agent_are_asked_of_the_client_at_any_de
     assert result.value == "erased it"
 
 
+async def answering(_: object, params: Any) -> types.ElicitResult:
+    """The user of another client."""
+    if "approve" in params.requested_schema["properties"]:
+        return types.ElicitResult(action="accept", content={"approve": True})
+    return types.ElicitResult(action="accept", content={"name": "Ada", "age": 3})
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])  # newer clients get questions as results, and come back
+async def test_other_clients_can_be_asked(mode: Any) -> None:
+    async with (
+        served(who, clerk()) as url,
+        Client(url, mode=mode, elicitation_callback=answering) as client,
+    ):
+        many = await asyncio.gather(*(client.call_tool("who", {}) for _ in range(8)))
+        assert [one.structured_content for one in many] == [{"name": "Ada", "age": 3}] * 8
+        result = await client.call_tool("clerk", {"task": "erase a"})
+        assert getattr(result.content[0], "text", "") == "erased it"
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_that_cannot_ask_is_told_what_a_served_agent_needs(mode: Any) -> None:
     async with served(clerk()) as url, Client(url, mode=mode) as client:
