@@ -23,13 +23,13 @@ _registered: list[Any] = []  # what was registered since `watch`
 
 def watch() -> None:
     """From now on, notice what is registered for the child of a fork. Our own modules are loaded by then."""
-    register = os.register_at_fork
+    register: Any = os.register_at_fork
 
-    def noticed(**functions: Callable[[], Any]) -> None:
+    def noticed(**functions: Callable[..., Any] | None) -> None:
         _registered.append(functions)
         register(**functions)
 
-    os.register_at_fork = noticed
+    setattr(os, "register_at_fork", noticed)  # noqa: B010  # its keywords are known to it alone
 
 
 def fork() -> int:
