@@ -8,10 +8,11 @@ it here, with its event; to run is to step until then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TypeVar, assert_never, cast
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, assert_never, cast
 
 from wesichain.core import (
+    Action,
     Advice,
     AdviceShown,
     Decided,
@@ -55,23 +56,39 @@ OutT = TypeVar("OutT")
 
 _request = maker(LlmRequest)
 _ENDED = (Completed, Failed, Interrupted)
-_QUIET = (Observing, Idle)  # phases that need nobody
 _TASK_CANCELLED = "the task that ran it was cancelled"
 
 
 class Drive(Asking[OutT]):
     """Drives one run. Made for it, used once."""
 
-    __slots__ = ("_batch", "_decided", "_has_begun", "_site", "advice", "outcome", "phase")
+    __slots__ = (
+        "_batch",
+        "_decided",
+        "_has_begun",
+        "_site",
+        "_was_interrupted",
+        "advice",
+        "outcome",
+        "phase",
+    )
 
     def __init__(
-        self, run: Running[OutT], phase: Active[OutT], *, stream: bool = False, site: Site | None = None
+        self, run: Running[OutT], phase: Active[OutT], site: Site | None = None, *, stream: bool = False
     ) -> None:
-        super().__init__(run, phase, stream=stream)
+        # All that one run begins with, that of the other half included: three of these would take thrice.
+        self._run = run
+        self._stream = stream
         self._site = site  # the call that this run is inside of
+        self._limit = self._arrived = self._slots = None
+        self._told = self._shown = phase.info.told
+        self._follows = self._has_begun = False
+        self._last_content = ""
+        self._delay = 0.0
+        self._seen = self._view_of(phase) if run.settings.context or run.tally.cuts else None
         self._decided: tuple[Decided, ...] | None = None
         self._batch: Batch[OutT] | None = None  # the calls that are being run
-        self._has_begun = False
+        self._was_interrupted = False  # in the middle of its calls
         self.advice: Advice | None = None  # that the run begins with
         self.phase: Phase[OutT] = phase
         self.outcome: Outcome[OutT] | None = None
@@ -79,6 +96,9 @@ class Drive(Asking[OutT]):
             for message in phase.messages:
                 if message.tool_calls:
                     run.used_ids.update((call.id, None) for call in message.tool_calls)
+        if phase.info.opened_by:  # its messages may have been left behind with the agent before
+            calls = (item.call for item in phase.steps if isinstance(item, Action))
+            run.used_ids.update((call.id, None) for call in calls)
 
     def goes_on_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
@@ -98,52 +118,47 @@ class Drive(Asking[OutT]):
             done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
             self._batch = Batch(self._run, phase, [done.get(call.id) for call in phase.reply.tool_calls])
             self._batch.take_up(outcome, decisions)
+            self._was_interrupted = True
 
-    async def carry(self) -> Outcome[OutT]:
+    def carry(self) -> Coroutine[Any, Any, Outcome[OutT]]:
         """Carry the run to its end: take its steps until there are no more."""
-        self._take_the_wheel()
-        while self.outcome is None:
-            phase = self.phase
-            if isinstance(phase, _QUIET):
-                self.phase = phase.think()
-            else:
-                await self._advance()
-        return self.outcome
+        return self._advance(once=False)
 
     async def step(self) -> Phase[OutT]:
         """Take one transition; returns the phase that it leads to. After the end nothing happens."""
-        self._take_the_wheel()
-        await self._advance()
+        await self._advance(once=True)
         return self.phase
 
-    def _take_the_wheel(self) -> None:
-        """The task that is running now takes the next steps; the first of all tells that the run begins."""
+    async def _advance(self, *, once: bool) -> Any:
+        """Take the transition that the phase leads to, whatever it takes, and the next, to the end."""
         task = asyncio.current_task()
         if task is not self._run.task:  # of the same one, a cancel since the last step is still to be seen
             self._run.driven_by(task)
         if not self._has_begun:
             self.begin()
-
-    async def _advance(self) -> None:
-        """Take the transition that the phase leads to, whatever it takes."""
         phase = self.phase
-        try:
-            match phase:
-                case Thinking():
-                    following: Phase[OutT] = await self._think(phase)
-                case Acting():
-                    following = await self._act(phase)
-                case Observing() | Idle():
-                    following = phase.think()
-                case Completed() | Failed() | Interrupted():
-                    return
-                case _:
-                    assert_never(phase)
-        except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
-            following = await self._broken(cast("Active[OutT]", phase), cause)
-        self.phase = following
-        if isinstance(following, _ENDED):
-            self._tell_end(following)
+        while self.outcome is None:
+            try:
+                match phase:
+                    case Thinking():
+                        think = self._think if self._run.present is None else self._think_at_present
+                        following: Phase[OutT] = await think(phase)
+                    case Acting():
+                        following = await self._act(phase)
+                    case Observing() | Idle():
+                        following = phase.think()
+                    case Completed() | Failed() | Interrupted():
+                        break
+                    case _:
+                        assert_never(phase)
+            except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
+                following = await self._broken(cast("Active[OutT]", phase), cause)
+            self.phase = phase = following
+            if isinstance(following, _ENDED):
+                self._tell_end(following)
+            if once:
+                break
+        return self.outcome
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
         """The phase that an exception leads to; what is not the run's own is raised on, with its end told."""
@@ -196,7 +211,7 @@ class Drive(Asking[OutT]):
         self._slots = None
         limit: BudgetExceededError | None = None
         try:
-            pending = batch.prepare()
+            pending = batch.prepare() if run.present is None else await self._prepare(phase, batch)
             if pending:
                 return self._interrupt(phase, _reason_of(pending), tuple(pending))
             await batch.perform()
@@ -218,9 +233,41 @@ class Drive(Asking[OutT]):
             return await self._finished(following, batch.finish)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
+        changed = following if run.present is None else await self._change(following, batch)
         self._batch, self._limit = None, limit
         run.tally.limit = None if limit is None else limit.resource
-        return following
+        return changed
+
+    async def _think_at_present(self, phase: Thinking[OutT]) -> Phase[OutT]:
+        """The same where agent or tools can change: a reply from before is one to the tools of then."""
+        if self._arrived is not None:
+            await self._run.present.offer(phase, again=True)
+        return await self._think(phase)
+
+    async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
+        """Make the calls ready, likewise; at most one of them hands the run over."""
+        if self._was_interrupted:
+            self._was_interrupted = False
+            await self._run.present.offer(phase, again=True)
+        pending = batch.prepare()
+        self._run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
+        return pending
+
+    async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
+        """What the calls have changed for the steps to come: tools that were found, another agent."""
+        run, observed = self._run, batch.done()
+        run.present.take(observed)
+        handoff = run.present.transfer_in(observed)
+        if handoff is None:
+            return phase
+        try:
+            thinking: Thinking[OutT] = await run.present.hand_over(phase, handoff)
+        except AgentError as error:
+            return self._fail(phase, error)
+        self._told = self._shown = 0  # the other agent sees it all for the first time
+        self._follows = False
+        self._seen = self._view_of(thinking) if run.settings.context or run.tally.cuts else None
+        return thinking
 
     async def _finished(self, phase: Observing[OutT], result: Observed) -> Phase[OutT]:
         """A tool's result is the run's, if it has the declared form; otherwise the model is told."""
@@ -321,7 +368,7 @@ class Drive(Asking[OutT]):
             case _:
                 assert_never(outcome)
         if self._site is not None:
-            self._site.ended(run.name, outcome)
+            self._site.ended(outcome.info.opened_by or run.name, outcome)
 
 
 def _reason_of(pending: Sequence[PendingCall]) -> str:

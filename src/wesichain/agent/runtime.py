@@ -42,11 +42,12 @@ from wesichain.tools import ToolRegistry, ToolSet
 from .calls import Site, check_answer, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
+from .handing import Stage, acting_in, present_of
 from .memory import clean_history, is_over, messages_of, question_of
 from .narrate import Narrator, listeners
 from .options import AgentKeywords, RunKeywords, RunOptions, agent_options, as_sinks, random_id, run_options
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
-from .rules import Checks, Rejected, Tally, judge_of, output_form
+from .rules import Checks, Tally, judge_of, output_form
 from .running import Running, Settings
 from .trail import Trail
 from .wrapping import WrappedDrive, WrappedEffects, overriding
@@ -58,12 +59,11 @@ OutT = TypeVar("OutT")
 
 _REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
-_NOTHING = Spent()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = maker(Message), maker(RunInfo)
 
 
-class AgentRuntime(Generic[OutT]):
+class AgentRuntime(Stage[OutT], Generic[OutT]):
     """Runs tasks. Holds no state of a run: the same runtime runs any number of them at once."""
 
     @overload
@@ -100,7 +100,8 @@ class AgentRuntime(Generic[OutT]):
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         traits = traits_of(llm)
-        output = output_form(output_type, traits, mode=given.output_mode, has_tools=bool(registry.names))
+        has_tools = bool(registry.names or registry.sources or given.handoffs)
+        output = output_form(output_type, traits, mode=given.output_mode, has_tools=has_tools)
         model = str(getattr(llm, "model", "") or type(llm).__name__)
         Account(given.budget, model)  # a cost without a price is found here, not at the first run
         counter_of(given.context)  # likewise
@@ -130,10 +131,7 @@ class AgentRuntime(Generic[OutT]):
             context=tuple(given.context),
             beside=partial(AgentRuntime, llm),
         )
-
-    @property
-    def registry(self) -> ToolRegistry:
-        return self._settings.registry
+        self._prepare_handoffs(given.handoffs, output_type, given.output_mode)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
@@ -143,17 +141,9 @@ class AgentRuntime(Generic[OutT]):
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
         return self._settings.judge.output.read(text)
 
-    @property
-    def name(self) -> str:
-        return self._settings.name
-
     def new_id(self) -> str:
         """The id of a run that has none yet."""
         return self._new_id()
-
-    @property
-    def model(self) -> str:
-        return self._settings.model
 
     @property
     def budget(self) -> Budget:
@@ -170,18 +160,16 @@ class AgentRuntime(Generic[OutT]):
     ) -> Idle[OutT]:
         """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
         content: Content | None = None
-        if isinstance(task, list | tuple):
+        if type(task) is list or type(task) is tuple:
             asked = Message(Role.USER, cast("Any", task))
             content, task = asked.content, asked.text
-        question, scratchpad, counted = question_of(task)
+        question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else question_of(task)
         over = bool(scratchpad) and is_over(scratchpad)
         messages: list[Message] = []
         text = self._instructions if instructions is None else instructions
         if advice is not None:
             text = advice.under(text)
-        form = self._settings.judge.output.prompt
-        if form:
-            text = f"{text}\n\n{form}" if text else form
+        text = self.system(text)
         if text:
             messages.append(_message(Role.SYSTEM, text))
         if history:
@@ -191,17 +179,15 @@ class AgentRuntime(Generic[OutT]):
         messages.append(_message(Role.USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        info = _info(
-            run_id or self._new_id(),
-            question,
-            task,
-            first_new=first_new,
-            earlier=counted if over else 0,
-            step=0 if over else counted,
-            before=Spent(steps=counted) if counted and not over else _NOTHING,
-            parts=() if content is None else cast("Any", content),
-            agent=self._settings.name,
-        )
+        info = _info(run_id or self._new_id(), question, task, first_new, agent=self._settings.name)
+        if counted or content is not None:
+            info = replace(
+                info,
+                earlier=counted if over else 0,
+                step=0 if over else counted,
+                before=Spent(steps=counted) if counted and not over else None,
+                parts=() if content is None else cast("Any", content),
+            )
         return begin(info, Trail.of(messages, scratchpad))
 
     def run(
@@ -211,13 +197,16 @@ class AgentRuntime(Generic[OutT]):
 
         `RunOptions` says what each of the options is.
         """
-        return self.open(task, history=history, **options).carry()
+        return self.opened(task, history, run_options(options)).carry()
 
     def open(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
     ) -> Drive[OutT]:
         """A run that is taken a step at a time: `await drive.step()` until it has an `outcome`."""
-        given = run_options(options)
+        return self.opened(task, history, run_options(options))
+
+    def opened(self, task: object, history: Sequence[Message], given: RunOptions) -> Drive[OutT]:
+        """The same, with the options as one value."""
         site = None if given.parent is None else site_of(given.parent)
         if site is not None:
             waiting = site.take_waiting(self._settings.name)
@@ -251,6 +240,7 @@ class AgentRuntime(Generic[OutT]):
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
+        acting_in(self, interrupted.info)
         tokens = self._check_decisions(interrupted, decisions or {}, clock.time())
         try:
             return await self.go_on(interrupted, decisions or {}, **options)
@@ -317,9 +307,9 @@ class AgentRuntime(Generic[OutT]):
                 pass
             case ApproveWith(args=args) if not item.external:
                 if item.scope == ():  # the arguments of calls further down are checked by their own run
-                    found = self._settings.judge.prepare(ToolCall(call.id, call.name, args), 0)
-                    if isinstance(found, Rejected):
-                        raise ConfigError(f"the approved arguments do not fit: {found.error}")
+                    refusal = self.refusal_of(ToolCall(call.id, call.name, args))
+                    if refusal is not None:
+                        raise ConfigError(f"the approved arguments do not fit: {refusal}")
             case _:
                 use = (
                     "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
@@ -358,6 +348,8 @@ class AgentRuntime(Generic[OutT]):
             account = Account(
                 options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
             )
+            changing = self._is_changing or info.opened_by
+            present = present_of(self, info, account) if changing else None
         except ConfigError as error:
             if site is not None:
                 site.failure = error
@@ -367,6 +359,7 @@ class AgentRuntime(Generic[OutT]):
             site.living.append(narrator)
             deps = deps if deps is not None or parent is None else parent.deps
         live: Effects = self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
+        live = live if present is None else present
         effects = live
         around_run: Sequence[Middleware] = self._around
         if wrap is not None:
@@ -375,22 +368,13 @@ class AgentRuntime(Generic[OutT]):
             stops = getattr(effects, "cancellation", None)
             if stops is not None:
                 token = CancellationToken(*([token] if token else []), stops)
-        running = Running(
-            settings,
-            effects,
-            narrator,
-            account,
-            token,
-            step=info.step,
-            tally=tally,
-            deps=deps,
-            scope=() if site is None else site.scope,
-        )
+        scope = () if site is None else site.scope
+        running = Running(settings, effects, narrator, account, token, info.step, tally, deps, scope)
         if effects is not self._live:
             live.attach(running)
             effects.attach(running)
         if not around_run:
-            return Drive(running, phase, stream=options.stream, site=site)
+            return Drive(running, phase, site, stream=True) if options.stream else Drive(running, phase, site)
         again = None if start is None else partial(self._again, options, site, start)
         wrapped = (around_run, start, again)
         return WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)

@@ -34,9 +34,7 @@ class AgentTool(JsonTool):
             run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
             outcome = await run(args["task"], parent=ctx, run_id=run_id)
             while isinstance(outcome, Interrupted) and outcome.pending and hasattr(ctx.link, "decide"):
-                decisions = await ctx.link.decide(
-                    outcome.pending
-                )  # whoever called can ask a person meanwhile
+                decisions = await ctx.link.decide(outcome.pending)  # who called can ask a person meanwhile
                 outcome = await resume(outcome, decisions, parent=ctx)
             match outcome:
                 case Completed(text=text):
