@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeAlias
 
-from wesichain.core import Decision, Message, Provide, Question, Role, is_object
+from wesichain.core import Decision, Message, Provide, Question, Role, is_array, is_object
 from wesichain.errors import ToolError
 from wesichain.tools.json_schema.compile import validate
 
@@ -84,7 +84,7 @@ async def sample_by_run(calls: HeldCalls, _: object, params: types.CreateMessage
 
 
 def _content(blocks: Any) -> Any:
-    parts = [read_content(block) for block in (blocks if isinstance(blocks, list) else [blocks])]
+    parts = [read_content(block) for block in (blocks if is_array(blocks) else [blocks])]
     return parts[0] if len(parts) == 1 and isinstance(parts[0], str) else tuple(parts)
 
 

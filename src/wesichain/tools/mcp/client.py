@@ -206,9 +206,9 @@ class McpServer:
             )
 
     async def _request(self, tool: str, args: Mapping[str, Any], held: HeldCall) -> types.CallToolResult:
-        async def tell(done: float, total: float | None, message: str | None) -> None:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
             if held.ctx is not None:
-                await held.ctx.progress(done, total, message or "")
+                await held.ctx.progress(progress, total, message or "")
 
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(args)))
         # Not `Client.call_tool`: its check of results follows patterns that can hang. Ours comes later.
