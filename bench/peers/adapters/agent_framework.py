@@ -12,7 +12,7 @@ from agent_framework import (
     tool,
 )
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "Microsoft Agent Framework"
 VERSION = version("agent-framework-core")
@@ -39,7 +39,7 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
 
 
 def stub(script):
-    return asker(Agent(Scripted(script), tools=[tool(add)]))
+    return asker(Agent(Scripted(script), tools=[tool(script.tool)]))
 
 
 def online(url, tools, *, tool_timeout, limits=None):

@@ -9,7 +9,7 @@ from agno.models.response import ModelResponse
 from agno.run.base import RunStatus
 from agno.tools import tool
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "Agno"
 VERSION = version("agno")
@@ -40,7 +40,7 @@ class Scripted(Model):
 
 
 def stub(script):
-    agent = Agent(model=Scripted(script=script), tools=[tool(add)], telemetry=False)
+    agent = Agent(model=Scripted(script=script), tools=[tool(script.tool)], telemetry=False)
 
     async def run(question):
         return (await agent.arun(question)).content

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from burr.core import ApplicationBuilder, GraphBuilder, State, action, default, when
 
 from bench.handwritten import call_tool, describe
-from bench.peers.script import Call, add
+from bench.peers.script import Call, threaded
 
 NAME = "Burr"
 VERSION = version("apache-burr")
@@ -69,7 +69,7 @@ def stub(script):
             return {"role": "assistant", "content": None, "tool_calls": calls}
         return {"role": "assistant", "content": reply.text}
 
-    return build(model, describe(add))
+    return build(model, describe(threaded(script.tool)))
 
 
 def online(url, tools, *, tool_timeout, limit=None):

@@ -5,7 +5,7 @@ from importlib.metadata import version
 import dspy
 from dspy import lm15
 
-from bench.peers.script import Answer, add
+from bench.peers.script import Answer
 
 NAME = "DSPy ReAct"
 VERSION = version("dspy")
@@ -47,7 +47,7 @@ def say(**fields):
 
 def stub(script):
     model = dspy.LM("scripted/scripted", engine=Blocking(), async_engine=Scripted(script), cache=False)
-    return asker(model, [add], max_iters=script.steps)
+    return asker(model, [script.tool], max_iters=script.steps)
 
 
 def online(url, tools, *, tool_timeout, retries=None, **limits):

@@ -8,7 +8,7 @@ from google.adk.plugins import ReflectAndRetryToolPlugin
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "Google ADK"
 VERSION = version("google-adk")
@@ -35,7 +35,7 @@ class Scripted(BaseLlm):
 
 
 def stub(script):
-    agent = LlmAgent(name="counter", model=Scripted(script=script), tools=[add])
+    agent = LlmAgent(name="counter", model=Scripted(script=script), tools=[script.tool])
     # By itself it ends the run at the first failing tool; this plugin is its way to recover.
     plugins = [ReflectAndRetryToolPlugin()] if script.malformed else []
     return asker(agent, RunConfig(max_llm_calls=script.steps), plugins)

@@ -9,7 +9,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from pydantic import ConfigDict
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "LangChain create_agent"
 VERSION = version("langchain")
@@ -47,7 +47,8 @@ class Scripted(BaseChatModel):
 
 def stub(script):
     ask = asker(
-        create_agent(Scripted(script=script), tools=[tool(add)]), {"recursion_limit": 2 * script.steps}
+        create_agent(Scripted(script=script), tools=[tool(script.tool)]),
+        {"recursion_limit": 2 * script.steps},
     )
 
     async def run(question):

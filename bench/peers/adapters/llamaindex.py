@@ -1,5 +1,6 @@
 """LlamaIndex's FunctionAgent."""
 
+import inspect
 from importlib.metadata import version
 
 from llama_index.core.agent.workflow import FunctionAgent
@@ -8,7 +9,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool, ToolSelection
 from pydantic import ConfigDict
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "LlamaIndex FunctionAgent"
 VERSION = version("llama-index-core")
@@ -51,10 +52,16 @@ class Scripted(FunctionCallingLLM):
     chat = stream_chat = astream_chat = complete = acomplete = stream_complete = astream_complete = _unused
 
 
+def as_tool(function):
+    if inspect.iscoroutinefunction(function):
+        return FunctionTool.from_defaults(async_fn=function)
+    return FunctionTool.from_defaults(fn=function)
+
+
 def stub(script):
     agent = FunctionAgent(
         llm=Scripted(script=script),
-        tools=[FunctionTool.from_defaults(async_fn=add)],
+        tools=[as_tool(script.tool)],
         streaming=False,
         num_concurrent_runs=None,
     )

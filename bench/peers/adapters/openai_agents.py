@@ -5,7 +5,7 @@ from importlib.metadata import version
 from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "OpenAI Agents SDK"
 VERSION = version("openai-agents")
@@ -36,7 +36,7 @@ class Scripted(Model):
 
 
 def stub(script):
-    agent = Agent(name="counter", model=Scripted(script), tools=[function_tool(add)])
+    agent = Agent(name="counter", model=Scripted(script), tools=[function_tool(script.tool)])
     return asker(agent, max_turns=script.steps)
 
 

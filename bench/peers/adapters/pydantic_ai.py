@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart, UsageLimits, UserPromptPart
 from pydantic_ai.models import Model
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "Pydantic AI"
 VERSION = version("pydantic-ai-slim")
@@ -43,7 +43,7 @@ class Scripted(Model):
 
 
 def stub(script):
-    agent = Agent(Scripted(script), tools=[add])
+    agent = Agent(Scripted(script), tools=[script.tool])
     limits = UsageLimits(request_limit=script.steps)
 
     async def run(question):

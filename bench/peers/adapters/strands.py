@@ -6,7 +6,7 @@ from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.models import Model
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "Strands Agents"
 VERSION = version("strands-agents")
@@ -45,7 +45,7 @@ class Scripted(Model):
 
 
 def stub(script):
-    model, function = Scripted(script), tool(add)
+    model, function = Scripted(script), tool(script.tool)
 
     def build():
         return Agent(

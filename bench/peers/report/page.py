@@ -128,12 +128,15 @@ def _in_short(rows: Sequence[Row]) -> str:
 
 def _runs(rows: Sequence[Row]) -> str:
     yardstick = _yardstick(rows)
-    head = ["", "version", "no tool", "one hop", "malformed call, recovered", "per hop, 10 to 100"]
-    head += ["per hop, 100 to 1,000", "the last, times the hand-written loop"]
+    has_sync = any(row.value("sync") for row in rows)  # results from before it was asked for have none
+    sync_head = ["one hop, sync tool"] if has_sync else []
+    head = ["", "version", "no tool", "one hop", "malformed call, recovered", *sync_head]
+    head += ["per hop, 10 to 100", "per hop, 100 to 1,000", "the last, times the hand-written loop"]
     body: list[list[str]] = []
     for row in rows:
         cells = [_named(row), row.entry["version"]]
         cells += [_cell(row, "short"), _cell(row, "hop"), _malformed(row)]
+        cells += [_cell(row, "sync")] if has_sync else []
         body.append([*cells, _cell(row, "early"), *_late(row, yardstick)])
     bounded = any(cells[-2].startswith(">") for cells in body)
     return _paragraphs(

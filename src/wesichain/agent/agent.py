@@ -357,6 +357,7 @@ class Agent(Generic[DepsT_contra, OutT]):
         """
         return AgentTool(
             self.outcome,
+            self.runtime.resume,
             agent=self.name,
             name=name or self.name,
             description=description or self.description or f"Ask the agent {self.name!r}.",

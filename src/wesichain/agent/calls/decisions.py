@@ -11,6 +11,8 @@ from wesichain.agent.phases import Interrupted
 from wesichain.core import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, ToolCall
 from wesichain.errors import ConfigError
 
+from .questions import check_answer
+
 _REMEMBERED = 10_000
 
 
@@ -66,7 +68,7 @@ def _check_decision(
         case Refuse():
             pass
         case Provide() if item.external:
-            pass
+            check_answer(item, decision)
         case Approve() if not item.external:
             pass
         case ApproveWith(args=args) if not item.external:
