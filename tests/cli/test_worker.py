@@ -74,7 +74,7 @@ async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
         try:
             for run_id in run_ids:
                 assert (await client.result(run_id, timeout=60)).output == "done"
-                assert await client.status(run_id) is RunState.COMPLETED
+                assert await client.status(run_id) == RunState.COMPLETED
             worker.send_signal(signal.SIGINT)
             _, said = await asyncio.to_thread(worker.communicate, timeout=30)
         finally:

@@ -48,7 +48,7 @@ async def test_a_graphs_run_is_found_by_its_id(url: str, tmp_path: Path) -> None
         expected = {"said": ["zero", "first", "second"]}
         assert await durable.run(given, run_id="r") == expected
         assert await durable.run(given, run_id="r") == expected
-        assert await durable.status("r") is RunState.COMPLETED
+        assert await durable.status("r") == RunState.COMPLETED
         with pytest.raises(RunIdConflictError):
             await durable.run({"said": ["other"]}, run_id="r")
         assert [run.run_id for run in await durable.list()] == ["r"]
@@ -60,7 +60,7 @@ async def test_a_question_waits_in_the_database_and_any_process_answers_it(url: 
         with pytest.raises(GraphInterruptedError) as caught:
             await durable.run({}, run_id="r")
         assert [item.value for item in caught.value.interrupts] == ["well?"]
-        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.status("r") == RunState.INTERRUPTED
         async with DurableRuns(url) as runs:
             assert [run.status for run in await runs.list("interrupted")] == [RunState.INTERRUPTED]
             assert await runs.pending() == [], "a question of a graph is no call"

@@ -83,7 +83,7 @@ async def test_events_come_as_they_happen_whichever_process_runs_the_run(url: st
         async for event in runs.events("r"):
             told.append(event)
             if event.kind == "tool_dispatched" and not gate.is_set():
-                assert await runs.status("r") is RunState.RUNNING
+                assert await runs.status("r") == RunState.RUNNING
                 gate.set()
         result = await worker.result("r")
     assert told == [*result.events]
@@ -150,7 +150,7 @@ async def test_a_decision_and_what_follows_from_it_are_one_transaction(
         with pytest.raises(DurableError, match="cannot be reached"):
             await durable.approve("r", second.token, Approve())
         monkeypatch.undo()
-        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.status("r") == RunState.INTERRUPTED
         assert await durable.pending("r") == [second], "nothing was decided, and it can be decided again"
         await durable.approve("r", second.token, Approve())
         assert (await durable.resume("r")).output == "as you wish"

@@ -260,10 +260,10 @@ class Agent(Generic[OutT]):
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
         if callable(self._instructions) and rest.get("instructions") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
             rest["instructions"] = await self.prompt(words, self._context(rest))
         if self._playbook is not None and rest.get("advice") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
             rest["advice"] = await self.advise(words, rest["run_id"])
         return self.runtime.open(task, history=history, **rest)
 

@@ -146,9 +146,10 @@ class AgentRuntime(Generic[OutT]):
     def name(self) -> str:
         return self._settings.name
 
-    def new_id(self) -> str:
-        """The id of a run that has none yet."""
-        return self._new_id()
+    def new_id(self, parent: ToolContext | None = None) -> str:
+        """The id of a run that has none yet; inside a call, the same whenever that call is run."""
+        site = site_of(parent)
+        return self._new_id() if site is None else site.new_id()
 
     @property
     def model(self) -> str:
@@ -228,7 +229,7 @@ class AgentRuntime(Generic[OutT]):
             idle = self.start(
                 task,
                 history=history,
-                run_id=given.run_id,
+                run_id=given.run_id or self.new_id(given.parent),
                 instructions=given.instructions,
                 advice=given.advice,
             )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from wesichain.agent import Failed, Interrupted
 from wesichain.core import Event, dataclass, from_json
 from wesichain.errors import DurableError
 
-from .records import Record
-from .states import PendingDecision, RunState, RunSummary
-from .store import Standing, Step
+from .journal import Record
+from .states import PendingDecision, RunState, RunStatus, RunSummary
+from .store import Child, Standing, Step
 from .stretches import GRAPH, Ending, pending_of, read_ending, stretches_of
 from .workflows import Store
 
@@ -92,6 +93,34 @@ def summary_of(store: Store, standing: Standing, served: Collection[str]) -> Run
         standing.priority,
         standing.key,
     )
+
+
+def summary_of_child(child: Child, served: Collection[str]) -> RunSummary:
+    top = child.top
+    return RunSummary(
+        child.id,
+        child.agent,
+        RunState(child.state),
+        top.version,
+        child.created_at,
+        child.updated_at,
+        child.error,
+        top.version in served,
+        top.priority,
+        top.key,
+        child.parent,
+    )
+
+
+def status_of(state: str, version: str, served: Collection[str]) -> RunStatus:
+    return RunStatus(RunState(state), version, served=version in served)
+
+
+def events_of_child(event: Event, child: Child, seq: int) -> Event | None:
+    """An event of the run at the top as one of a run inside it, if it is."""
+    if event.scope != child.scope and not event.scope.startswith(f"{child.scope}/"):
+        return None
+    return replace(event, run_id=child.id, seq=seq, scope=event.scope[len(child.scope) + 1 :])
 
 
 def _error(store: Store, standing: Standing) -> str | None:

@@ -20,13 +20,14 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .engine import CANCELLED, Ended, Engine, Service, Work, engine_for, release
-from .records import fingerprint
+from .engine import Engine, engine_for, release
+from .journal import fingerprint
 from .runs import DurableRuns, mapped
-from .states import RunState, RunSummary, checked_id, checked_name
+from .states import RunState, RunStatus, RunSummary, checked_id, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import GRAPH, asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
+from .work import CANCELLED, Ended, Service, Work
 
 StateT = TypeVar("StateT")
 _PRIORITY = 10
@@ -146,7 +147,7 @@ class DurableGraph(Generic[StateT]):
         """Go on with a run that was cancelled or failed, or answer what it waits with; then as `run`."""
         state = await self._runs.status(run_id)
         await self._serving()
-        if state is RunState.INTERRUPTED:
+        if state == RunState.INTERRUPTED:
             await self.answer(run_id, value)
         else:
             await self._runs.resume(run_id)
@@ -169,8 +170,8 @@ class DurableGraph(Generic[StateT]):
         why = (await self._runs.show(run_id)).error or state
         raise DurableError(f"the run {run_id!r} is {state}: {why}")
 
-    async def status(self, run_id: str) -> RunState:
-        """Where the run stands."""
+    async def status(self, run_id: str) -> RunStatus:
+        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
         return await self._runs.status(run_id)
 
     async def show(self, run_id: str) -> RunSummary:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from wesichain.agent import Agent
 from wesichain.errors import ConfigError
 
-from .records import fingerprint
+from .journal import fingerprint
 
 OnChange = Literal["wait", "adopt"]
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
