@@ -37,7 +37,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, FailFast, ObserveErrors
-from wesichain.tools import ToolRegistry, ToolSet
+from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import Site, site_of, token_for, with_decided_args
 from .drive import Drive

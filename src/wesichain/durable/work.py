@@ -1,4 +1,4 @@
-"""Work: a stretch of a run, what it came to, and the agent that it is run for, as the engine hands them on."""
+"""Work: a stretch of a run, what it came to, and the agent that it is run for."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 from wesichain.core import Event, RunCompleted, RunFailed, RunInterrupted
-
 from wesichain.durable.store import EndedChild, NewChild
 
 Begin: TypeAlias = Callable[[NewChild], Awaitable[None]]

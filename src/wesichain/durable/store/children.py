@@ -17,15 +17,16 @@ from .ledger import COLUMNS, STATES, TABLES, Standing, standing_of
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-_OURS = "EXISTS (SELECT 1 FROM {workflows} WHERE workflow_uuid = :workflow AND owner_xid = :owner)"
 _OPEN = (
     "UPDATE wesichain_children SET outcome = '', error = NULL, updated_at = {now} "
-    f"WHERE run = :run AND scope = :scope AND {_OURS}"
+    "WHERE run = :run AND scope = :scope AND EXISTS "
+    "(SELECT 1 FROM {workflows} WHERE workflow_uuid = :workflow AND owner_xid = :owner)"
 )
 _NEW = (
     "INSERT INTO wesichain_children "
     "(run, scope, id, parent, agent, outcome, created_at, updated_at) "
-    f"SELECT :run, :scope, :id, :parent, :agent, '', {{now}}, {{now}} WHERE {_OURS} ON CONFLICT DO NOTHING"
+    "SELECT :run, :scope, :id, :parent, :agent, '', {now}, {now} FROM {workflows} "
+    "WHERE workflow_uuid = :workflow AND owner_xid = :owner ON CONFLICT DO NOTHING"
 )
 _ENDED = (
     "UPDATE wesichain_children SET outcome = :outcome, error = :error, updated_at = {now} "
