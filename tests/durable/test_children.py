@@ -128,7 +128,13 @@ async def test_one_that_fails_says_why_and_one_whose_run_is_cancelled_is_cancell
         assert [row.run_id for row in await durable.list("cancelled")] == ["c:1:miner-0", "c"]
 
 
-async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_each(url: str) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_each(
+    kind: str, url: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres")
+
     def leaf(request: LlmRequest) -> LlmResponse | str:
         return f"leaf of {request.messages[-1].text}"
 
