@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
+from copy import copy
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import Unpack
 
@@ -28,6 +29,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
     advise,
+    around,
     dataclass,
     maker,
     traits_of,
@@ -265,7 +267,11 @@ class Agent(Generic[OutT]):
         if self._playbook is not None and rest.get("advice") is None:
             rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
             rest["advice"] = await self.advise(words, rest["run_id"])
-        return self.runtime.open(task, history=history, **rest)
+        known: Any = getattr(conversation, "id", None)
+        if around.hook is None or not isinstance(known, str):
+            return self.runtime.open(task, history=history, **rest)
+        with around.hook.conversation(known):
+            return self.runtime.open(task, history=history, **rest)
 
     def _ended_of(self, options: ConversationKeywords) -> Callable[[Outcome[OutT]], Awaitable[None]]:
         """What is done when a run has ended: its question and answer become part of the conversation."""
@@ -328,6 +334,12 @@ class Agent(Generic[OutT]):
         outcome = await self.runtime.resume(interrupted, decisions, **rest)
         await self._ended_of(options)(outcome)
         return self._result(outcome)
+
+    def with_playbook(self, playbook: StrategySource | None, domain: str = "general") -> Self:
+        """The same agent, advised by what runs of this domain have taught."""
+        made = copy(self)
+        made._playbook, made._domain = playbook, domain
+        return made
 
     def as_tool(
         self, *, name: str | None = None, description: str | None = None, effect: Effect = "once"

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from wesichain.core import GRACE, JsonValue
+from wesichain.core import GRACE, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, paused_in
 from wesichain.graph.state import (
@@ -104,8 +104,10 @@ class Visit:
     @property
     def is_plain(self) -> bool:
         """Whether the node is just called: it is run on the spot, which costs no task."""
-        node = self._node
-        return not (node.is_async or self._has_thread or node.retry or node.on_error or self._frame.watcher)
+        node, frame = self._node, self._frame
+        if around.hook is not None:
+            return False
+        return not (node.is_async or self._has_thread or node.retry or node.on_error or frame.watcher)
 
     @property
     def _has_thread(self) -> bool:
@@ -139,6 +141,18 @@ class Visit:
             return bubble
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here
             return self._failed(error)
+
+    def carried_out(self, begun: Awaitable[Any] | None) -> Coroutine[Any, Any, Outcome]:
+        """As `in_time`, and inside what stands around every node of the process."""
+        hook = around.hook
+        return self.in_time(begun) if hook is None else self._inside(hook, begun)
+
+    async def _inside(self, hook: CallHook, begun: Awaitable[Any] | None) -> Outcome:
+        with hook.node(self._node.name, self._at.step) as failing:
+            outcome = await self.in_time(begun)
+            if isinstance(outcome, GraphError):
+                failing(outcome.__cause__ or outcome)
+            return outcome
 
     async def in_time(self, begun: Awaitable[Any] | None = None) -> Outcome:
         """Carry out any task, or what `at_once` has begun, in an asyncio task made for it, or in the run's.
