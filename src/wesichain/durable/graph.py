@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar, cast, get_args, get_type_hints
 
-from wesichain.core import Clock, JsonValue, SystemClock, dataclass, dump_json, parse_json, to_plain
+from wesichain.core import (
+    Clock,
+    EventSink,
+    JsonValue,
+    SystemClock,
+    dataclass,
+    dump_json,
+    parse_json,
+    to_plain,
+)
 from wesichain.errors import (
     CheckpointError,
     ConfigError,
@@ -71,6 +80,7 @@ class DurableGraph(Generic[StateT]):
         rate: Rate | tuple[int, float] | Sequence[Rate] | None = None,
         max_recoveries: int = 5,
         lease: float = 5.0,
+        events: Iterable[EventSink] = (),
         clock: Clock | None = None,
     ) -> None:
         if getattr(graph, "checkpointer", None) is None:
@@ -82,8 +92,10 @@ class DurableGraph(Generic[StateT]):
         drawn = fingerprint(graph.to_mermaid())[:12]
         self.version = drawn if version is None else checked_version(version)
         self._lease = lease
-        self._runs = DurableRuns(database_url, agent=self.name, clock=clock or SystemClock())
-        self._options = _options_of(graph)
+        self._clock = clock or SystemClock()
+        self._sinks = tuple(events)
+        self._runs = DurableRuns(database_url, agent=self.name, clock=self._clock)
+        self._options = replace(_options_of(graph), events=self._sinks)
         self._engine: Engine | None = None
         self._service = Service(
             Serving(self.name, self.version, max_recoveries),
@@ -96,6 +108,32 @@ class DurableGraph(Generic[StateT]):
     @property
     def database_url(self) -> str:
         return self._runs.database_url
+
+    def configured(
+        self,
+        *,
+        name: str | None = None,
+        database_url: str | None = None,
+        concurrency: int | None = None,
+        on_change: OnChange | None = None,
+        events: Iterable[EventSink] = (),
+    ) -> DurableGraph[StateT]:
+        """The same with other settings: those that are given. `events` hear its runs as well."""
+        service = self._service
+        own = service.concurrency
+        return DurableGraph(
+            self.graph,
+            name or self.name,
+            database_url=database_url or self.database_url,
+            version=self.version,
+            on_change=on_change or ("adopt" if service.adopts else "wait"),
+            concurrency=own if concurrency is None else replace(own, worker=concurrency),
+            rate=service.rates,
+            max_recoveries=service.serving.max_recoveries,
+            lease=self._lease,
+            events=(*self._sinks, *events),
+            clock=self._clock,
+        )
 
     async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
         """The state at the end. A `run_id` that exists goes on, or gives its state again.
@@ -247,7 +285,7 @@ class DurableGraph(Generic[StateT]):
         return Ended(made, text)
 
     async def _advance(self, run_id: str, given: Any) -> GraphOutcome:
-        options = replace(self._options, thread_id=run_id)
+        options = replace(self._options, thread_id=run_id, run_id=run_id)
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
