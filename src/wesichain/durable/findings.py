@@ -10,9 +10,10 @@ from wesichain.core import Event, dataclass, from_json
 from wesichain.errors import DurableError
 
 from .journal import Record
+from .questions import decisions_on, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary
 from .store import Child, Standing, Step
-from .stretches import GRAPH, Ending, pending_of, read_ending, stretches_of
+from .stretches import Ending, pending_of, read_ending, stretches_of
 from .workflows import Store
 
 
@@ -35,16 +36,10 @@ def found_of(store: Store, standing: Standing) -> Found:
     return Found(standing, texts, payloads[-1].error if payloads else None)
 
 
-def _graph(texts: Sequence[str]) -> dict[str, str] | None:
-    """How the run of a graph ended, if these are its endings."""
-    is_one = bool(texts) and texts[-1].startswith(GRAPH)
-    return from_json(dict[str, str], texts[-1].removeprefix(GRAPH)) if is_one else None
-
-
 def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
     payloads = store.payloads(stretches_of(run_id, stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
-    if _graph(texts) is not None:
+    if graph_ending(texts) is not None:
         return ()
     if len(texts) > stretch:
         return read_ending(texts).events
@@ -57,8 +52,9 @@ def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
     if standing.status != "SUCCESS" or standing.outcome != "interrupted":
         return []
     found = found_of(store, standing)
-    if _graph(found.texts) is not None:
-        return []
+    ending = graph_ending(found.texts)
+    if ending is not None:
+        return decisions_on(standing.run_id, standing.agent, ending)
     return [
         PendingDecision(
             standing.run_id,
@@ -131,9 +127,9 @@ def _error(store: Store, standing: Standing) -> str | None:
     if standing.status == "ERROR":
         kind, message = found.error or ("DurableError", "DBOS gave it up")
         return f"{kind}: {message}"
-    graph = _graph(found.texts)
+    graph = graph_ending(found.texts)
     if graph is not None:
-        return graph["error"]
+        return graph.error
     match found.ending.outcome:
         case Failed(error=error):
             return f"{type(error).__name__}: {error}"
@@ -184,5 +180,6 @@ class Told:
             found.append(self._events.pop(self._next))
             self._next += 1
         if everything:
-            found += [self._events.pop(seq) for seq in sorted(self._events)]
+            found += [self._events[seq] for seq in sorted(self._events) if seq >= (self._next or 0)]
+            self._events.clear()
         return found

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar, cast, get_args, get_type_hints
 
 from wesichain.core import (
     Clock,
+    Decision,
+    Event,
     EventSink,
     JsonValue,
     SystemClock,
-    dataclass,
     dump_json,
     parse_json,
     to_plain,
@@ -30,11 +31,12 @@ from wesichain.errors import (
 from wesichain.tools import CancellationToken
 
 from .engine import Engine, engine_for, release
-from .journal import fingerprint
-from .runs import DurableRuns, mapped
+from .journal import Telling, fingerprint
+from .questions import GraphEnding, questions_of, write_graph_ending
+from .runs import DurableRuns, Pending, mapped
 from .states import RunState, RunStatus, RunSummary, checked_id, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
-from .stretches import GRAPH, asked_of, run_of
+from .stretches import asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
 from .work import CANCELLED, Ended, Service, Work
 
@@ -51,14 +53,6 @@ class Graphlike(Protocol):
     def resume(self, thread_id: str, value: Any = None, options: Any = None) -> Any: ...
     def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Any: ...
     def to_mermaid(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOutcome:
-    """How a stretch of a graph's run ended; its state is with the checkpointer."""
-
-    kind: str  # completed, failed or interrupted
-    error: str = ""
 
 
 class DurableGraph(Generic[StateT]):
@@ -95,7 +89,7 @@ class DurableGraph(Generic[StateT]):
         self._clock = clock or SystemClock()
         self._sinks = tuple(events)
         self._runs = DurableRuns(database_url, agent=self.name, clock=self._clock)
-        self._options = replace(_options_of(graph), events=self._sinks)
+        self._options = _options_of(graph)
         self._engine: Engine | None = None
         self._service = Service(
             Serving(self.name, self.version, max_recoveries),
@@ -220,6 +214,18 @@ class DurableGraph(Generic[StateT]):
         """The graph's runs, the newest first: all, or those in a state."""
         return await self._runs.list(status, limit)
 
+    async def pending(self, run_id: str | None = None) -> Pending:
+        """The questions that wait for an answer, of one run or of all: the node is the name of the call."""
+        return await self._runs.pending(run_id)
+
+    async def approve(self, run_id: str, token: str, decision: Decision) -> None:
+        """Answer a waiting question, once, with `Provide(value)`; with the last one the run is queued."""
+        await self._runs.approve(run_id, token, decision)
+
+    def events(self, run_id: str) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+        return self._runs.events(run_id)
+
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever."""
         await self._runs.cancel(run_id)
@@ -269,40 +275,48 @@ class DurableGraph(Generic[StateT]):
 
     async def _carry(self, work: Work) -> Ended:
         """Carry the thread on, from where its checkpoints say that it is."""
-        running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), parse_json(work.order)))
+        telling = Telling(work.recorded, work.step, clock=self._clock, version=self.version)
+        given = parse_json(work.order)
+        running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), given, telling))
+        keeping = asyncio.ensure_future(telling.keep_on())
         undo = work.token.on_cancel(running.cancel)
         try:
+            await asyncio.wait((running, keeping), return_when=asyncio.FIRST_COMPLETED)
+            if keeping.done():
+                await keeping  # the run is not ours any more
             outcome = await running
+            await telling.keep()
         except asyncio.CancelledError:
             if not work.token.cancelled:
                 raise
-            outcome = GraphOutcome("interrupted", CANCELLED)
+            outcome = GraphEnding("interrupted", CANCELLED)
         finally:
             undo()
             running.cancel()
-        text = GRAPH + dump_json({"kind": outcome.kind, "error": outcome.error})
+            keeping.cancel()
         made: Any = outcome  # the engine asks for its kind alone
-        return Ended(made, text)
+        return Ended(made, write_graph_ending(outcome))
 
-    async def _advance(self, run_id: str, given: Any) -> GraphOutcome:
-        options = replace(self._options, thread_id=run_id, run_id=run_id)
+    async def _advance(self, run_id: str, given: Any, telling: Telling) -> GraphEnding:
+        options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, telling))
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
         try:
             if found is None:
                 await self.graph.invoke(given.get("state"), options)
-                return GraphOutcome("completed")
+                return GraphEnding("completed")
             waiting = {item.id for item in found.interrupts}
             answers = {key: value for key, value in given.get("answers", {}).items() if key in waiting}
             if waiting and not answers:
-                return GraphOutcome("interrupted", "it waits for an answer")
+                asked = questions_of(found.interrupts)
+                return GraphEnding("interrupted", "it waits for an answer", asked)
             await self.graph.resume(run_id, answers or None, options)
         except GraphInterruptedError as error:
-            return GraphOutcome("interrupted", str(error))
+            return GraphEnding("interrupted", str(error), questions_of(error.interrupts))
         except GraphError as error:
-            return GraphOutcome("failed", f"{type(error).__name__}: {error}")
-        return GraphOutcome("completed")
+            return GraphEnding("failed", f"{type(error).__name__}: {error}")
+        return GraphEnding("completed")
 
 
 def _options_of(graph: Any) -> Any:

@@ -37,6 +37,7 @@ from .findings import (
     undecided_of,
     waiting_of,
 )
+from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
 from .store import Child, Standing, Step, checked_url
 from .store.database import as_durable, is_away
@@ -208,6 +209,7 @@ class DurableRuns:
         def decide(store: Store) -> None:
             before = self._standing(store, run_id)
             waiting = waiting_of(store, before)
+            is_graph = graph_ending(found_of(store, before).texts) is not None
 
             def checked(standing: Standing, decided: Mapping[str, str]) -> tuple[str, str]:
                 found = next((item for item in waiting if item.token == token), None)
@@ -223,12 +225,15 @@ class DurableRuns:
                     )
                 if found.expires_at is not None and self._clock.time() > found.expires_at:
                     raise DurableError(f"the approval of {found.call.name!r} has expired; run the task again")
+                if is_graph:
+                    check_answer(decision, found.call.name)
                 if check is not None:
                     check(found, decision)
                 return token, to_json(decision)
 
             tokens = [item.token for item in waiting]
-            store.ledger.decide(run_id, checked, lambda _, decided: self._order(tokens, decided))
+            order = partial(self._order, tokens, is_graph=is_graph)
+            store.ledger.decide(run_id, checked, lambda _, decided: order(decided))
 
         await self.ask(decide)
 
@@ -249,7 +254,9 @@ class DurableRuns:
             match standing.status, standing.state:
                 case "SUCCESS", "cancelled" | "interrupted":
                     tokens = [item.token for item in waiting_of(store, standing)]
-                    store.ledger.follow(run_id, lambda _, decided: self._order(tokens, decided))
+                    is_graph = graph_ending(found_of(store, standing).texts) is not None
+                    order = partial(self._order, tokens, is_graph=is_graph)
+                    store.ledger.follow(run_id, lambda _, decided: order(decided))
                 case _, "cancelled":
                     store.ledger.uncancel(run_id)
                 case "ERROR" | "MAX_RECOVERY_ATTEMPTS_EXCEEDED", _:
@@ -334,12 +341,12 @@ class DurableRuns:
             raise DurableError(f"the run {run_id!r} is one of {standing.agent!r}, not of {self._agent!r}")
         return standing
 
-    def _order(self, tokens: Sequence[str], decided: Mapping[str, str]) -> str | None:
+    def _order(self, tokens: Sequence[str], decided: Mapping[str, str], *, is_graph: bool) -> str | None:
         """The order for what comes after an interruption, once each of its calls is decided."""
         if any(token not in decided for token in tokens):
             return None
         read = {token: from_json(Decision, decided[token]) for token in tokens}
-        return to_json(GoOn(read, self._clock.time()))
+        return answers_order(read) if is_graph else to_json(GoOn(read, self._clock.time()))
 
 
 async def mapped(work: Awaitable[R]) -> R:

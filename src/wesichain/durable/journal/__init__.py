@@ -4,6 +4,7 @@ from .effects import DurableEffects, is_of
 from .inside import Inside
 from .journal import MAX_STEP, Journal, LostRunError, Program, Step
 from .records import Conversed, Deed, Raised, Record, fingerprint, written
+from .telling import Telling
 
 __all__ = [
     "MAX_STEP",
@@ -17,6 +18,7 @@ __all__ = [
     "Raised",
     "Record",
     "Step",
+    "Telling",
     "fingerprint",
     "is_of",
     "written",
