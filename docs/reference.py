@@ -29,6 +29,7 @@ DOORS = (
     "wesichain.graph.sqlite",
     "wesichain.graph.postgres",
     "wesichain.learning",
+    "wesichain.evals",
     "wesichain.durable",
     "wesichain.trace",
     "wesichain.trace.otel",

@@ -20,6 +20,8 @@ COMMANDS = [
     (["trace", "replay", "nope"], 2),
     (["trace", "diff", "a", "b"], 2),
     (["trace", "export", "nope"], 2),
+    (["trace", "cases", "nope"], 2),
+    (["eval", "nofile.jsonl", "--agent", "nofile.py:agent"], 2),
     (["playbook", "list"], 0),
     (["models"], 0),
     (["doctor"], 0),
