@@ -3,8 +3,8 @@
 Run: python -m bench.durable [URL] [--workers] [--sizes] [--large]    (a SQLite file unless a URL is given)
 
 Without options it compares with bare DBOS, interleaved. `--workers` measures what 1, 2 and 4 worker processes
-do together, `--sizes` what runs of several lengths keep, `--large` what a start and a list cost beside 100,000
-finished runs.
+do together, `--sizes` what runs of several lengths keep, `--large` what a start and a list cost with 100,000
+finished runs beside them.
 """
 
 from __future__ import annotations

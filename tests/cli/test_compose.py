@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import requests
-import yaml
+import yaml  # type: ignore[import-untyped]  # it comes with DBOS, and brings no types
 
 from tests.conftest import ROOT
 from tests.durable import work

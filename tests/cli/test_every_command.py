@@ -84,7 +84,20 @@ def test_the_contract_is_there() -> None:
     plays = "list show search record promote quarantine forget rollback consolidate"
     assert {f"playbook {name}" for name in plays.split()} <= named
     assert {
-        *["ask", "chat", "demo", "run", "serve", "worker", "models", "bench", "mcp", "doctor", "learn"]
+        *[
+            "ask",
+            "chat",
+            "demo",
+            "run",
+            "serve",
+            "worker",
+            "models",
+            "bench",
+            "mcp",
+            "doctor",
+            "eval",
+            "learn",
+        ]
     } <= named
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import dbos
 import pytest
 import sqlalchemy as sa
+from bench.durable import agent as weatherman
+from bench.durable import bytes_of
 
 from tests.conftest import ROOT
 from tests.durable.test_agent import Slow, adder, deleter, served, turns
@@ -173,6 +175,15 @@ async def test_a_cancelled_run_tells_what_it_spent_and_said(url: str) -> None:
     )  # the step that was cut off is given back
     assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
     assert outcome.events[-1].kind == "run_interrupted"
+
+
+async def test_storage_is_linear_in_steps(url: str) -> None:
+    sizes: dict[int, float] = {}
+    for hops in (10, 60):
+        async with DurableAgent(weatherman(hops), database_url=url) as durable:
+            await durable.run("How is the weather?", run_id=f"hops-{hops}")
+        sizes[hops] = bytes_of(url, f"hops-{hops}") / (2 * hops + 2)
+    assert sizes[60] < 1.1 * sizes[10], sizes
 
 
 async def test_storage_is_linear_in_approvals(url: str, tmp_path: Path) -> None:

@@ -49,6 +49,13 @@ class RunStatus(str):
         return self.state.value
 
     @override
+    def __eq__(self, other: object) -> bool:
+        """As text: to a `RunState`, too, which a type checker would not believe otherwise."""
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+    @override
     def __repr__(self) -> str:
         return f"RunStatus({str(self)!r}, version={self.version!r}, served={self.served})"
 

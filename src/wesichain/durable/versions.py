@@ -15,12 +15,21 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
 def version_of(agent: Agent[Any]) -> str:
-    """A name for the program: a hash of its instructions, tools and output type.
+    """A name for the program: a hash of its instructions, tools and output type, and of the agents below.
 
     Instructions from a function are recorded when a run begins, and are no part of it.
     """
+    return fingerprint(_program_of(agent, ()))[:12]
+
+
+def _program_of(agent: Agent[Any], above: tuple[Agent[Any], ...]) -> list[Any]:
     offered = [[spec.name, spec.description, spec.parameters] for spec in agent.runtime.offered()]
-    return fingerprint([agent.fixed_instructions, offered])[:12]
+    tools = [tool for tool in agent.runtime.registry if tool.is_agent]
+    below = [getattr(tool, "agent", None) for tool in tools]
+    inner = [
+        _program_of(one, (*above, agent)) for one in below if isinstance(one, Agent) and one not in above
+    ]
+    return [agent.fixed_instructions, offered, inner] if inner else [agent.fixed_instructions, offered]
 
 
 def checked_version(version: str) -> str:

@@ -27,6 +27,8 @@ class AgentTool(JsonTool):
         description: str,
         effect: Effect,
     ) -> None:
+        self.agent: Any = getattr(run, "__self__", None)  # whose program is a part of its caller's
+
         async def ask(args: Any, ctx: ToolContext) -> JsonValue:
             # The same attempt is the same run, whenever it is made: its own calls keep their keys.
             again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
