@@ -102,7 +102,8 @@ async def test_a_run_waits_for_a_worker_of_its_version(url: str, changed: dict[s
         assert (waiting.status, waiting.version, waiting.served) == (RunState.PENDING, version, False)
         status = await new.status("r")
         assert status == "pending" == f"{status}"
-        assert status in {RunState.PENDING}, "it is the text of its state, in every respect"
+        assert status == RunState.PENDING
+        assert hash(status) == hash("pending")
         assert (status.state, status.version, status.served) == (RunState.PENDING, version, False)
         assert new.version != version
     old = DurableAgent(desk.agent(**OLD), "agent", database_url=url)
