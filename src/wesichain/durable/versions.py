@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from wesichain.agent import Agent
+from wesichain.agent import Agent, team_of
 from wesichain.errors import ConfigError
+from wesichain.tools import ToolSearch
 
 from .journal import fingerprint
 
@@ -17,19 +18,22 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 def version_of(agent: Agent[Any]) -> str:
     """A name for the program: a hash of its instructions, tools and output type, and of the agents below.
 
-    Instructions from a function are recorded when a run begins, and are no part of it.
+    Instructions from a function are recorded when a run begins, and are no part of it; nor are tools that a
+    function gives. The agents that a run may be handed to are.
     """
-    return fingerprint(_program_of(agent, ()))[:12]
+    others = [[name, *_program_of(other)] for name, other in sorted(team_of(agent.runtime).items())]
+    return fingerprint([*_program_of(agent), *others])[:12]
 
 
-def _program_of(agent: Agent[Any], above: tuple[Agent[Any], ...]) -> list[Any]:
-    offered = [[spec.name, spec.description, spec.parameters] for spec in agent.runtime.offered()]
-    tools = [tool for tool in agent.runtime.registry if tool.is_agent]
-    below = [getattr(tool, "agent", None) for tool in tools]
-    inner = [
-        _program_of(one, (*above, agent)) for one in below if isinstance(one, Agent) and one not in above
-    ]
-    return [agent.fixed_instructions, offered, inner] if inner else [agent.fixed_instructions, offered]
+def _program_of(agent: Any, above: tuple[Any, ...] = ()) -> list[Any]:
+    specs = [*agent.runtime.offered()]
+    for source in agent.runtime.registry.sources:
+        if isinstance(source, ToolSearch):
+            specs += source.registry.specs()
+    parts = [agent.fixed_instructions, [[spec.name, spec.description, spec.parameters] for spec in specs]]
+    used = [getattr(tool, "agent", None) for tool in agent.runtime.registry if tool.is_agent]
+    inner = [_program_of(one, (*above, agent)) for one in used if isinstance(one, Agent) and one not in above]
+    return [*parts, inner] if inner else parts
 
 
 def checked_version(version: str) -> str:
