@@ -31,9 +31,13 @@ def _program_of(agent: Any, above: tuple[Any, ...] = ()) -> list[Any]:
         if isinstance(source, ToolSearch):
             specs += source.registry.specs()
     parts = [agent.fixed_instructions, [[spec.name, spec.description, spec.parameters] for spec in specs]]
-    used = [getattr(tool, "agent", None) for tool in agent.runtime.registry if tool.is_agent]
-    inner = [_program_of(one, (*above, agent)) for one in used if isinstance(one, Agent) and one not in above]
+    used: list[Any] = [getattr(tool, "agent", None) for tool in agent.runtime.registry if tool.is_agent]
+    inner = [_program_of(one, (*above, agent)) for one in used if _is_agent(one) and one not in above]
     return [*parts, inner] if inner else parts
+
+
+def _is_agent(found: object) -> bool:
+    return isinstance(found, Agent)
 
 
 def checked_version(version: str) -> str:
