@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -156,13 +158,27 @@ async def test_a_call_that_was_under_way_when_its_tool_left_is_not_run_and_the_m
     assert "is there no more" in result.messages[-2].content
 
 
+@asynccontextmanager
+async def served_after(old: DurableAgent[Any], new: DurableAgent[Any]) -> AsyncIterator[None]:
+    """The new one is served too, from when the old one is until both are seen to be."""
+
+    async def until(*versions: str) -> None:
+        async with asyncio.timeout(60):
+            while await new._runs.ask(lambda store: store.leases.served(new.name)) != {*versions}:
+                await asyncio.sleep(0.05)
+
+    await until(old.version)
+    async with served(new):
+        await until(old.version, new.version)
+        yield
+
+
 async def test_of_two_versions_at_once_the_newer_one_adopts_and_the_older_one_does_not(url: str) -> None:
     desk = Desk()
     desk.is_cut = False
     old = DurableAgent(desk.agent(), "agent", database_url=url, on_change="adopt")
     new = DurableAgent(desk.agent(instructions="Be terse."), "agent", database_url=url, on_change="adopt")
-    async with served(old), served(new):
-        await asyncio.sleep(0.5)
+    async with served(old), served_after(old, new):
         run_ids = [await new.enqueue("1 + 2?") for _ in range(6)]
         for run_id in run_ids:
             await new.result(run_id, timeout=30)
