@@ -40,7 +40,7 @@ class Execution(Generic[OutT]):
 
     def __init__(
         self,
-        agent: Agent[OutT],
+        agent: Agent[Any, OutT],
         program: Program,
         *,
         sinks: Sequence[EventSink],
