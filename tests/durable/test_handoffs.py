@@ -11,8 +11,7 @@ from tests.agent.kit import ADD, add, call, say
 from wesichain.agent import Agent, Approve, Completed
 from wesichain.durable import DurableAgent
 from wesichain.durable.adoption import adopting
-from wesichain.durable.effects import DurableEffects
-from wesichain.durable.journal import Journal
+from wesichain.durable.journal import DurableEffects, Journal
 from wesichain.durable.versions import version_of
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
+from copy import copy
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
@@ -19,6 +20,7 @@ from wesichain.core import (
     Role,
     StrategySource,
     advise,
+    around,
 )
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
@@ -272,12 +274,16 @@ class Agent(Generic[DepsT_contra, OutT]):
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
         if callable(self._instructions) and rest.get("instructions") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
             rest["instructions"] = await self.prompt(words, self._context(rest))
         if self._playbook is not None and rest.get("advice") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
             rest["advice"] = await self.advise(words, rest["run_id"])
-        return self.runtime.open(task, history=history, **rest)
+        known: Any = getattr(conversation, "id", None)
+        if around.hook is None or not isinstance(known, str):
+            return self.runtime.open(task, history=history, **rest)
+        with around.hook.conversation(known):
+            return self.runtime.open(task, history=history, **rest)
 
     def _ended_of(
         self, options: ConversationKeywords[DepsT_contra]
@@ -340,6 +346,12 @@ class Agent(Generic[DepsT_contra, OutT]):
         outcome = await self.runtime.resume(interrupted, decisions, **rest)
         await self._ended_of(options)(outcome)
         return self._result(outcome)
+
+    def with_playbook(self, playbook: StrategySource | None, domain: str = "general") -> Self:
+        """The same agent, advised by what runs of this domain have taught."""
+        made = copy(self)
+        made._playbook, made._domain = playbook, domain
+        return made
 
     def as_tool(
         self,

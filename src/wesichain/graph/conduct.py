@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from wesichain.core import JsonValue
+from wesichain.core import JsonValue, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
 from .checkpoints import ANYTHING, Pending, Questions
@@ -27,6 +27,21 @@ async def conduct(
     frame: Frame, run: Run, go: Callable[[], Awaitable[None]], *, given: Any = None, resumed: bool = False
 ) -> Values:
     """Let a run go, from its first event to its last; the values at its end."""
+    if around.hook is None:
+        return await _conduct(frame, run, go, given=given, resumed=resumed)
+    with around.hook.workflow(frame.log.run_id) as failing:
+        try:
+            return await _conduct(frame, run, go, given=given, resumed=resumed)
+        except (GraphInterruptedError, Paused, Up):
+            raise
+        except BaseException as error:
+            failing(error)
+            raise
+
+
+async def _conduct(
+    frame: Frame, run: Run, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
+) -> Values:
     log, scope = frame.log, frame.scope
     if log.is_heard:
         log.run_started(scope, _task(given), resumed=resumed)

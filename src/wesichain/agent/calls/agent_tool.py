@@ -38,6 +38,7 @@ class AgentTool(TypedTool[Any, Any]):
         gives: Any = str,
         read: Callable[[str], Any] = str,
     ) -> None:
+        self.agent: Any = getattr(run, "__self__", None)  # whose program is a part of its caller's
         self._ask = run
         self._resume = resume
         self._agent = agent

@@ -64,6 +64,7 @@ class Site:
         "_host",
         "_is_open",
         "_loop",
+        "_named",
         "_started",
         "_waiting",
         "attempt",
@@ -80,6 +81,7 @@ class Site:
         self._waiting = [*waiting] if waiting else _NOBODY  # runs from before an interruption, to go on with
         self._is_open = True
         self._started = 0
+        self._named = 0
         self.call = call
         self.attempt = attempt
         self.token = CallToken(host.run.token)
@@ -174,6 +176,12 @@ class Site:
             return outcome.text, below.model
         why = outcome.error if isinstance(outcome, Failed) else outcome.reason
         raise ToolError(f"the model could not be asked: {why}", ToolErrorKind.UNAVAILABLE)
+
+    def new_id(self) -> str:
+        """The id of a further run inside: the same whenever this attempt is made."""
+        run, self._named = self._host.run, self._named + 1
+        again = "" if self._named == 1 else f"~{self._named}"
+        return f"{run.run_id}:{run.step}:{self.name}{again}"
 
     def take_waiting(self, agent: str) -> Interrupted[Any] | None:
         """A run of this agent that was interrupted in this call, and goes on now."""

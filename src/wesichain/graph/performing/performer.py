@@ -78,7 +78,7 @@ class Performer:
                 return
         if len(todo) == 1 and waiting and waiting[0][1].is_in_place:
             task, visit, begun = waiting[0]
-            self._take(task, await visit.in_time(begun))
+            self._take(task, await visit.carried_out(begun))
         elif waiting:
             await self._side_by_side(waiting)
 
@@ -89,7 +89,9 @@ class Performer:
         unless it was added with `blocking=False`.
         """
         ends, begin = _Ends(), asyncio.get_running_loop().create_task
-        running = {task.id: begin(ends.take(task, visit.in_time(begun))) for task, visit, begun in waiting}
+        running = {
+            task.id: begin(ends.take(task, visit.carried_out(begun))) for task, visit, begun in waiting
+        }
         try:
             while running:
                 if self._unsaved:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import GRACE, JsonValue
+from wesichain.core import GRACE, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, Place, paused_in
 from wesichain.graph.state import (
@@ -107,7 +107,7 @@ class Visit(Place):
     def is_plain(self) -> bool:
         """Whether the node is just called: it is run on the spot, which costs no task."""
         node = self._node
-        if node.is_async or self._has_thread or node.retry or node.on_error:
+        if around.hook is not None or node.is_async or self._has_thread or node.retry or node.on_error:
             return False
         return not self._frame.report.is_awaited
 
@@ -143,6 +143,18 @@ class Visit(Place):
             return bubble
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here
             return self._failed(error)
+
+    def carried_out(self, begun: Awaitable[Any] | None) -> Coroutine[Any, Any, Outcome]:
+        """As `in_time`, and inside what stands around every node of the process."""
+        hook = around.hook
+        return self.in_time(begun) if hook is None else self._inside(hook, begun)
+
+    async def _inside(self, hook: CallHook, begun: Awaitable[Any] | None) -> Outcome:
+        with hook.node(self._node.name, self._at.step) as failing:
+            outcome = await self.in_time(begun)
+            if isinstance(outcome, GraphError):
+                failing(outcome.__cause__ or outcome)
+            return outcome
 
     async def in_time(self, begun: Awaitable[Any] | None = None) -> Outcome:
         """Carry out any task, or what `at_once` has begun, in an asyncio task made for it, or in the run's.
