@@ -39,6 +39,8 @@ class AgentOptions:
     provider's schema), "prompted" (in words), or "auto". `output_checks`: functions of `(output)` or
     `(ctx, output)` that return the answer, or raise ValueError or ToolError, which the model is told.
     `middleware`: what stands around runs, model calls and tool calls, the first outermost.
+    `redactor`: takes secrets out of what sinks are told, in place of the usual one. `clock`: where time comes
+    from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
     """
 
     name: str = "agent"
