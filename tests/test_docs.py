@@ -9,13 +9,14 @@ import re
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.docs.pages import DOCS, NOT_RUN, PAGES, SLOW, Block, anchors_of, blocks_of, links_of, name_of
+from tests.docs.tutorial import FOLDER, PRINTS, REPLIES
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
@@ -38,12 +39,12 @@ class Runner:
             start_new_session=True,
         )
 
-    def run(self, code: str, folder: Path) -> tuple[int, str]:
+    def run(self, code: str, folder: Path, replies: Sequence[object] = ()) -> tuple[int, str]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         script = folder / "page.py"
         script.write_text(code, encoding="utf-8")
-        job = {"script": str(script), "cwd": str(folder)}
+        job = {"script": str(script), "cwd": str(folder), "replies": list(replies)}
         print(json.dumps(job), file=self._process.stdin, flush=True)
         ready, _, _ = select.select([self._process.stdout], [], [], HARD_STOP)
         status = self._process.stdout.readline() if ready else ""
@@ -64,8 +65,35 @@ def runner() -> Iterator[Runner]:
 
 @pytest.mark.parametrize("block", RUN, ids=lambda block: block.id)
 def test_a_block_runs_on_its_own(block: Block, runner: Runner, tmp_path: Path) -> None:
-    status, printed = runner.run(block.code, tmp_path)
+    status, printed = runner.run(block.code, tmp_path, REPLIES.get(block.page.name, ()))
     assert status == 0, printed[-2000:]
+
+
+@pytest.mark.parametrize("page", sorted(PRINTS))
+def test_a_step_of_the_tutorial_does_what_its_page_says(page: str, runner: Runner, tmp_path: Path) -> None:
+    status, printed = runner.run(blocks_of(FOLDER / page)[0].code, tmp_path, REPLIES[page])
+    assert status == 0, printed[-2000:]
+    assert PRINTS[page] in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(PRINTS))
+def test_a_step_of_the_tutorial_runs_with_the_real_model(page: str, tmp_path: Path) -> None:
+    """Whatever the model says: a small one is wrong at times, and the page's program copes."""
+    pytest.importorskip("xllamacpp")
+    for number, block in enumerate(blocks_of(FOLDER / page)):
+        script = tmp_path / f"{number}.py"
+        script.write_text(block.code, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+            timeout=1800,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout.strip()
 
 
 def test_a_block_that_fails_is_noticed(runner: Runner, tmp_path: Path) -> None:

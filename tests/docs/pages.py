@@ -45,7 +45,8 @@ def _parts(page: Path) -> tuple[tuple[str, ...], tuple[tuple[int, str, str, str]
     """The lines outside of fences, and the fences: line, indent, language, code."""
     prose: list[str] = []
     fences: list[tuple[int, str, str, str]] = []
-    mark = ""
+    start, indent, mark, language = 0, "", "", ""
+    code: list[str] = []
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         found = _FENCE.match(line)
         if mark:
@@ -55,7 +56,8 @@ def _parts(page: Path) -> tuple[tuple[str, ...], tuple[tuple[int, str, str, str]
             else:
                 code.append(line.removeprefix(indent))
         elif found:
-            start, indent, mark, language, code = number, found[1], found[2], found[3].strip(), list[str]()
+            start, indent, mark, language = number, found[1], found[2], found[3].strip()
+            code = []
         else:
             prose.append(line)
     assert not mark, f"{name_of(page)}: the block that begins in line {start} has no end"

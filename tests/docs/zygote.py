@@ -1,7 +1,7 @@
 """Runs scripts one after the other, each in a fresh fork of a process that has the imports behind it.
 
-A line of input is JSON, {"script": path, "cwd": folder}; the answer is the exit status. What a script
-prints goes to `out` in its folder. Each script is `__main__` of a process of its own, which ends as any
+A line of input is JSON, {"script": path, "cwd": folder, "replies": [...]}; the answer is the exit status. What
+a script prints goes to `out` in its folder. Each script is `__main__` of a process of its own, which ends as any
 program does: threads are waited for, and exit handlers run.
 """
 
@@ -11,13 +11,11 @@ import json
 import os
 import runpy
 import sys
+from collections.abc import Callable
 from typing import Any
 
-import wesichain.agent.models as models
-import wesichain.graph
-import wesichain.learning
-import wesichain.testing  # noqa: F401  # loaded once, for all
-import wesichain.trace
+from wesichain.agent import models
+from wesichain.core import LlmRequest, ToolCall
 from wesichain.testing import FunctionLlm
 
 
@@ -41,11 +39,22 @@ def become(job: dict[str, Any]) -> None:
     os.dup2(nothing, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    stand_in: Any = lambda name: FunctionLlm(lambda _: "an answer", model=name)  # noqa: E731
-    vars(models)["_by_name"] = stand_in
+    vars(models)["_by_name"] = stand_in(job.get("replies") or [])
     sys.argv = [job["script"]]
     sys.path[0] = job["cwd"]
     runpy.run_path(job["script"], run_name="__main__")
+
+
+def stand_in(replies: list[Any]) -> Callable[[str], FunctionLlm]:
+    """Models by name that give the replies in order, and "an answer" when there are no more."""
+    left = iter(replies)
+    count = iter(range(1, 1_000))
+
+    def reply(_: LlmRequest) -> str | ToolCall:
+        said = next(left, "an answer")
+        return said if isinstance(said, str) else ToolCall(f"c{next(count)}", said["call"], said["args"])
+
+    return lambda name: FunctionLlm(reply, model=name)
 
 
 if __name__ == "__main__":
