@@ -49,6 +49,7 @@ DOORS = (
     "wesichain.graph.sqlite",
     "wesichain.graph.postgres",
     "wesichain.learning",
+    "wesichain.evals",
     "wesichain.durable",
     "wesichain.trace",
     "wesichain.trace.otel",

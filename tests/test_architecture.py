@@ -22,7 +22,7 @@ FLOORS = [
     {"tools", "policy", "llm", "trace", "context"},
     {"middleware"},
     {"agent"},
-    {"graph", "learning", "durable"},
+    {"graph", "learning", "durable", "evals"},
     {"testing"},
     {"web"},
     {"cli"},

@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -18,6 +19,7 @@ def _take_terminal() -> None:
     """In the child: a session of its own, with the terminal that is its standard input."""
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
 
 
 class Terminal:
@@ -47,7 +49,7 @@ class Terminal:
     def shown(self) -> str:
         return self._seen.decode(errors="replace")
 
-    def expect(self, words: str, *, times: int = 1, seconds: float = 40) -> None:
+    def expect(self, words: str, *, times: int = 1, seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while self.shown.count(words) < times:
             assert time.monotonic() < deadline, f"never saw {words!r} in:\n{self.shown}"
@@ -60,7 +62,7 @@ class Terminal:
 
     def wait_until_it_reads(self) -> None:
         """Until the command sleeps in a read of the terminal."""
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 120
         place = Path(f"/proc/{self.process.pid}/wchan")
         while "n_tty_read" not in place.read_text() and "wait_woken" not in place.read_text():
             assert time.monotonic() < deadline
@@ -73,7 +75,7 @@ class Terminal:
     def press_ctrl_d(self) -> None:
         os.write(self._master, b"\x04")
 
-    def end(self, seconds: float = 40) -> int:
+    def end(self, seconds: float = 120) -> int:
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"never ended:\n{self.shown}"

@@ -15,6 +15,8 @@ COMMANDS = [
     (["trace", "replay", "nope"], 2),
     (["trace", "diff", "a", "b"], 2),
     (["trace", "export", "nope"], 2),
+    (["trace", "cases", "nope"], 2),
+    (["eval", "nofile.jsonl", "--agent", "nofile.py:agent"], 2),
     (["playbook", "list"], 0),
     (["models"], 0),
     (["doctor"], 0),
@@ -38,6 +40,7 @@ HELPED = [
     "bench",
     "mcp",
     "doctor",
+    "eval",
     "trace",
     "playbook",
 ]

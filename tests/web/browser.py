@@ -21,7 +21,7 @@ _FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-extensions", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-port=0",
 )  # fmt: skip
-PATIENCE = 20.0  # seconds: the machine may be busy
+PATIENCE = 120.0  # seconds: the machine may be busy with fifteen other things
 
 
 def chromium() -> str:

@@ -17,6 +17,7 @@ from . import asking, learning, looking, playbooks, runs
 from .looking import serve
 from .machine import doctor, models
 from .mcp import mcp
+from .tasks import eval_
 from .terminal import fail, note
 from .worker import worker
 
@@ -30,6 +31,7 @@ app.command()(asking.ask)
 app.command()(asking.chat)
 app.command()(asking.run)
 app.command()(asking.demo)
+app.command("eval")(eval_)
 app.command()(learning.learn)
 app.command()(mcp)
 app.command()(models)

@@ -15,13 +15,13 @@ from wesichain.core import home_folder
 from wesichain.errors import WesichainError
 from wesichain.policy import Budget
 
-from .batch import run_batch
 from .demo import QUESTIONS, Office
 from .loading import DEFAULT_MODEL, chosen_model, fetch, load_agent, load_tools
 from .mcp import connect
 from .playbooks import advised_by
 from .prompting import read_line
 from .running import Shown, carry_on, carry_out
+from .tasks import run_batch
 from .terminal import OK, fail, note
 
 Model = Annotated[

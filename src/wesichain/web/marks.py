@@ -1,4 +1,4 @@
-"""Marks: a person's word on runs, good or bad and why, in a file that a Learner reads."""
+"""Marks and scores: a person's word on runs, in a file that a Learner reads, and that of an evaluation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wesichain.core import dataclass, from_json, to_json
 from wesichain.errors import CodecError
+from wesichain.evals import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +93,37 @@ class Marks:
             yield
         finally:
             os.close(descriptor)
+
+
+class Scores:
+    """What `wesichain eval` said of runs: its results, beside their recordings. Only what is new is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = 0
+        self._found: dict[str, Result] = {}
+
+    def of(self, run_id: str) -> Result | None:
+        self._catch_up()
+        return self._found.get(run_id)
+
+    def _catch_up(self) -> None:
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if size < self._read:  # another file of the name
+            self._read, self._found = 0, {}
+        if size == self._read:
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        for line in whole.split(b"\n"):
+            try:
+                result = from_json(Result, line)
+            except CodecError:  # not ours, or torn
+                continue
+            self._found[result.run_id] = result
+        self._read += len(whole)

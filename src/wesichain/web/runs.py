@@ -14,12 +14,12 @@ from typing import Any, get_args
 
 from starlette.concurrency import run_in_threadpool
 
-from wesichain.core import Event, dump_json, is_object, parse_json
+from wesichain.core import Event, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError
 from wesichain.trace import RunSummary, find_run, list_runs
 
 from .digests import Digests, Prices
-from .marks import Mark, Marks
+from .marks import Mark, Marks, Scores
 
 PAGE_EVENTS = 1_000
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -85,6 +85,7 @@ class RunStore:
         self._known: dict[str, RunSummary] = {}  # by name of file
         self.digests = Digests()
         self.marks = Marks(folder / "labels.jsonl")
+        self.scores = Scores(folder / "scores.jsonl")
         self._is_ahead = False
         self._reading = Lock()  # nobody reads all the files while another does
 
@@ -199,6 +200,7 @@ class RunStore:
         price = self.prices.get(run.model)
         digest = self.digests.known(run.path)
         mark = self.marks.of(run.run_id)
+        result = self.scores.of(run.run_id)
         return {
             "id": run.run_id if is_plain else stem,
             "run_id": run.run_id,
@@ -214,6 +216,8 @@ class RunStore:
             "cost": None if digest is None else digest.cost(self.prices),
             "result": run.result,
             "mark": None if mark is None else {"good": mark.good, "why": mark.why},
+            "evaluation": result
+            and {"case": result.case, "passed": result.passed, "scores": to_plain(result.scores)},
         }
 
     def newest(self) -> dict[str, str]:

@@ -14,8 +14,9 @@ from wesichain.agent import Agent, replay
 from wesichain.cli.loading import chosen_model, load_agent, load_tools
 from wesichain.cli.running import Shown, carry_fork
 from wesichain.cli.terminal import FAILED, OK, fail, note, print_json, say, table, waiting
-from wesichain.core import home_folder, to_plain
+from wesichain.core import home_folder, to_json, to_plain
 from wesichain.errors import ReplayMismatchError, WesichainError
+from wesichain.evals import case_of
 from wesichain.trace import ConsoleSink, Metrics, Recording, diff, find_run, list_runs, load
 
 from .databases import open_database, plain_row, recorded
@@ -236,3 +237,29 @@ def export(
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")
     say(f"{output}: {len(html.encode()):,} bytes")
+
+
+@app.command()
+def cases(
+    run: Annotated[list[str], typer.Argument(help="Ids of completed runs, or their files.")],
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file they are added to; else the terminal.")
+    ] = None,
+    runs: Runs = None,
+    database_url: Database = None,
+) -> None:
+    """Cases for 'wesichain eval' from runs that went well: task, answer and tools, to be looked over."""
+    try:
+        lines = [f"{to_json(case_of(recording(name, runs, database_url)))}\n" for name in run]
+    except WesichainError as error:
+        fail(error)
+    if output is None:
+        say("".join(lines).rstrip())
+        return
+    try:
+        with output.open("a", encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}")
+    say(f"{output}: {len(lines)} cases")

@@ -1,7 +1,7 @@
 // One run: facts, the graph where there is one, the timeline; live while the run goes on.
 
 import { download, follow, get, post, runPath } from "./api.js";
-import { badge, h, when } from "./dom.js";
+import { badge, chip, h, when } from "./dom.js";
 import { PathTaken } from "./graph.js";
 import { isRaw, setRaw } from "./markdown.js";
 import { Timeline } from "./timeline.js";
@@ -43,7 +43,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
         reload();
       } }), " Raw text"),
       h("button", { type: "button", class: "export", onclick: () => attempt(() => save(id)) }, "Export"), stop), trouble,
-    facts, problems, waterfall, graphs, timeline.root);
+    scores(page.run.evaluation), facts, problems, waterfall, graphs, timeline.root);
 
   let hasGraph = false;
   function take(events) {
@@ -97,6 +97,14 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
     });
   };
   loadRest().catch((error) => signal.aborted || tell([error.message]));
+}
+
+// What an evaluation said of the run.
+function scores(found) {
+  if (!found) return "";
+  const said = found.scores.map(({ name, value, why }) => h("li", null, chip(`${name} ${Number(value.toFixed(2))}`, value >= 0.5 ? "completed" : "bad"), why ? ` ${why}` : ""));
+  return h("section", { class: "scores", "aria-label": "Evaluation" },
+    h("p", null, `Evaluated as case ${found.case}: `, h("strong", null, found.passed ? "passed" : "not passed")), h("ul", null, said));
 }
 
 // What a person thinks of the run: kept for the Learner.

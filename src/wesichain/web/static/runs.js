@@ -1,7 +1,7 @@
 // The list of runs: newest first, searched as you type.
 
 import { get } from "./api.js";
-import { badge, count, dayAndTime, duration, h, money, nothing } from "./dom.js";
+import { badge, chip, count, dayAndTime, duration, h, money, nothing } from "./dom.js";
 import { price, verdict } from "./waterfall.js";
 
 const AGES = [["", "any time"], [3600, "last hour"], [86_400, "last day"], [604_800, "last week"], [2_592_000, "last 30 days"]];
@@ -82,7 +82,7 @@ function row(run, time) {
   const cost = run.cost === null ? money(usage, run.price) : price(run.cost);
   return h("li", null, h("a", { class: "run", href: `#/runs/${encodeURIComponent(run.id)}` },
     h("span", { class: "task" }, run.user_input || "(no task)"),
-    h("span", { class: "chips" }, verdict(run.mark), badge(run.status)),
+    h("span", { class: "chips" }, evaluated(run.evaluation), verdict(run.mark), badge(run.status)),
     h("span", { class: "result" }, run.result),
     h("span", { class: "meta" },
       h("span", { class: "model" }, run.model),
@@ -91,4 +91,8 @@ function row(run, time) {
       usage ? h("span", null, `${count(usage.input_tokens + usage.output_tokens)} tokens`) : null,
       cost === null ? null : h("span", null, `cost ${cost}`),
       h("time", null, time))));
+}
+
+function evaluated(found) {
+  return found ? chip(found.passed ? "passed" : "not passed", found.passed ? "completed" : "bad", `case ${found.case}`) : "";
 }

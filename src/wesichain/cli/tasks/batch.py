@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from wesichain.agent import Agent
+from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, err, note
 from wesichain.core import JsonValue, dataclass, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
 from wesichain.tools import CancellationToken
-
-from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, err, note
 
 if TYPE_CHECKING:
     from wesichain.durable import DurableAgent

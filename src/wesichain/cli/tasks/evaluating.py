@@ -1,0 +1,219 @@
+"""eval: the cases of a file through an agent, their scores, and a comparison with an earlier version."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from wesichain.cli.loading import load_agent, load_object
+from wesichain.cli.terminal import CTRL_C, FAILED, OK, err, fail, note, print_json, say, table
+from wesichain.core import home_folder, to_json
+from wesichain.errors import ConfigError, WesichainError
+from wesichain.evals import (
+    Case,
+    Check,
+    Comparison,
+    Judge,
+    Report,
+    Result,
+    compare,
+    evaluate,
+    read_cases,
+    read_results,
+)
+from wesichain.tools import CancellationToken
+from wesichain.trace import Recorder
+
+
+def eval_(
+    cases: Annotated[Path, typer.Argument(help='JSON Lines: {"task": TEXT, "expected": ANSWER, ...}.')],
+    *,
+    agent: Annotated[str, typer.Option(help="The agent: file.py:agent or package.module:agent.")],
+    checks: Annotated[
+        list[str] | None,
+        typer.Option("--check", help="A function (case, outcome): file.py:name. Repeatable."),
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="A model PROVIDER:NAME that reads rubrics and expected answers.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Results of an earlier version: 1 if this one is worse.")
+    ] = None,
+    at_least: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="The share of runs that must pass.",
+            show_default="1, or with --against none",
+        ),
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each case is run.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 4,
+    tag: Annotated[str | None, typer.Option(help="Only cases with this tag.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The results.", show_default="CASES.results.jsonl")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the results that are there.")] = False,
+    runs: Annotated[
+        Path | None,
+        typer.Option("--runs", help="Where the runs are recorded.", show_default="$WESICHAIN_HOME/runs"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Run cases through an agent, score the runs, and compare with an earlier version."""
+    results = out or cases.with_suffix(".results.jsonl")
+    try:
+        chosen = [case for case in read_cases(cases) if tag is None or tag in case.tags]
+        if not chosen:
+            raise ConfigError(f"no case of {cases} has the tag {tag!r}")
+        earlier = read_results(against) if against is not None else None
+        program = load_agent(agent)
+        functions: list[Check] = [load_object(name, object) for name in checks or ()]
+        known = _known(results, chosen, resume=resume)
+        work = partial(
+            evaluate,
+            program,
+            chosen,
+            checks=functions,
+            judge=Judge(judge) if judge else None,
+            repeat=repeat,
+            at_once=workers,
+            done=known,
+        )
+        folder = runs or home_folder() / "runs"
+        report, pressed = asyncio.run(_carry(work, len(known), len(chosen) * repeat, results, folder))
+    except WesichainError as error:
+        fail(error)
+    if report is None:
+        note(f"stopped; what was done is in {results}: go on with --resume")
+        raise typer.Exit(CTRL_C if pressed else FAILED)
+    comparison = compare(earlier, report.results) if earlier is not None else None
+    _show(report, comparison, results, as_json=as_json)
+    wanted = at_least if at_least is not None else 0.0 if comparison is not None else 1.0
+    is_bad = report.share < wanted or (comparison is not None and comparison.is_worse)
+    raise typer.Exit(FAILED if is_bad else OK)
+
+
+def _known(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Result, ...]:
+    """The results that need no second run; without --resume an earlier file is left alone."""
+    if not results.exists():
+        return ()
+    if not resume:
+        raise ConfigError(f"{results} is there already; --resume goes on with it, --out names another file")
+    names = {case.id for case in cases}
+    return tuple(one for one in read_results(results) if one.case in names)
+
+
+async def _carry(
+    work: Callable[..., Coroutine[Any, Any, Report]], known: int, total: int, results: Path, folder: Path
+) -> tuple[Report | None, bool]:
+    """The evaluation, recorded and shown as it goes; nothing where Ctrl-C ended it."""
+    token = CancellationToken()
+    recorder = Recorder(folder)
+    with _progress() as shown:
+        bar = shown.add_task("runs", total=total, completed=known)
+
+        def on_result(result: Result) -> None:
+            if token.cancelled:
+                return  # it was cut short: it is to be run again
+            _append(results, result)
+            _append(folder / "scores.jsonl", result)
+            shown.advance(bar)
+
+        doing = asyncio.ensure_future(work(events=[recorder], on_result=on_result, cancellation=token))
+
+        def stop() -> None:
+            token.cancel("Ctrl-C")
+            doing.cancel()
+
+        if sys.platform != "win32":
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop)
+        try:
+            return await doing, False
+        except asyncio.CancelledError:
+            return None, token.cancelled
+        finally:
+            recorder.close()
+
+
+def _append(path: Path, result: Result) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(f"{to_json(result)}\n".encode())
+
+
+def _show(report: Report, comparison: Comparison | None, results: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "passed": sum(one.passed for one in report.results),
+                "runs": len(report.results),
+                "share": report.share,
+                "failures": [
+                    {"case": one.case, "run_id": one.run_id, "why": one.why} for one in report.failures
+                ],
+                "comparison": None
+                if comparison is None
+                else {
+                    "cases": comparison.cases,
+                    "before": comparison.before,
+                    "after": comparison.after,
+                    "low": comparison.low,
+                    "high": comparison.high,
+                    "better": comparison.better,
+                    "worse": comparison.worse,
+                    "is_worse": comparison.is_worse,
+                },
+            }
+        )
+        return
+    if report.failures:
+        table(("case", "run", "why"), ((one.case, one.run_id[:12], one.why) for one in report.failures))
+        say()
+    passed = sum(one.passed for one in report.results)
+    tokens = report.usage.total_tokens
+    say(f"{passed} of {len(report.results)} runs passed ({report.share:.0%}), {tokens:,} tokens")
+    if comparison is not None:
+        for line in _compared(comparison):
+            say(line)
+    note(f"the results are in {results}; 'wesichain serve' shows the scores beside the runs")
+
+
+def _compared(found: Comparison) -> list[str]:
+    shares = f"{found.before:.0%} -> {found.after:.0%}"
+    interval = f"{found.low:+.1%} to {found.high:+.1%}"
+    lines = [
+        f"over {found.cases} cases: {shares}, a difference of {found.difference:+.1%} (95 %: {interval})"
+    ]
+    if found.steps is not None and found.tokens is not None:
+        lines.append(
+            f"where both pass: {found.steps[0]:.1f} -> {found.steps[1]:.1f} steps, "
+            f"{found.tokens[0]:,.0f} -> {found.tokens[1]:,.0f} tokens"
+        )
+    lines += [f"better: {', '.join(found.better)}"] if found.better else []
+    lines += [f"worse: {', '.join(found.worse)}"] if found.worse else []
+    gone = [*found.only_before, *found.only_after]
+    lines += [f"in one of the two only: {', '.join(gone)}"] if gone else []
+    return lines
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=err,
+        disable=not err.is_terminal,
+    )

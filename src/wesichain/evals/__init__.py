@@ -1,0 +1,23 @@
+"""Evaluations: cases through an agent, what each run was worth, and whether a new version is better."""
+
+from .cases import Case, case_of, read_cases
+from .comparing import Comparison, compare
+from .results import Report, Result, read_results
+from .running import evaluate
+from .scoring import Check, Judge, Score, Verdict
+
+__all__ = [
+    "Case",
+    "Check",
+    "Comparison",
+    "Judge",
+    "Report",
+    "Result",
+    "Score",
+    "Verdict",
+    "case_of",
+    "compare",
+    "evaluate",
+    "read_cases",
+    "read_results",
+]

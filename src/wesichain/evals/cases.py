@@ -1,0 +1,80 @@
+"""Cases: a task each, with what a good run of it is like; from a file of JSON Lines, or from a recording."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from wesichain.core import (
+    OMIT,
+    JsonValue,
+    RunCompleted,
+    dataclass,
+    from_plain,
+    is_object,
+    parse_json,
+)
+from wesichain.errors import CodecError, ConfigError
+from wesichain.trace import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A task and what a good run of it is like. What is left out is not checked.
+
+    `expected` is the answer (texts are compared without regard to case, spaces and a last full stop);
+    `contains` and `excludes` are words that the answer has or has not; `tools` are called in this order,
+    with others between them if need be; `rubric` is what a judge reads.
+    """
+
+    id: str
+    task: str
+    expected: JsonValue = field(default=None, metadata=OMIT)
+    contains: tuple[str, ...] = field(default=(), metadata=OMIT)
+    excludes: tuple[str, ...] = field(default=(), metadata=OMIT)
+    tools: tuple[str, ...] = field(default=(), metadata=OMIT)
+    max_steps: int | None = field(default=None, metadata=OMIT)
+    rubric: str = field(default="", metadata=OMIT)
+    tags: tuple[str, ...] = field(default=(), metadata=OMIT)
+
+    def __post_init__(self) -> None:
+        if not self.id or not self.task.strip():
+            raise ValueError("a case has an id and a task")
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ValueError(f"max_steps is at least 1, got {self.max_steps}")
+
+
+def read_cases(path: Path) -> tuple[Case, ...]:
+    """The cases of a file, one JSON object a line; a line without an id has its number."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    cases = tuple(_case(line, path, number) for number, line in enumerate(lines, 1) if line.strip())
+    if not cases:
+        raise ConfigError(f'{path} has no cases; write a line for each: {{"task": TEXT, "expected": ANSWER}}')
+    twice = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
+    if twice:
+        raise ConfigError(f"{path}: the id {twice[0]!r} is given twice; each case needs one of its own")
+    return cases
+
+
+def case_of(recording: Recording) -> Case:
+    """A completed run as a case: its task, its answer, and the tools that it called, each once."""
+    end = recording.end
+    if not isinstance(end, RunCompleted) or recording.start is None:
+        raise ConfigError(f"run {recording.run_id} has not completed; a case is made of an answer")
+    tools = dict.fromkeys(
+        call.call.name for step in recording.steps if not step.scope for call in step.calls if call.ok
+    )
+    return Case(recording.run_id, recording.start.user_input, expected=end.output, tools=tuple(tools))
+
+
+def _case(line: str, path: Path, number: int) -> Case:
+    try:
+        plain: Any = parse_json(line)
+        return from_plain(Case, {"id": str(number), **plain} if is_object(plain) else plain)
+    except (CodecError, ValueError) as error:
+        raise ConfigError(f"{path}, line {number}: {error}") from error

@@ -1,0 +1,100 @@
+"""Results: what became of each run of an evaluation, as lines of a file, and their sum."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from wesichain.core import OMIT, JsonValue, Usage, dataclass, from_json
+from wesichain.errors import CodecError, ConfigError
+
+from .scoring import Score
+
+Status: TypeAlias = Literal["completed", "failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run of one case. It passed if it completed and every score did."""
+
+    case: str
+    run_id: str
+    attempt: int
+    status: Status
+    scores: tuple[Score, ...] = ()
+    output: JsonValue = None
+    error: str = field(default="", metadata=OMIT)
+    steps: int = 0
+    tool_calls: int = 0
+    usage: Usage = Usage()
+    cost: float = field(default=0.0, metadata=OMIT)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "completed" and all(score.passed for score in self.scores)
+
+    @property
+    def why(self) -> str:
+        """What was wrong, in a line; empty where it passed."""
+        if self.status != "completed":
+            return f"{self.status}: {self.error}"
+        return "; ".join(
+            f"{score.name}: {score.why}" if score.why else score.name
+            for score in self.scores
+            if not score.passed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every run of an evaluation, in the order of cases and attempts."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def share(self) -> float:
+        """The share of runs that passed."""
+        return sum(one.passed for one in self.results) / len(self.results) if self.results else 0.0
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        return tuple(one for one in self.results if not one.passed)
+
+    @property
+    def usage(self) -> Usage:
+        return sum((one.usage for one in self.results), Usage())
+
+    def by_case(self) -> Mapping[str, Sequence[Result]]:
+        return by_case(self.results)
+
+
+def by_case(results: Iterable[Result]) -> dict[str, list[Result]]:
+    grouped: defaultdict[str, list[Result]] = defaultdict(list)
+    for one in results:
+        grouped[one.case].append(one)
+    return dict(grouped)
+
+
+def read_results(path: Path) -> tuple[Result, ...]:
+    """The results of a file. A last line that was being written when the machine went down is left out."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    found: list[Result] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(from_json(Result, line))
+        except CodecError as error:
+            if number == len(lines):
+                break
+            raise ConfigError(
+                f"{path}, line {number}: this is no result of an evaluation: {error}"
+            ) from error
+    return tuple(found)

@@ -1,0 +1,101 @@
+"""Running: the cases through an agent, so many at once, each as often as asked; one result each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+from uuid import uuid4
+
+from wesichain.agent import Agent, Completed, Failed, Interrupted, Outcome
+from wesichain.core import EventSink, to_plain
+from wesichain.errors import ConfigError
+from wesichain.tools import CancellationToken
+
+from .cases import Case
+from .results import Report, Result, Status
+from .scoring import Check, Judge, Score, scores_of
+
+
+async def evaluate(
+    agent: Agent[Any],
+    cases: Iterable[Case],
+    *,
+    checks: Sequence[Check] = (),
+    judge: Judge | None = None,
+    repeat: int = 1,
+    at_once: int = 4,
+    deps: Any = None,
+    events: Sequence[EventSink] = (),
+    done: Collection[Result] = (),
+    on_result: Callable[[Result], None] | None = None,
+    cancellation: CancellationToken | None = None,
+) -> Report:
+    """Run every case `repeat` times, at most `at_once` side by side, and score what comes back.
+
+    `done` are results of an earlier part of the same evaluation: their runs are not made again. `on_result`
+    is told each result as it comes, so that what was done is kept if the rest is not.
+    """
+    chosen = tuple(cases)
+    _refuse(chosen, judge, repeat, at_once)
+    found = {(one.case, one.attempt): one for one in done}
+    gate = asyncio.Semaphore(at_once)
+    options: dict[str, Any] = {"events": [*events], "cancellation": cancellation}
+    if deps is not None:
+        options["deps"] = deps
+
+    async def one(case: Case, attempt: int) -> None:
+        async with gate:
+            outcome = await agent.outcome(case.task, run_id=uuid4().hex, **options)
+            result = _result(case, attempt, outcome, await scores_of(case, outcome, checks, judge))
+        found[case.id, attempt] = result
+        if on_result is not None:
+            on_result(result)
+
+    wanted = [(case, attempt) for case in chosen for attempt in range(1, repeat + 1)]
+    runs = [
+        asyncio.ensure_future(one(case, attempt))
+        for case, attempt in wanted
+        if (case.id, attempt) not in found
+    ]
+    try:
+        await asyncio.gather(*runs)
+    finally:
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+    return Report(tuple(found[case.id, attempt] for case, attempt in wanted))
+
+
+def _refuse(cases: Sequence[Case], judge: Judge | None, repeat: int, at_once: int) -> None:
+    if repeat < 1 or at_once < 1:
+        raise ConfigError(f"repeat and at_once are at least 1, got {repeat} and {at_once}")
+    unread = next((case.id for case in cases if case.rubric), None)
+    if judge is None and unread is not None:
+        raise ConfigError(f"case {unread!r} has a rubric; give a judge that reads it")
+
+
+def _result(case: Case, attempt: int, outcome: Outcome[Any], scores: tuple[Score, ...]) -> Result:
+    status: Status
+    match outcome:
+        case Completed():
+            status, output, error = "completed", to_plain(outcome.output), ""
+        case Failed():
+            status, output, error = "failed", None, str(outcome.error)
+        case Interrupted():
+            status, output, error = "interrupted", None, str(outcome.reason)
+    spent = outcome.spent
+    return Result(
+        case=case.id,
+        run_id=outcome.run_id,
+        attempt=attempt,
+        status=status,
+        scores=scores,
+        output=output,
+        error=error,
+        steps=outcome.step,
+        tool_calls=spent.tool_calls,
+        usage=spent.usage,
+        cost=spent.cost,
+        seconds=spent.seconds,
+    )
