@@ -9,7 +9,7 @@ JOBS   ?= 2
 export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers docs lock clean
+.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,11 +24,21 @@ $(STAMP): requirements/dev.lock pyproject.toml
 
 install: $(STAMP) ## the virtual environment with everything in it
 
-demo: $(STAMP)   ## the main job: real questions, real tools, a local model that learns, no key
-	@echo "==> three questions for a local model (the first time fetches it: 491 MB)"
-	@$(BIN)/wesichain demo
-	@echo "==> the same model learns its way around a desk (a few minutes)"
-	@$(BIN)/wesichain bench learning --short
+# The demo needs a tenth of what the tests need: an environment of its own, unless the other is there.
+DEMO       := .venv-demo
+DEMO_STAMP := $(DEMO)/.installed
+$(DEMO_STAMP): requirements/demo.lock
+	@echo "==> creating $(DEMO) for the demo alone: 8 packages and what they stand on, about 150 MB"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements/demo.lock \
+	    | grep --line-buffered -E '^(Downloading|Installing|Successfully)' || true
+	@$(DEMO)/bin/python -c 'import xllamacpp, faiss, typer, starlette'
+	@touch $(DEMO_STAMP)
+
+demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local model, no key
+	@echo "==> a local model (the first time fetches it: 491 MB), a question, and a task before and after a lesson"
+	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"
@@ -83,7 +93,20 @@ lock: $(STAMP)   ## resolve the dependencies anew into requirements/*.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --all-extras --group dev pyproject.toml -o requirements/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	    --extra cli --extra local --extra learning --extra web -c requirements/dev.lock pyproject.toml -o requirements/demo.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --group docs pyproject.toml -o requirements/docs.lock
 
+release: $(STAMP) ## a dry run: build, check, install each extra alone in a clean environment
+	@$(BIN)/python .ci/release
+
+# The suite with every Python that is here, each in an environment of its own.
+test-all:        ## the test suite on Python 3.11, 3.12 and 3.13, where they are installed
+	@for version in 3.11 3.12 3.13; do \
+	    command -v python$$version >/dev/null || { echo "==> Python $$version is not here: skipped"; continue; }; \
+	    echo "==> Python $$version"; \
+	    $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	done
+
 clean:           ## remove what the build made
-	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(DEMO) .venv-docs .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

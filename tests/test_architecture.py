@@ -239,3 +239,26 @@ def test_importing_the_front_door_loads_no_optional_dependency() -> None:
     code = f"import sys, wesichain; print([name for name in {watched!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+ROOT_FILES = {
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "SECURITY.md",
+    "compose.yaml",
+    "pyproject.toml",
+}
+
+
+def test_nothing_lies_about_at_the_root() -> None:
+    """A file that a test or a tool has left there was once committed."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("this is no checkout")
+    assert {name for name in listed.stdout.splitlines() if "/" not in name} <= ROOT_FILES

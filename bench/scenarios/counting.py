@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from wesichain import Agent, Budget, RepromptN, Role, tool
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
+from wesichain.tools import Tool
 
 QUESTION = "Count up, one addition at a time, and tell me the sum."
 
@@ -16,6 +18,21 @@ async def add(a: int, b: int) -> int:
 
 
 ADD = tool(add)
+
+
+def add_plainly(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def add_in_thread() -> Tool:
+    """The same as a plain function, which may block and so runs in a thread."""
+    return tool(add_plainly, name="add")
+
+
+def add_here() -> Tool:
+    """The same as one that is said not to block."""
+    return tool(add_plainly, name="add", blocking=False)
 
 
 class Counting:
@@ -43,7 +60,7 @@ class Counting:
         elif last.content[0] == "[":  # what the runtime says of a malformed call
             total = 0
         else:
-            total = int(last.text)
+            total = int(str(last.content))  # in every revision that this is compared with, content is there
         if total == self.hops:
             return LlmResponse(f"the sum is {total}")
         return _call(f"call_{total}", {"a": total, "b": 1})
@@ -53,11 +70,13 @@ def _call(id: str, args: dict[str, object]) -> LlmResponse:
     return LlmResponse(tool_calls=(ToolCall(id, "add", args),), finish_reason="tool_calls")  # type: ignore[arg-type]  # plain JSON
 
 
-def counting_agent(hops: int, *, malformed: bool = False, waits: bool = False) -> Agent[str]:
+def counting_agent(
+    hops: int, made: Callable[[], Tool] = lambda: ADD, *, malformed: bool = False, waits: bool = False
+) -> Agent[str]:
     """An agent as a user makes one, whose model counts to `hops`; one that waits lets other runs go on."""
     policy = RepromptN(3) if malformed else None
     model = Counting(hops, malformed=malformed, waits=waits)
-    return Agent(model, tools=[ADD], policy=policy, budget=Budget(steps=hops + 5))
+    return Agent(model, tools=[made()], policy=policy, budget=Budget(steps=hops + 5))
 
 
 async def count(agent: Agent[str], hops: int) -> int:

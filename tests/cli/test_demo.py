@@ -11,15 +11,15 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from tests.conftest import ROOT
-from wesichain.cli.demo import QUESTIONS, Office, calculate
+from wesichain.cli.demo import MEANT, ORDER, QUESTION, Office, calculate
 from wesichain.core import ToolCall
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
-ANSWERS = ("391", "5", "Tuesday")
+QUERY = "SELECT quantity FROM orders WHERE customer = 'Cleo' AND item = 'lamp'"
 WAYS = (
-    ("calculate", {"expression": "17 * 23"}),
-    ("query_orders", {"sql": "SELECT quantity FROM orders WHERE customer = 'Cleo' AND item = 'lamp'"}),
-    ("search_notes", {"word": "deployment"}),
+    ("calculate", {"expression": "17 * 23"}, "391"),
+    ("query_orders", {"sql": QUERY}, "5"),
+    ("search_notes", {"word": "deployment"}, "Tuesday"),
 )
 
 
@@ -29,12 +29,12 @@ def tools(tmp_path: Path) -> ToolRegistry:
     return ToolSet().register(calculate).register(office.query_orders).register(office.search_notes).build()
 
 
-@pytest.mark.parametrize(("question", "way", "answer"), [*zip(QUESTIONS, WAYS, ANSWERS, strict=True)])
-async def test_every_question_has_its_answer_in_a_tool(
-    tools: ToolRegistry, question: str, way: tuple[str, dict[str, Any]], answer: str
+@pytest.mark.parametrize(("name", "args", "answer"), WAYS)
+async def test_the_tools_know_their_part(
+    tools: ToolRegistry, name: str, args: dict[str, Any], answer: str
 ) -> None:
-    result = await tools.dispatch(ToolCall("1", *way), ToolContext())
-    assert answer in str(result.value), question
+    result = await tools.dispatch(ToolCall("1", name, args), ToolContext())
+    assert answer in str(result.value)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,36 @@ async def test_what_a_tool_must_not_do_is_an_error_it_tells(
     assert result.error is not None
 
 
-def test_the_demo_gives_a_pipe_each_answer(wesichain: Command) -> None:
-    replies = [part for way, said in zip(WAYS, ANSWERS, strict=True) for part in (call(*way), text(said))]
-    with serving(*replies) as url:
+def refund(amount: int) -> dict[str, Any]:
+    return call("refund", {"order": ORDER, "amount": amount})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "tills"),
+    [
+        pytest.param(
+            12, MEANT, ["0.12 euros paid back, which is wrong", "12.00 euros paid back, which is right"]
+        ),
+        pytest.param(MEANT, MEANT, ["12.00 euros paid back, which is right"] * 2),
+        pytest.param(12, 12, ["0.12 euros paid back, which is wrong"] * 2),
+    ],
+)
+def test_the_demo_answers_and_shows_a_task_before_and_after_a_lesson(
+    wesichain: Command, first: int, second: int, tills: list[str]
+) -> None:
+    replies = [
+        call("query_orders", {"sql": QUERY}),
+        text("5 lamps"),
+        refund(first),
+        text("done"),
+        refund(second),
+    ]
+    with serving(*replies, text("done")) as url:
         done = wesichain("demo", "--model", "openai:stub", "--no-record", url=url)
     assert done.status == 0, done.err
-    for question, answer in zip(QUESTIONS, ANSWERS, strict=True):
-        assert question in done.err
-        assert answer in done.out
+    assert done.out == "5 lamps\ndone\ndone\n"
+    assert QUESTION in done.err
+    assert [line.partition(": ")[2] for line in done.err.splitlines() if "in the till" in line] == tills
 
 
 def test_a_model_nobody_knows_is_one_line(wesichain: Command) -> None:
@@ -73,9 +95,12 @@ def test_a_model_nobody_knows_is_one_line(wesichain: Command) -> None:
 
 
 @pytest.mark.slow
-def test_the_local_model_answers_the_questions(wesichain: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_model_answers_and_does_better_after_the_lesson(
+    wesichain: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WESICHAIN_MODELS", os.environ.get("WESICHAIN_MODELS") or str(ROOT / ".cache/models"))
     done = wesichain("demo", "--no-record")
     assert done.status == 0, done.err
-    for answer in ANSWERS:
-        assert answer in done.out
+    assert "5" in done.out
+    assert "0.12 euros paid back, which is wrong" in done.err
+    assert "12.00 euros paid back, which is right" in done.err

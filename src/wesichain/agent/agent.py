@@ -40,7 +40,7 @@ from .calls import AgentTool
 from .drive import Drive
 from .memory import RunMemory, checked_memory
 from .models import resolve_model
-from .options import LoopKeywords, RunKeywords, as_sinks
+from .options import LoopKeywords, RunKeywords, as_sinks, run_options
 from .phases import Completed, Failed, Interrupted, Outcome
 from .runtime import AgentRuntime
 from .stream import RunSteps, RunStream
@@ -206,7 +206,8 @@ class Agent(Generic[OutT]):
         self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
-        return self._result(await self.outcome(task, history=history, **options))
+        outcome = await self._outcome(task, history, options)
+        return _run_result(outcome) if isinstance(outcome, Completed) else self._result(outcome)
 
     def run_sync(
         self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
@@ -242,11 +243,15 @@ class Agent(Generic[OutT]):
         self, task: Task, *, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
+        return self._outcome(task, history, options)
+
+    def _outcome(
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords
+    ) -> Coroutine[Any, Any, Outcome[OutT]]:
         instructions = self._instructions
         if "conversation" in options or callable(instructions) or self._playbook is not None:
             return self._prepared(task, history, options)
-        given: Any = options
-        return self.runtime.run(task, history=history, **given)
+        return self.runtime.opened(task, history, run_options(options)).carry()
 
     async def _prepared(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords

@@ -8,8 +8,8 @@ it here, with its event; to run is to step until then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TypeVar, assert_never, cast
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, assert_never, cast
 
 from wesichain.core import (
     Advice,
@@ -55,7 +55,6 @@ OutT = TypeVar("OutT")
 
 _request = maker(LlmRequest)
 _ENDED = (Completed, Failed, Interrupted)
-_QUIET = (Observing, Idle)  # phases that need nobody
 _TASK_CANCELLED = "the task that ran it was cancelled"
 
 
@@ -65,13 +64,20 @@ class Drive(Asking[OutT]):
     __slots__ = ("_batch", "_decided", "_has_begun", "_site", "advice", "outcome", "phase")
 
     def __init__(
-        self, run: Running[OutT], phase: Active[OutT], *, stream: bool = False, site: Site | None = None
+        self, run: Running[OutT], phase: Active[OutT], site: Site | None = None, *, stream: bool = False
     ) -> None:
-        super().__init__(run, phase, stream=stream)
+        # All that one run begins with, that of the other half included: three of these would take thrice.
+        self._run = run
+        self._stream = stream
         self._site = site  # the call that this run is inside of
+        self._limit = self._arrived = self._slots = None
+        self._told = self._shown = phase.info.told
+        self._follows = self._has_begun = False
+        self._last_content = ""
+        self._delay = 0.0
+        self._seen = self._view_of(phase) if run.settings.context or run.tally.cuts else None
         self._decided: tuple[Decided, ...] | None = None
         self._batch: Batch[OutT] | None = None  # the calls that are being run
-        self._has_begun = False
         self.advice: Advice | None = None  # that the run begins with
         self.phase: Phase[OutT] = phase
         self.outcome: Outcome[OutT] | None = None
@@ -99,51 +105,44 @@ class Drive(Asking[OutT]):
             self._batch = Batch(self._run, phase, [done.get(call.id) for call in phase.reply.tool_calls])
             self._batch.take_up(outcome, decisions)
 
-    async def carry(self) -> Outcome[OutT]:
+    def carry(self) -> Coroutine[Any, Any, Outcome[OutT]]:
         """Carry the run to its end: take its steps until there are no more."""
-        self._take_the_wheel()
-        while self.outcome is None:
-            phase = self.phase
-            if isinstance(phase, _QUIET):
-                self.phase = phase.think()
-            else:
-                await self._advance()
-        return self.outcome
+        return self._advance(once=False)
 
     async def step(self) -> Phase[OutT]:
         """Take one transition; returns the phase that it leads to. After the end nothing happens."""
-        self._take_the_wheel()
-        await self._advance()
+        await self._advance(once=True)
         return self.phase
 
-    def _take_the_wheel(self) -> None:
-        """The task that is running now takes the next steps; the first of all tells that the run begins."""
+    async def _advance(self, *, once: bool) -> Any:
+        """Take the transition that the phase leads to, whatever it takes, and the next, to the end."""
         task = asyncio.current_task()
         if task is not self._run.task:  # of the same one, a cancel since the last step is still to be seen
             self._run.driven_by(task)
         if not self._has_begun:
             self.begin()
-
-    async def _advance(self) -> None:
-        """Take the transition that the phase leads to, whatever it takes."""
         phase = self.phase
-        try:
-            match phase:
-                case Thinking():
-                    following: Phase[OutT] = await self._think(phase)
-                case Acting():
-                    following = await self._act(phase)
-                case Observing() | Idle():
-                    following = phase.think()
-                case Completed() | Failed() | Interrupted():
-                    return
-                case _:
-                    assert_never(phase)
-        except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
-            following = await self._broken(cast("Active[OutT]", phase), cause)
-        self.phase = following
-        if isinstance(following, _ENDED):
-            self._tell_end(following)
+        while self.outcome is None:
+            try:
+                match phase:
+                    case Thinking():
+                        following: Phase[OutT] = await self._think(phase)
+                    case Acting():
+                        following = await self._act(phase)
+                    case Observing() | Idle():
+                        following = phase.think()
+                    case Completed() | Failed() | Interrupted():
+                        break
+                    case _:
+                        assert_never(phase)
+            except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
+                following = await self._broken(cast("Active[OutT]", phase), cause)
+            self.phase = phase = following
+            if isinstance(following, _ENDED):
+                self._tell_end(following)
+            if once:
+                break
+        return self.outcome
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
         """The phase that an exception leads to; what is not the run's own is raised on, with its end told."""

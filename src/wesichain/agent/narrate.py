@@ -37,6 +37,8 @@ from wesichain.core import (
 from wesichain.errors import WesichainError
 from wesichain.tools import ToolResult
 
+from .trail import events_in
+
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
@@ -126,17 +128,17 @@ def name_of(cls: type) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}:{cls.__qualname__}"
 
 
-class _Void(list[Event]):
+class _Void(list[Any]):
     """Keeps nothing."""
 
     __slots__ = ()
 
     @override
-    def append(self, event: Event, /) -> None:
+    def append(self, event: Any, /) -> None:
         return None
 
 
-_VOID: list[Event] = _Void()
+_VOID: list[Any] = _Void()
 
 
 class Narrator:
@@ -147,13 +149,13 @@ class Narrator:
     def __init__(
         self,
         run_id: str,
-        events: list[Event],
+        events: list[Any],
         time: Callable[[], float],
         last_seq: int,
         told: tuple[Listener, Listener] | None,
     ) -> None:
         self.run_id = run_id
-        self._events = events
+        self._events = events  # see `events_in`
         self._time = time
         self._seq = last_seq
         self._hear: Listener | None
@@ -171,18 +173,25 @@ class Narrator:
     ) -> None:
         """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
         self._seq = seq = self._seq + 1
-        again = decided is not None
-        said = (task, model, tools, again, decided or (), () if again else parts)
-        self._tell(_run_started(self.run_id, 0, seq, self._time(), *said))
+        at = self._time()
+        if decided is None:
+            said = (_run_started, self.run_id, 0, seq, at, task, model, tools, False, (), parts)
+        else:
+            said = (_run_started, self.run_id, 0, seq, at, task, model, tools, True, decided)
+        if self._hear is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._hear)
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
     ) -> None:
         self._seq = seq = self._seq + 1
-        event = _step_started(self.run_id, step, seq, self._time(), messages, follows, free)
-        self._events.append(event)
-        if self._hear is not None and self._note is not None:
-            (self._note if step % _TOLD_EVERY else self._hear)(event)
+        said = (_step_started, self.run_id, step, seq, self._time(), messages, follows, free)
+        if self._hear is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._note if step % _TOLD_EVERY else self._hear)
 
     def text_delta(self, step: int, text: str) -> None:
         self._seq = seq = self._seq + 1
@@ -190,21 +199,24 @@ class Narrator:
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float, cost: float) -> None:
         self._seq = seq = self._seq + 1
-        event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms, cost)
-        self._events.append(event)
-        if self._note is not None:
-            self._note(event)
+        said = (_model_responded, self.run_id, step, seq, self._time(), reply, duration_ms, cost)
+        if self._note is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._note)
 
     def tool_dispatched(self, step: int, call: ToolCall, attempt: int) -> None:
         self._seq = seq = self._seq + 1
-        event = _tool_dispatched(self.run_id, step, seq, self._time(), call, attempt)
-        self._events.append(event)
-        if self._note is not None:
-            self._note(event)
+        said = (_tool_dispatched, self.run_id, step, seq, self._time(), call, attempt)
+        if self._note is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._note)
 
     def tool_completed(self, step: int, call: ToolCall, result: ToolResult) -> None:
         self._seq = seq = self._seq + 1
-        event = _tool_completed(
+        said = (
+            _tool_completed,
             self.run_id,
             step,
             seq,
@@ -216,9 +228,10 @@ class Narrator:
             result.parts,
             result.finish,
         )
-        self._events.append(event)
-        if self._note is not None:
-            self._note(event)
+        if self._note is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._note)
 
     def step_failed(
         self,
@@ -244,11 +257,12 @@ class Narrator:
 
     def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(
-            _run_completed(
-                self.run_id, step, seq, self._time(), output, spent.usage, spent.seconds, stopped_by
-            )
-        )
+        at, usage, seconds = self._time(), spent.usage, spent.seconds
+        said = (_run_completed, self.run_id, step, seq, at, output, usage, seconds, stopped_by)
+        if self._hear is None:
+            self._events.append(said)
+        else:
+            self._say(said, self._hear)
         self.close()
 
     def run_failed(self, step: int, error: WesichainError, spent: Spent) -> None:
@@ -274,7 +288,7 @@ class Narrator:
     def told_since(self, seq: int) -> tuple[Event, ...]:
         """The events behind the one with this number."""
         count = self._seq - seq
-        return tuple(self._events[-count:]) if count else ()
+        return tuple(events_in(self._events[-count:])) if count else ()
 
     @property
     def is_closed(self) -> bool:
@@ -287,6 +301,13 @@ class Narrator:
         self._seq = seq = self._seq + 1
         nested = f"{scope}/{event.scope}" if event.scope else scope
         self._tell(replace(event, run_id=self.run_id, seq=seq, scope=nested))
+
+    def _say(self, said: tuple[Any, ...], hear: Listener | None) -> None:
+        """Tell an event of which there is what it takes to make it: it is made where somebody listens."""
+        event = said[0](*said[1:])
+        self._events.append(event)
+        if hear is not None:
+            hear(event)
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)

@@ -33,7 +33,7 @@ from wesichain.core import (
 from wesichain.errors import AgentError, CodecError
 
 from .rules import Tally
-from .trail import Observed, Trail
+from .trail import Observed, Trail, events_in
 
 OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
@@ -54,10 +54,10 @@ class RunInfo:
     last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
     step: int = 0  # the last step before this part of the run
     told: int = 0  # messages that the events before this part have told
-    before: Spent = Spent()  # what the run had spent already, where it goes on from a state or an outcome
+    before: Spent | None = None  # what it had spent already, where it goes on from a state or an outcome
     parts: tuple[Part, ...] = ()  # of a task that is more than text
     agent: str = "agent"  # the name of whoever runs it
-    events: list[Event] = field(default_factory=list[Event], repr=False, compare=False)
+    events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return tuple(self.info.events)
+        return tuple(events_in(self.info.events))
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
@@ -157,7 +157,7 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @property
     def last_seq(self) -> int:
-        return self.info.events[-1].seq if self.info.events else self.info.last_seq
+        return events_in(self.info.events[-1:])[0].seq if self.info.events else self.info.last_seq
 
     def _final_output(self) -> str | None:
         return None

@@ -18,7 +18,6 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from wesichain.core import (
     ErrorStep,
-    FinalAnswer,
     LlmResponse,
     Message,
     PendingCall,
@@ -117,7 +116,7 @@ class Thinking(_Active[OutT]):
         self, output: OutT, *, text: str, spent: Spent, step: int = 0, stopped_by: LimitName | None = None
     ) -> Completed[OutT]:
         """End with an answer; `stopped_by` names the limit that made it the last word."""
-        trail = self.trail.grown((_message(Role.ASSISTANT, text),), (_final_answer(text),))
+        trail = self.trail.grown((_message(Role.ASSISTANT, text),), (text,))
         return completed_phase(self.info, trail, spent, step, output, text, stopped_by)
 
 
@@ -131,12 +130,13 @@ class Acting(_Active[OutT]):
         """Take what came of the calls, one for each call and in their order, then any notes."""
         messages: list[Message] = []
         for item in observed:
-            role = Role.USER if item.call_id is None else Role.TOOL
-            content = item.parts or item.text
-            if item.ok:
-                messages.append(_message(role, content, item.call_id))
+            call_id, content = item.call_id, item.parts or item.text
+            if call_id is None:
+                messages.append(_message(Role.USER, content))
+            elif item.ok:
+                messages.append(_message(Role.TOOL, content, call_id))
             else:  # a provider may want to know
-                messages.append(_message(role, content, item.call_id, is_error=item.call_id is not None))
+                messages.append(_message(Role.TOOL, content, call_id, is_error=True))
         return _observing(self.info, self.trail.grown(messages, observed))
 
 
@@ -148,9 +148,9 @@ class Observing(_Active[OutT]):
         return _thinking(self.info, self.trail)
 
 
-_message, _final_answer = maker(Message), maker(FinalAnswer)
+_message = maker(Message)
 # What only transitions may do: their makers know nothing of what nobody can give.
-_idle = cast("Callable[[RunInfo, Trail], Idle[Any]]", maker(Idle))
+begin = cast("Callable[[RunInfo, Trail], Idle[Any]]", maker(Idle))  # the first phase of a run
 _thinking = cast("Callable[[RunInfo, Trail], Thinking[Any]]", maker(Thinking))
 _acting = cast("Callable[[RunInfo, Trail, LlmResponse], Acting[Any]]", maker(Acting))
 _observing = cast("Callable[[RunInfo, Trail], Observing[Any]]", maker(Observing))
@@ -165,11 +165,6 @@ Phase: TypeAlias = (
     | Failed[OutT]
     | Interrupted[OutT]
 )
-
-
-def begin(info: RunInfo, trail: Trail) -> Idle[Any]:
-    """The first phase of a run."""
-    return _idle(info, trail)
 
 
 def resumed(outcome: Interrupted[OutT], *, reply: LlmResponse | None = None) -> Thinking[OutT] | Acting[OutT]:

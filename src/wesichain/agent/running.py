@@ -100,11 +100,8 @@ class Running(Generic[OutT]):
         "deps",
         "effects",
         "is_bare",
-        "is_timed",
-        "name",
         "narrator",
         "now",
-        "run_id",
         "scope",
         "settings",
         "step",
@@ -113,14 +110,13 @@ class Running(Generic[OutT]):
         "used_ids",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
         self,
         settings: Settings[OutT],
         effects: Effects,
         narrator: Narrator,
         account: Account,
         token: CancellationToken | None,
-        *,
         step: int = 0,
         tally: Tally | None = None,
         deps: Any = None,
@@ -133,9 +129,7 @@ class Running(Generic[OutT]):
         self.tally = tally or Tally()
         self.step = step
         self.deps = deps
-        self.name = settings.name
         self.scope = scope
-        self.run_id = narrator.run_id
         self._token = token
         self.used_ids: dict[str, None] = {}  # a set, but one that the garbage collector need not look at
         self._excluded = -1  # how many tools were excluded when `_specs` was made
@@ -143,14 +137,27 @@ class Running(Generic[OutT]):
         self.task: asyncio.Task[Any] | None = None
         self._cancels = 0
         self.now = settings.clock.monotonic
-        self.is_timed = account.deadline != inf
-        self.is_bare = token is None and not self.is_timed  # nothing but its end can end a wait
+        self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def run_id(self) -> str:
+        return self.narrator.run_id
+
+    @property
+    def is_timed(self) -> bool:
+        return self.account.is_timed
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
-        if self._excluded != len(self.tally.excluded):
-            self._excluded = len(self.tally.excluded)
-            offered = self.settings.registry.specs(exclude=frozenset(self.tally.excluded))
+        excluded = self.tally.excluded
+        if self._excluded != len(excluded):
+            self._excluded = len(excluded)
+            registry = self.settings.registry
+            offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
             self._specs = offered + self.settings.judge.output.final_tools
         return self._specs
 

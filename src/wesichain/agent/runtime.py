@@ -58,7 +58,6 @@ OutT = TypeVar("OutT")
 
 _REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
-_NOTHING = Spent()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = maker(Message), maker(RunInfo)
 
@@ -169,10 +168,10 @@ class AgentRuntime(Generic[OutT]):
     ) -> Idle[OutT]:
         """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
         content: Content | None = None
-        if isinstance(task, list | tuple):
+        if type(task) is list or type(task) is tuple:
             asked = Message(Role.USER, cast("Any", task))
             content, task = asked.content, asked.text
-        question, scratchpad, counted = question_of(task)
+        question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else question_of(task)
         over = bool(scratchpad) and is_over(scratchpad)
         messages: list[Message] = []
         text = self._instructions if instructions is None else instructions
@@ -190,17 +189,15 @@ class AgentRuntime(Generic[OutT]):
         messages.append(_message(Role.USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        info = _info(
-            run_id or self._new_id(),
-            question,
-            task,
-            first_new=first_new,
-            earlier=counted if over else 0,
-            step=0 if over else counted,
-            before=Spent(steps=counted) if counted and not over else _NOTHING,
-            parts=() if content is None else cast("Any", content),
-            agent=self._settings.name,
-        )
+        info = _info(run_id or self._new_id(), question, task, first_new, agent=self._settings.name)
+        if counted or content is not None:
+            info = replace(
+                info,
+                earlier=counted if over else 0,
+                step=0 if over else counted,
+                before=Spent(steps=counted) if counted and not over else None,
+                parts=() if content is None else cast("Any", content),
+            )
         return begin(info, Trail.of(messages, scratchpad))
 
     def run(
@@ -210,13 +207,16 @@ class AgentRuntime(Generic[OutT]):
 
         `RunOptions` says what each of the options is.
         """
-        return self.open(task, history=history, **options).carry()
+        return self.opened(task, history, run_options(options)).carry()
 
     def open(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
     ) -> Drive[OutT]:
         """A run that is taken a step at a time: `await drive.step()` until it has an `outcome`."""
-        given = run_options(options)
+        return self.opened(task, history, run_options(options))
+
+    def opened(self, task: object, history: Sequence[Message], given: RunOptions) -> Drive[OutT]:
+        """The same, with the options as one value."""
         site = None if given.parent is None else site_of(given.parent)
         if site is not None:
             waiting = site.take_waiting(self._settings.name)
@@ -374,22 +374,13 @@ class AgentRuntime(Generic[OutT]):
             stops = getattr(effects, "cancellation", None)
             if stops is not None:
                 token = CancellationToken(*([token] if token else []), stops)
-        running = Running(
-            settings,
-            effects,
-            narrator,
-            account,
-            token,
-            step=info.step,
-            tally=tally,
-            deps=deps,
-            scope=() if site is None else site.scope,
-        )
+        scope = () if site is None else site.scope
+        running = Running(settings, effects, narrator, account, token, info.step, tally, deps, scope)
         if effects is not self._live:
             live.attach(running)
             effects.attach(running)
         if not around_run:
-            return Drive(running, phase, stream=options.stream, site=site)
+            return Drive(running, phase, site, stream=True) if options.stream else Drive(running, phase, site)
         again = None if start is None else partial(self._again, options, site, start)
         wrapped = (around_run, start, again)
         return WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from wesichain.core import (
     OMIT,
     Action,
+    Event,
+    FinalAnswer,
     JsonValue,
     LlmResponse,
     LogView,
@@ -34,7 +36,7 @@ class Observed:
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
 
 
-Happening: TypeAlias = LlmResponse | Observed | ReActStep
+Happening: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer
 
 
 class _Log:
@@ -80,11 +82,13 @@ class Trail:
 
     def grown(self, messages: Sequence[Message], happenings: Sequence[Happening]) -> Trail:
         log = self.log
-        if len(log.messages) != self.length or len(log.happenings) != self.happened:
-            log = _Log(log.messages[: self.length], log.happenings[: self.happened])
-        log.messages += messages
-        log.happenings += happenings
-        return _trail(log, self.length + len(messages), self.happened + len(happenings))
+        said, happened = log.messages, log.happenings
+        if len(said) != self.length or len(happened) != self.happened:
+            said, happened = said[: self.length], happened[: self.happened]
+            log = _Log(said, happened)
+        said += messages
+        happened += happenings
+        return _trail(log, len(said), len(happened))
 
     def with_last(self, message: Message, happening: Happening) -> Trail:
         """The trail with other words in its last place; the old one stays as it is."""
@@ -116,5 +120,18 @@ def _steps_of(happening: Happening) -> Sequence[ReActStep]:
             return [*([Thought(thought)] if thought else []), *map(Action, calls)]
         case Observed(value=value, call_id=call_id, parts=parts):
             return [Observation(value, call_id, parts)]
+        case str():
+            return [FinalAnswer(happening)]
         case _:
             return [happening]
+
+
+def events_in(log: list[Any]) -> list[Event]:
+    """The log of a run with its events made: until somebody looks, one stands there as `(maker, *fields)`.
+
+    A tuple takes a fifth of the time of the event that is made of it, and most logs are never read.
+    """
+    for index, entry in enumerate(log):
+        if entry.__class__ is tuple:
+            log[index] = entry[0](*entry[1:])
+    return log

@@ -12,10 +12,10 @@ import typer
 
 from wesichain.agent import Agent, Conversation, RunMemory, SqliteConversations
 from wesichain.core import home_folder
-from wesichain.errors import WesichainError
+from wesichain.errors import MissingDependencyError, WesichainError
 from wesichain.policy import Budget
 
-from .demo import QUESTIONS, Office
+from .demo import LESSON, MEANT, ORDER, QUESTION, TASK, Office, lesson
 from .loading import DEFAULT_MODEL, chosen_model, fetch, load_agent, load_tools
 from .mcp import connect
 from .playbooks import advised_by
@@ -175,16 +175,34 @@ def demo(
     quiet: Quiet = False,
     no_record: NoRecord = False,
 ) -> None:
-    """Answer three questions on this machine, with real tools and no key."""
+    """Answer a question on this machine with real tools and no key; then a task before and after a lesson."""
     shown = Shown(quiet=quiet, record=not no_record)
-    status = OK
+    chosen = chosen_model(model)
     with TemporaryDirectory(prefix="wesichain-demo-") as folder:
+        office = Office(Path(folder))
         try:
-            agent = Office(Path(folder)).agent(chosen_model(model))
+            agent, clerk = office.agent(chosen), office.clerk(chosen)
         except WesichainError as error:
             fail(error)
-        fetch(chosen_model(model))
-        for question in QUESTIONS:
-            note(f"\n{question}")
-            status = max(status, carry_out(agent, question, shown))
+        fetch(chosen)
+        note(f"\n1 of 3: a question, tools, an answer: {QUESTION}")
+        status = carry_out(agent, QUESTION, shown)
+        note(f"\n2 of 3: a task with a rule that no tool tells: {TASK}")
+        status = max(status, carry_out(clerk, TASK, shown))
+        _till(office)
+        try:
+            with lesson(Path(folder) / "playbook") as book:
+                note(f"\n3 of 3: the same task, after a person has written into the playbook: {LESSON}")
+                status = max(status, carry_out(office.clerk(chosen, book), TASK, shown))
+                _till(office)
+        except MissingDependencyError as error:
+            note(f"\n3 of 3, the same after a lesson, is left out: {error}")
+    if not no_record:
+        note("\nThe runs are recorded: 'wesichain trace list' names them, 'wesichain serve' shows them.")
     raise typer.Exit(status)
+
+
+def _till(office: Office) -> None:
+    paid = office.take_refunds(ORDER)
+    verdict = "right" if paid == MEANT else "wrong"
+    note(f"in the till: {paid / 100:.2f} euros paid back, which is {verdict}")

@@ -1,24 +1,29 @@
-"""The demo: real questions, three real tools (a calculator, a database, files), a local model, no key."""
+"""The demo: a question for real tools, and a rule that a playbook teaches; a local model, no key."""
 
 from __future__ import annotations
 
 import ast
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
-from wesichain.core import Message, Role, ToolCall
+from wesichain.core import Message, Role, StrategySource, ToolCall
 from wesichain.llm.local import LocalLlm
 from wesichain.policy import Budget
 from wesichain.tools import ToolError, tool
 
-QUESTIONS = (
-    "What is 17 * 23?",
-    "How many lamps did Cleo order?",
-    "On which day do deployments happen?",
-)
+if TYPE_CHECKING:
+    from wesichain.learning import Playbook
+
+QUESTION = "How many lamps did Cleo order?"
+
+# What no description tells: the till counts in cents.
+TASK, ORDER, MEANT = "Refund 12 euros for order A17.", "A17", 1200
+LESSON = "The amount of refund is in cents: 1 euro is 100, so 25 euros are 2500."
+EXAMPLE = "Refund 5 euros for order Z1."  # by which the lesson is found; it is never shown
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -66,7 +71,7 @@ def _value(node: ast.AST, *, depth: int) -> Any:
 
 
 class Office:
-    """A folder with a database of orders and a few notes: real files, which the tools only read."""
+    """A folder with a database of orders, a till, and a few notes: real files."""
 
     def __init__(self, folder: Path) -> None:
         self._database = folder / "shop.db"
@@ -78,6 +83,7 @@ class Office:
         with shop:
             shop.execute("CREATE TABLE orders (customer TEXT, item TEXT, quantity INTEGER, price REAL)")
             shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", _ORDERS)
+            shop.execute("CREATE TABLE refunds (number TEXT, cents INTEGER)")
         shop.close()
 
     @tool(effect="pure")
@@ -111,12 +117,59 @@ class Office:
             if word.casefold() in line.casefold()
         ][:20]
 
+    @tool(effect="once")
+    def refund(self, order: str, amount: int) -> str:
+        """Pay money back to the customer of an order.
+
+        Args:
+            order: The order's number.
+            amount: How much to pay back.
+        """
+        shop = sqlite3.connect(self._database)
+        with shop:
+            shop.execute("INSERT INTO refunds VALUES (?, ?)", (order, amount))
+        shop.close()
+        return f"refunded order {order}"
+
+    def take_refunds(self, order: str) -> int:
+        """How many cents were paid back for an order since the last look."""
+        shop = sqlite3.connect(self._database)
+        with shop:
+            (cents,) = shop.execute(
+                "SELECT coalesce(sum(cents), 0) FROM refunds WHERE number = ?", (order,)
+            ).fetchone()
+            shop.execute("DELETE FROM refunds WHERE number = ?", (order,))
+        shop.close()
+        return int(cents)
+
     def agent(self, model: str) -> Agent[str]:
         """An agent with the three tools. A local model, being small, is shown first how they are used."""
-        provider, _, name = model.partition(":")
-        llm = LocalLlm(name, examples=_EXAMPLES, max_tokens=200) if provider == "local" and name else model
         tools = [calculate, self.query_orders, self.search_notes]
-        return Agent(llm, tools=tools, budget=Budget(steps=6), on_limit="partial")
+        return Agent(_llm(model, _EXAMPLES), tools=tools, budget=Budget(steps=6), on_limit="partial")
+
+    def clerk(self, model: str, playbook: StrategySource | None = None) -> Agent[str]:
+        """An agent at the till, with nothing to go by but the tools' descriptions and, if any, a playbook."""
+        tools = [self.refund, self.search_notes]
+        return Agent(_llm(model), tools=tools, budget=Budget(steps=4), on_limit="partial", playbook=playbook)
+
+
+@contextmanager
+def lesson(folder: Path) -> Generator[Playbook]:
+    """A playbook in which a person has written the rule, to be shown from now on."""
+    from wesichain.learning import Playbook, ToolCallingStrategy  # which other commands do not wait for
+
+    with closing(Playbook.open(folder)) as book:
+        kept = book.record(
+            ToolCallingStrategy(content=LESSON, tool_sequence=("refund",), example_task=EXAMPLE),
+            domain="general",
+        )
+        book.promote(kept.id, force=True, domain="general")
+        yield book
+
+
+def _llm(model: str, examples: tuple[Message, ...] = ()) -> LocalLlm | str:
+    provider, _, name = model.partition(":")
+    return LocalLlm(name, examples=examples, max_tokens=200) if provider == "local" and name else model
 
 
 _ORDERS = [

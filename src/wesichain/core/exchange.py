@@ -50,8 +50,10 @@ class LlmRequest:
     stop: tuple[str, ...] = field(default=(), metadata=OMIT)
 
     def __post_init__(self) -> None:
-        keep_tuple(self, "messages")
-        keep_tuple(self, "tools")
+        if type(self.messages) is list:
+            keep_tuple(self, "messages")
+        if type(self.tools) is not tuple:
+            keep_tuple(self, "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class LlmResponse:
     omitted: tuple[str, ...] = field(default=(), metadata=OMIT)
 
     def __post_init__(self) -> None:
-        keep_tuple(self, "tool_calls")
+        if type(self.tool_calls) is not tuple:
+            keep_tuple(self, "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)

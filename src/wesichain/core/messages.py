@@ -61,7 +61,8 @@ class Message:
     def __post_init__(self) -> None:
         if type(self.content) is not str:
             object.__setattr__(self, "content", parts_of(self.content))
-        keep_tuple(self, "tool_calls")
+        if type(self.tool_calls) is not tuple:
+            keep_tuple(self, "tool_calls")
         if type(self.role) is not Role:
             try:
                 object.__setattr__(self, "role", Role(self.role))

@@ -4,17 +4,17 @@ from .cases import Case, case_of, read_cases
 from .comparing import Comparison, compare
 from .results import Report, Result, read_results
 from .running import evaluate
-from .scoring import Check, Judge, Score, Verdict
+from .scoring import Check, Judge, Judgement, Score
 
 __all__ = [
     "Case",
     "Check",
     "Comparison",
     "Judge",
+    "Judgement",
     "Report",
     "Result",
     "Score",
-    "Verdict",
     "case_of",
     "compare",
     "evaluate",

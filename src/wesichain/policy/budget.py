@@ -56,7 +56,6 @@ def _is_count(value: object) -> bool:
 
 
 _FREE = (0.0, 0.0)
-NOTHING = Spent()
 _usage, _spent = maker(Usage), maker(Spent)
 
 
@@ -80,6 +79,8 @@ class Account:
         "budget",
         "cost",
         "free_retries",
+        "is_nested",
+        "is_timed",
         "steps",
         "tool_calls",
     )
@@ -90,20 +91,30 @@ class Account:
         model: str = "",
         now: float = 0.0,
         parent: Account | None = None,
-        spent: Spent = NOTHING,
+        spent: Spent | None = None,
     ) -> None:
         self.budget = budget
         self._parent = parent
+        self.is_nested = parent is not None
         self._price: AnyPrice = _FREE
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
         self._started = now
+        self._deadline = inf if budget.seconds is None else now + budget.seconds
+        self.is_timed = budget.seconds is not None or (parent is not None and parent.is_timed)
+        self._before = 0.0
+        self._details: Usage | None = None  # tokens of the rarer kinds, if there were any
+        self.cost = 0.0
+        self.steps = self._input = self._output = self.tool_calls = self.free_retries = 0
+        if spent is not None:
+            self._go_on_from(spent)
+
+    def _go_on_from(self, spent: Spent) -> None:
         self._before = spent.seconds
-        self._deadline = inf if budget.seconds is None else now + budget.seconds - spent.seconds
+        self._deadline -= spent.seconds
         self.steps = spent.steps
         self._input = spent.usage.input_tokens
         self._output = spent.usage.output_tokens
-        self._details: Usage | None = None  # tokens of the rarer kinds, if there were any
         if spent.usage.cache_read_tokens or spent.usage.cache_write_tokens or spent.usage.reasoning_tokens:
             self._details = spent.usage
         self.tool_calls = spent.tool_calls
@@ -122,10 +133,6 @@ class Account:
         if limited:
             raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
         return _FREE
-
-    @property
-    def is_nested(self) -> bool:
-        return self._parent is not None
 
     @property
     def usage(self) -> Usage:
@@ -217,27 +224,37 @@ class Account:
         if self._parent is not None:
             self._parent.spend_step(count)
 
+    def take_tool_call(self) -> BudgetExceededError | None:
+        """Spend a tool call; or why it may not be made, here or above, and then nothing is spent."""
+        if self._parent is None and self.budget.tool_calls is None:
+            self.tool_calls += 1
+            return None
+        refusal = self.tool_refusal()
+        if refusal is None:
+            self.spend_tool_call()
+        return refusal
+
     def spend_tool_call(self, count: int = 1) -> None:
         """Spend a tool call; -1 gives back that of one which was cut off and will be run again."""
         self.tool_calls += count
         if self._parent is not None:
             self._parent.spend_tool_call(count)
 
-    def spend_usage(self, usage: Usage) -> float:
-        """Spend the tokens of a reply; returns what they cost at the price of this run's model."""
-        cost = 0.0 if self._price is _FREE else cost_of(usage, self._price)
-        self.spend_tokens(usage, cost)
-        return cost
+    def spend_usage(self, usage: Usage, cost: float | None = None) -> float:
+        """Spend the tokens of a reply, here and all the way up; returns what they cost.
 
-    def spend_tokens(self, usage: Usage, cost: float) -> None:
-        """Spend tokens that have a price already, here and all the way up."""
+        Those that have no `cost` yet are charged at the price of this run's model.
+        """
+        if cost is None:
+            cost = 0.0 if self._price is _FREE else cost_of(usage, self._price)
         self._input += usage.input_tokens
         self._output += usage.output_tokens
         if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
             self._details = usage if self._details is None else self._details + usage
         self.cost += cost
         if self._parent is not None:
-            self._parent.spend_tokens(usage, cost)
+            self._parent.spend_usage(usage, cost)
+        return cost
 
     def take_free_retry(self) -> bool:
         """Spend one of the free retries; False when there are none left."""

@@ -52,13 +52,16 @@ class Batch(Questions[OutT]):
         """Run every call that is not done; `observed` then says what came of it."""
         run = self.run
         try:
-            todo = [index for index, slot in enumerate(self.slots) if isinstance(slot, PreparedCall)]
+            todo = self.todo or ()
             if len(todo) > 1 and run.settings.tool_concurrency > 1:
-                await self._side_by_side(todo)
+                await self._side_by_side([*todo])
             else:
                 for index in todo:
                     run.check_stop()
-                    delay = await self._attempt(index)
+                    prepared = self.slots[index]
+                    if not isinstance(prepared, PreparedCall):
+                        continue
+                    delay = self._arrive(index, prepared, await self._dispatch(prepared))
                     if delay or isinstance(self.slots[index], PreparedCall):
                         await self._settle(index, None, delay)
                     if self.waiting:
@@ -116,15 +119,15 @@ class Batch(Questions[OutT]):
         run, call = self.run, prepared.call
         attempt = self.attempts.get(call.id, 0)
         if call.id not in self.before:  # a call whose inner run goes on is the same attempt
-            refusal = run.account.tool_refusal()
+            refusal = run.account.take_tool_call()
             if refusal is not None:
                 raise refusal if run.account.own_tool_refusal() else LimitAbove(refusal)
-            run.account.spend_tool_call()
             attempt += 1
             self.attempts[call.id] = attempt
         self._sites[call.id] = None
-        run.narrator.tool_dispatched(run.step, call, attempt)
-        if run.narrator.is_heard and run.is_stopped:  # by somebody who was just told: it has not begun
+        narrator = run.narrator
+        narrator.tool_dispatched(run.step, call, attempt)
+        if narrator.is_heard and run.is_stopped:  # by somebody who was just told: it has not begun
             self._take_back(call, attempt)
             run.check_stop()
         effect = run.effects.call(prepared, self)
@@ -160,7 +163,7 @@ class Batch(Questions[OutT]):
             if not isinstance(slot, PreparedCall) or slot.call.id in self.waiting:
                 return
             if gate is None:
-                delay = await self._attempt(index)
+                delay = self._arrive(index, slot, await self._dispatch(slot))
             else:
                 await self.run.effects.turn(slot.call.id)
                 async with gate:  # a place is taken until the policy has spoken, not while it waits
@@ -168,20 +171,17 @@ class Batch(Questions[OutT]):
                         return
                     self.run.check_stop()
                     try:
-                        delay = await self._attempt(index)
+                        delay = self._arrive(index, slot, await self._dispatch(slot))
                     except BaseException:
                         self._is_over = True  # whoever waits for the place does not begin
                         raise
 
-    async def _attempt(self, index: int) -> float:
-        """Run one call once. Its slot then says what came of it, or that it is to be run again.
+    def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float:
+        """A call was run once. Its slot then says what came of it, or that it is to be run again.
 
         Returns the seconds to wait before anything else.
         """
-        run, prepared = self.run, self.slots[index]
-        assert isinstance(prepared, PreparedCall)
-        call = prepared.call
-        result = await self._dispatch(prepared)
+        run, call = self.run, prepared.call
         site = self._sites.get(call.id)
         if site is not None:
             if self._waits(site, prepared, result):
@@ -305,32 +305,31 @@ class Batch(Questions[OutT]):
             if item.token not in self.decisions  # somebody has said it, and the call has not come to it yet
         )
 
-    @property
-    def went_well(self) -> bool:
-        """Whether every call gave its result."""
-        for slot in self.slots:  # noqa: SIM110  # for every step of every run: no generator
-            if not (isinstance(slot, Observed) and slot.ok):
-                return False
-        return True
-
     def observed(self) -> list[Observed]:
-        """What came of the calls, in their order, then the notes; a call that never ended says so."""
+        """What came of the calls, in their order, then the notes; a call that never ended says so.
+
+        `went_well` then says whether every call gave its result.
+        """
         ended: list[Observed] = []
+        self.went_well = True
         for index, slot in enumerate(self.slots):
-            if isinstance(slot, Observed):
-                ended.append(slot)
-            else:
-                ended.append(failed(self._phase.reply.tool_calls[index], wording.not_run(wording.CUT)))
+            item = slot
+            if not isinstance(item, Observed):
+                item = failed(self._phase.reply.tool_calls[index], wording.not_run(wording.CUT))
+            if not item.ok:
+                self.went_well = False
+            ended.append(item)
         ended += self.notes
         return ended
 
     def guard(self, guard: LoopGuard) -> None:
         """Tell the model, or end the run, where the same call gives the same again and again."""
+        attempts, calls = self.attempts, self._phase.reply.tool_calls
         for index, slot in enumerate(self.slots):
             if not isinstance(slot, Observed):
                 continue
-            call = self._phase.reply.tool_calls[index]
-            if not self.attempts.get(call.id):
+            call = calls[index]
+            if not attempts.get(call.id):
                 continue  # it was never run
             times = self.run.tally.count_call(call, slot.text)
             if times >= guard.stop_at:

@@ -57,7 +57,9 @@ class Questions(Generic[OutT]):
         "notes",
         "run",
         "slots",
+        "todo",
         "waiting",
+        "went_well",
     )
 
     def __init__(
@@ -69,6 +71,7 @@ class Questions(Generic[OutT]):
         self.run = run
         self._phase = phase
         self.slots = slots
+        self.todo: list[int] | None = None  # the places of those that are to be run, once they are prepared
         self.notes: list[Observed] = []
         self.decisions: Mapping[str, Decision] = _NONE
         self._asked: Mapping[str, PendingCall] = _NONE
@@ -78,6 +81,7 @@ class Questions(Generic[OutT]):
         self.waiting: dict[str, Child] = {}  # runs inside calls that were interrupted this time
         self._sites: dict[str, Site | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
+        self.went_well = False
 
     def take_up(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
         """Go on from where the calls were interrupted, with what people have decided since."""
@@ -96,9 +100,14 @@ class Questions(Generic[OutT]):
     def prepare(self) -> list[PendingCall]:
         """Make the calls ready, applying people's decisions; returns those that still wait for one."""
         pending: list[PendingCall] = []
+        before = self.before
+        self.todo = todo = []
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
-            if not isinstance(ready, PreparedCall) or ready.call.id in self.before:
+            if not isinstance(ready, PreparedCall):
+                continue
+            todo.append(index)
+            if before and ready.call.id in before:
                 continue
             tool = ready.tool
             if tool.external or (tool.approval and self.run.needs_approval(ready, self._phase)):
@@ -107,7 +116,9 @@ class Questions(Generic[OutT]):
                 if decision is None:
                     pending.append(question)
                 else:
-                    self.slots[index] = self._decided(ready, decision)
+                    self.slots[index] = decided = self._decided(ready, decision)
+                    if not isinstance(decided, PreparedCall):
+                        todo.pop()
         return pending
 
     def _question(self, prepared: PreparedCall) -> PendingCall:

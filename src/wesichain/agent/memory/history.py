@@ -101,9 +101,7 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
     return clean_history(messages)
 
 
-def question_of(task: object) -> tuple[str, Sequence[ReActStep], int]:
-    """The question of a task or a state, with the scratchpad and the model calls that it has counted."""
-    if isinstance(task, str):
-        return task, (), 0
-    read = read_state(task)
+def question_of(state: object) -> tuple[str, Sequence[ReActStep], int]:
+    """The question of a state, with the scratchpad and the model calls that it has counted."""
+    read = read_state(state)
     return read.user_input, read.scratchpad, read.iteration_count

@@ -90,9 +90,9 @@ def retell(events: Iterable[Event], ctx: ToolContext) -> None:
             case StepStarted(free=False):
                 account.spend_step()
             case ModelResponded(response=response, cost=cost):
-                account.spend_tokens(response.usage, cost)
+                account.spend_usage(response.usage, cost)
             case ContextReduced(usage=usage, cost=cost):
-                account.spend_tokens(usage, cost)
+                account.spend_usage(usage, cost)
             case ToolDispatched():
                 account.spend_tool_call()
             case StepFailed(decision="retry", call_id=str(), free=False):

@@ -89,7 +89,7 @@ class TextOutput:
     prompt: str = ""
 
     def read(self, answer: JsonValue) -> str:
-        return text_of(answer)
+        return answer if isinstance(answer, str) else text_of(answer)
 
     def read_call(self, tool_name: str, args: JsonValue) -> str:
         del args

@@ -12,6 +12,7 @@ from wesichain.errors import (
     ConfigError,
     InvalidModelActionError,
     ModelRefusedError,
+    ToolDispatchError,
     TruncatedReplyError,
 )
 from wesichain.tools import PreparedCall, ToolRegistry
@@ -95,25 +96,27 @@ class Judge(Generic[OutT]):
         calls = reply.tool_calls
         if not calls:
             return self._without_calls(reply, step_id)
-        ids: set[str] = set()
-        has_new_ids = True
+        has_new_ids = len(calls) == 1 or len({call.id for call in calls if is_call(call)}) == len(calls)
         for call in calls:
             if not is_call(call):
                 return Malformed(LlmResponse(), _invalid(_call_flaw(call), reply, step_id))
             if not call.name:  # text models say so when they cannot read their own reply
                 message = reply.reasoning or "a tool call has no name"
                 return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
-            if not call.id or call.id in used_ids or call.id in ids:
+            if not call.id or call.id in used_ids:
                 has_new_ids = False
-            ids.add(call.id)
         if not has_new_ids:
             reply = _with_unique_ids(reply, step_id, used_ids)
         if self.final_names and not self.final_names.isdisjoint([call.name for call in calls]):
             return self._final_call(reply, step_id)
         ready: list[PreparedCall] = []
         for call in reply.tool_calls:
-            prepared = self._prepare(call, reply, step_id, excluded)
+            prepared = (
+                self._prepare(call, reply, step_id, excluded) if excluded else self.registry.prepare(call)
+            )
             if not isinstance(prepared, PreparedCall):
+                if not isinstance(prepared, Rejected):
+                    prepared = self._rejected(call, reply, step_id, prepared)
                 rest = reply.tool_calls[len(ready) + 1 :]
                 others = [self._prepare(later, reply, step_id, excluded) for later in rest]
                 return FlawedPlan(reply, [*ready, prepared, *others])
@@ -125,11 +128,12 @@ class Judge(Generic[OutT]):
         return self._prepare(call, LlmResponse(tool_calls=(call,)), step_id, ())
 
     def _without_calls(self, reply: LlmResponse, step_id: int) -> Verdict[OutT]:
-        if reply.finish_reason == "pause":
-            return Pause(reply)
-        flaw = self._half_answer(reply, step_id)
-        if flaw is not None:
-            return flaw
+        if reply.finish_reason != "stop" or reply.opaque is not None:
+            if reply.finish_reason == "pause":
+                return Pause(reply)
+            flaw = self._half_answer(reply, step_id)
+            if flaw is not None:
+                return flaw
         if not reply.content.strip():
             return Malformed(reply, _invalid(_EMPTY, reply, step_id))
         return self._text_answer(reply, step_id)
@@ -223,11 +227,14 @@ class Judge(Generic[OutT]):
         prepared = self.registry.prepare(call)
         if isinstance(prepared, PreparedCall):
             return prepared
-        message = str(prepared)
+        return self._rejected(call, reply, step_id, prepared)
+
+    def _rejected(self, call: ToolCall, reply: LlmResponse, step_id: int, why: ToolDispatchError) -> Rejected:
+        message = str(why)
         if reply.finish_reason == "length" and isinstance(call.args, str):
             message = f"the arguments of {call.name!r} were cut off at the token limit: be briefer. {message}"
         invalid = _invalid(message, reply, step_id, call)
-        invalid.__cause__ = prepared
+        invalid.__cause__ = why
         return Rejected(call, invalid)
 
 
@@ -269,7 +276,9 @@ def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> Judge[OutT]:
 
 def is_response(reply: Any) -> bool:
     """Whether a model returned what the protocol says it does, on the outside: it may be anybody's code."""
-    return isinstance(reply, LlmResponse) and type(reply.content) is str and type(reply.usage) is Usage
+    if reply.__class__ is not LlmResponse and not isinstance(reply, LlmResponse):
+        return False
+    return reply.content.__class__ is str and reply.usage.__class__ is Usage
 
 
 def is_call(call: Any) -> bool:

@@ -22,7 +22,7 @@ from wesichain.agent.rules import (
     is_response,
     wording,
 )
-from wesichain.agent.running import PASSING, CutOff, Decided, LimitAbove, Running, Stopped
+from wesichain.agent.running import PASSING, CutOff, Decided, LimitAbove, Stopped
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     ContentOmitted,
@@ -61,18 +61,14 @@ class Asking(Showing[OutT]):
         "_told",
     )
 
-    def __init__(self, run: Running[OutT], phase: Active[OutT], *, stream: bool) -> None:
-        super().__init__(run, phase)
-        self._arrived: LlmResponse | None = None  # a reply that is not acted on yet
-        self._slots: list[Slot] | None = None  # the calls of the reply just judged
-        self._told = phase.info.told  # messages that events have told, so that each is told once
-        self._shown = (
-            phase.info.told
-        )  # likewise, as steps have: what only replies and results tell is not in it
-        self._follows = False  # what is new in the next request is the reply, its results, and nothing else
-        self._last_content = ""
-        self._delay = 0.0  # seconds before the next request
-        self._stream = stream
+    _arrived: LlmResponse | None  # a reply that is not acted on yet
+    _slots: list[Slot] | None  # the calls of the reply just judged
+    _told: int  # messages that events have told, so that each is told once
+    _shown: int  # likewise, as steps have: what only replies and results tell is not in it
+    _follows: bool  # what is new in the next request is the reply, its results, and nothing else
+    _last_content: str
+    _delay: float  # seconds before the next request
+    _stream: bool
 
     async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
@@ -92,8 +88,8 @@ class Asking(Showing[OutT]):
                 started = run.now()
                 aloud = Hearing(run.narrator, run.step, run.settings.judge.output) if self._stream else None
                 try:
-                    answer = await run.wait(run.effects.ask(request, step_id=run.step, on_text=aloud))
-                    reply = self._heard(answer, started)
+                    asked = run.effects.ask(request, step_id=run.step, on_text=aloud)
+                    reply = self._heard(await (asked if run.is_bare else run.watch(asked)), started)
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._unheard(cause)
             if isinstance(reply, ModelTransportError):
@@ -106,19 +102,15 @@ class Asking(Showing[OutT]):
             if self._limit is not None:
                 following: Phase[OutT] | None = await self._last_word(phase, reply)
             else:
-                verdict = self._verdict(reply)
+                verdict = run.settings.judge.judge(
+                    reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
+                )
                 if isinstance(verdict, Answer) and run.settings.checks is not None:
                     verdict = await self._checked(phase, verdict, run.settings.checks)
                 following = self._follow(phase, reply, verdict)
             self._arrived = None
             if following is not None:
                 return following
-
-    def _verdict(self, reply: LlmResponse) -> Verdict[OutT]:
-        run = self._run
-        return run.settings.judge.judge(
-            reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
-        )
 
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
@@ -179,10 +171,11 @@ class Asking(Showing[OutT]):
         run = self._run
         free = run.tally.free
         if self._limit is None:
-            now = run.now() if run.is_timed else 0.0
-            self._limit = run.account.own_refusal(now, free=free)
-            if run.account.is_nested:
-                above = run.account.refusal_above(now, free=free)
+            account = run.account
+            now = run.now() if account.is_timed else 0.0
+            self._limit = account.own_refusal(now, free=free)
+            if account.is_nested:
+                above = account.refusal_above(now, free=free)
                 if above is not None:
                     raise LimitAbove(above)
         if self._limit is not None:
@@ -190,12 +183,12 @@ class Asking(Showing[OutT]):
         if not free:
             run.account.spend_step()
         run.step += 1
-        trail = phase.trail
+        trail, narrator = phase.trail, run.narrator
         messages = trail.messages_since(self._told)
-        run.narrator.step_started(run.step, messages, follows=self._follows, free=free)
+        narrator.step_started(run.step, messages, follows=self._follows, free=free)
         self._told = self._shown = trail.length
         self._follows = False
-        if run.narrator.is_heard and run.is_stopped:  # by somebody who was just told: nobody has been asked
+        if narrator.is_heard and run.is_stopped:  # by somebody who was just told: nobody has been asked
             self._give_back_step()
             run.check_stop()
         shown = trail.messages if self._seen is None else self._seen.messages

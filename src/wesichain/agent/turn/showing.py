@@ -23,12 +23,12 @@ class Showing(Generic[OutT]):
 
     __slots__ = ("_limit", "_run", "_seen")
 
-    def __init__(self, run: Running[OutT], phase: Active[OutT]) -> None:
-        self._run = run
-        self._limit: BudgetExceededError | None = None
-        self._seen: Seen | None = None  # what the model is shown, where that is not the whole log
-        if run.settings.context or run.tally.cuts:
-            self._seen = Seen(phase.info.first_new, counter_of(run.settings.context))
+    _run: Running[OutT]
+    _limit: BudgetExceededError | None
+    _seen: Seen | None  # what the model is shown, where that is not the whole log
+
+    def _view_of(self, phase: Active[OutT]) -> Seen:
+        return Seen(phase.info.first_new, counter_of(self._run.settings.context))
 
     async def _show(self, phase: Thinking[OutT], seen: Seen) -> None:
         """Let the views have their say, one after the other; some have to ask a model."""
@@ -89,7 +89,7 @@ class Showing(Generic[OutT]):
         if is_response(reply):
             text, usage = reply.content, reply.usage
             cost = cost_of(usage, price)
-            run.account.spend_tokens(usage, cost)
+            run.account.spend_usage(usage, cost)
             if reply.finish_reason == "error":
                 text = ""
         if text.strip():

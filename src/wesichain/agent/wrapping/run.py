@@ -14,6 +14,7 @@ from wesichain.agent.calls import Site
 from wesichain.agent.drive import Drive
 from wesichain.agent.outcomes import failed_phase
 from wesichain.agent.phases import (
+    Acting,
     Active,
     Completed,
     Failed,
@@ -59,7 +60,7 @@ class WrappedDrive(Drive[OutT]):
         site: Site | None = None,
         wrapped: tuple[Sequence[Middleware], Start | None, Again | None],
     ) -> None:
-        super().__init__(run, phase, stream=stream, site=site)
+        super().__init__(run, phase, site, stream=stream)
         self._around, self._start, self._again = wrapped
         self._active = phase
         self._held: Completed[OutT] | None = None  # an end that is not told yet
@@ -150,15 +151,21 @@ class WrappedDrive(Drive[OutT]):
     # --- the end -------------------------------------------------------------------------------------
 
     @override
-    async def _advance(self) -> None:
-        if not isinstance(self.phase, _ENDED):
-            self._active = self.phase
-        await super()._advance()
+    def _think(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, Phase[OutT]]:
+        self._active = phase
+        return super()._think(phase)
 
     @override
-    def _verdict(self, reply: LlmResponse) -> Verdict[OutT]:
+    def _act(self, phase: Acting[OutT]) -> Coroutine[Any, Any, Phase[OutT]]:
+        self._active = phase
+        return super()._act(phase)
+
+    @override
+    def _follow(
+        self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
+    ) -> Phase[OutT] | None:
         self._reply = reply
-        return super()._verdict(reply)
+        return super()._follow(phase, reply, verdict)
 
     @override
     def _tell_end(self, outcome: Outcome[OutT]) -> None:

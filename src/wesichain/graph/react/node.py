@@ -103,7 +103,7 @@ class ReActAgentNode:
         idle = runtime.start(state, instructions=instructions(self._prompt, state), run_id=run_id)
         limit = self._max_iterations
         if ctx.remaining_steps is not None:
-            limit = min(limit, idle.info.before.steps + ctx.remaining_steps)
+            limit = min(limit, idle.info.step + ctx.remaining_steps)
         if limit < 1:
             return None
         budget = Budget(steps=limit, seconds=seconds_left(ctx))
