@@ -19,6 +19,7 @@ FROM_ROOT = {
 ELSEWHERE = {
     **FROM_ROOT,
     "README.md": "README.md",
+    "SECURITY.md": "security.md",
     "docs": "README.md",
     "docs/decisions": "decisions/0001-values.md",
     "examples": "examples.md",
