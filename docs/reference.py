@@ -148,13 +148,7 @@ def entry(name: str, value: object) -> list[str]:
         lines += ["", *paragraphs(doc_of(value))]
         return [*lines, "", *(f"- `{one.name}` = `{one.value!r}`" for one in value)]
     if not is_documented(value):
-        text = type_text(value) if not isinstance(value, str | int | float | dict) else value_text(value)
-        text = re.sub(r" at 0x[0-9a-f]+", "", text)
-        return [
-            *lines,
-            "",
-            f"`{name} = {cell(text)}`" if len(text) <= 400 and "<" not in text else "A value.",
-        ]
+        return [*lines, "", value_line(name, value)]
     if hasattr(value, "__total__"):
         kinds = [f"- `{key}: {type_text(hint)}`" for key, hint in all_hints(value).items()]
         return [*lines, "", *paragraphs(doc_of(value)), "", *kinds]
@@ -173,6 +167,17 @@ def entry(name: str, value: object) -> list[str]:
     else:
         lines += ["", "```text", heading(name, value), "```", "", *described(value, words)]
     return lines + (member_lines(name, value) if isinstance(value, type) else [])
+
+
+def value_line(name: str, value: object) -> str:
+    """An alias, a constant, or an object of one of our classes, which says what it is."""
+    is_plain = isinstance(value, str | int | float | dict | frozenset)
+    text = value_text(value) if is_plain else type_text(value)
+    if text != "..." and len(text) <= 400 and "<" not in text:
+        return f"`{name} = {cell(text)}`"
+    kind = type(value)
+    about = first_line(kind) if kind.__module__.startswith("wesichain") else ""
+    return f"An object of the type `{kind.__name__}`. {about}".strip()
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ def pages(reference: Any) -> dict[Path, str]:
 
 
 def test_the_reference_pages_are_what_the_doors_offer(pages: dict[Path, str]) -> None:
+    if sys.version_info[:2] != (3, 11):
+        pytest.skip(
+            "the pages are written with the oldest Python that is supported; others word some types otherwise"
+        )
     stale = [
         path.name for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text
     ]
