@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._version import __version__
-from .agent import Agent, AgentRuntime, Approve, ApproveWith, Conversation, Provide, Refuse
+from .agent import Agent, AgentRuntime, Approve, ApproveWith, Conversation, Handoff, Provide, Refuse
 from .core import Document, Image, LlmRequest, LlmResponse, Message, Role, ToolCall
 from .errors import RunFailedError, RunInterruptedError, WesichainError
 from .middleware import Middleware
@@ -39,6 +39,7 @@ __all__ = [
     "FailFast",
     "Finish",
     "GraphBuilder",
+    "Handoff",
     "Image",
     "JsonTool",
     "LlmRequest",

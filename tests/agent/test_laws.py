@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.agent.kit import check_events
@@ -268,6 +269,7 @@ def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(scripts, st.integers(1, 12))
+@example([LlmResponse("", (ToolCall("", "work", {"n": 0}),))], 2)  # cut before the reply, without an id
 def test_a_run_that_is_cut_and_resumed_ends_as_if_it_had_not_been(script: list[Any], at: int) -> None:
     """Cancel at any event, resume, and the scratchpad is that of the run that was left alone."""
     plan = [
@@ -307,7 +309,13 @@ def _runtime(plan: list[Any]) -> AgentRuntime[str]:
 
 
 def _results(outcome: Any) -> list[Any]:
-    return [step for step in outcome.steps if isinstance(step, Observation)]
+    """The observations. An id that the runtime had to make names its step, and a step that was begun and cut
+    off is never used again: of such an id, only the place in its reply is the same."""
+    return [
+        (step.value, re.sub(r"^call_\d+_", "call_?_", step.call_id or ""), step.parts)
+        for step in outcome.steps
+        if isinstance(step, Observation)
+    ]
 
 
 def test_the_laws_can_fail() -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent.trees import AgentSpec, World, build, cuts_of, over, to_the_end, tree_of
+from tests.agent.trees import AgentSpec, World, build, cuts_of, over, team_of, to_the_end, tree_of
 from wesichain.agent import Completed, Failed, Outcome, replay
 from wesichain.core import (
+    HandedOff,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -22,6 +23,7 @@ from wesichain.core import (
     StepStarted,
     ToolCompleted,
     ToolDispatched,
+    ToolsOffered,
 )
 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
@@ -33,6 +35,7 @@ class Summary:
     """What must be the same, however a tree came to its end."""
 
     kind: str
+    agent: str
     said: str
     messages: tuple[Any, ...]
     steps: int
@@ -47,6 +50,7 @@ def summary(outcome: Outcome[str]) -> Summary:
     spent = outcome.spent
     return Summary(
         type(outcome).__name__,
+        outcome.info.agent,
         said,
         tuple((message.role, message.text, message.tool_calls) for message in outcome.messages),
         spent.steps,
@@ -123,6 +127,11 @@ def test_a_tree_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     asyncio.run(check_tree(tree_of(seed), cuts_of(seed), stream=seed % 3 == 0))
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_team_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
+    asyncio.run(check_tree(team_of(seed), cuts_of(seed), stream=seed % 3 == 0))
+
+
 @pytest.mark.slow
 def test_twenty_thousand_trees_come_to_the_same_end() -> None:
     for seed in range(20_000):
@@ -131,3 +140,25 @@ def test_twenty_thousand_trees_come_to_the_same_end() -> None:
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+@pytest.mark.slow
+def test_thousands_of_teams_come_to_the_same_end() -> None:
+    for seed in range(3_000):
+        try:
+            asyncio.run(check_tree(team_of(seed), cuts_of(seed), stream=seed % 3 == 0))
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+def test_teams_do_hand_over_and_do_find_tools() -> None:
+    """What the laws above are about does happen in what they look at."""
+    handed = offered = 0
+    for seed in range(30):
+        with over(World()):
+            _, events = asyncio.run(to_the_end(team_of(seed)))
+        handed += sum(isinstance(event, HandedOff) for event in events)
+        offered += sum(isinstance(event, ToolsOffered) for event in events)
+    assert handed >= 15
+    assert offered >= 15

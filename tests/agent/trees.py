@@ -1,4 +1,4 @@
-"""Random trees of runs: agents and tools that fail, retry, wait, sleep, stream and are stopped.
+"""Random trees of runs: agents and tools that fail, retry, wait, sleep, stream, hand over and are stopped.
 
 A tree is data (`AgentSpec`), so that hypothesis can draw it and another process can make it again. Its models
 are functions of what they are shown: the same whenever, and wherever, they are asked.
@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from wesichain.agent import Agent, Approve, Decision, Interrupted, Outcome, Provide, Refuse
+from wesichain.agent import Agent, Approve, Decision, Handoff, Interrupted, Outcome, Provide, Refuse
 from wesichain.core import (
     LlmResponse,
+    Message,
     PendingCall,
     Role,
     TextChunk,
@@ -28,9 +29,22 @@ from wesichain.core import (
 from wesichain.errors import ToolFailedError
 from wesichain.policy import Budget, ObserveErrors, PolicyEngine, Recovery, Reprompt, Retry, Rule
 from wesichain.policy import N as Times
-from wesichain.tools import CancellationToken, ToolContext, tool
+from wesichain.tools import CancellationToken, DynamicTools, RunContext, ToolContext, ToolSearch, tool
 
-Kind = Literal["ok", "sync", "sleep", "fail", "flaky", "once", "approval", "external", "nested", "child"]
+Kind = Literal[
+    "ok",
+    "sync",
+    "sleep",
+    "fail",
+    "flaky",
+    "once",
+    "approval",
+    "external",
+    "nested",
+    "child",
+    "handoff",
+    "search",
+]
 NAMES = ("ann", "bob", "cleo")
 KINDS: tuple[Kind, ...] = ("ok", "sync", "sleep", "fail", "flaky", "once", "approval", "external", "nested")
 
@@ -49,11 +63,17 @@ class AgentSpec:
     concurrency: int = 1
     retries: bool = False
     idempotent: bool = False  # as a tool
+    changing: bool = False  # its tools are found, or given anew in each step
+    forgetful: bool = False  # whoever hands over to it shows it the task and the last turn alone
 
 
 PRICES = {"model-leaf": (9.0, 2.0)} | {
-    f"model-{name}{depth}": (depth + 1.0, 2.0) for name in NAMES for depth in range(3)
+    f"model-{name}{depth}{'h' * hands}": (depth + 1.0, 2.0 + hands)
+    for name in NAMES
+    for depth in range(3)
+    for hands in range(4)
 }
+HANDED = "Handed over to "
 
 
 @dataclass
@@ -68,6 +88,31 @@ class World:
 def tree_of(seed: int) -> AgentSpec:
     """The tree of a seed."""
     return _agent(random.Random(seed), 2)
+
+
+def team_of(seed: int) -> AgentSpec:
+    """The tree of a seed, in which agents also hand over to others, and have tools that change."""
+    draw = random.Random(f"team {seed}")
+    return _with_handoffs(_agent(draw, draw.choice((0, 1, 2))), draw, 3)
+
+
+def _with_handoffs(spec: AgentSpec, draw: random.Random, left: int) -> AgentSpec:
+    """The same agent, some of whose calls hand over, to up to `left` others in a row, or search for tools."""
+    turns = tuple(tuple(_changed(call, spec.name, draw, left) for call in turn) for turn in spec.turns)
+    if left == 3 and not turns:
+        turns = ((_changed(CallSpec("handoff", 0), spec.name, draw, left),),)
+    return replace(spec, turns=turns, changing=draw.random() < 0.4, forgetful=draw.random() < 0.3)
+
+
+def _changed(call: CallSpec, name: str, draw: random.Random, left: int) -> CallSpec:
+    if call.kind == "child":
+        assert call.child is not None
+        return replace(call, child=_with_handoffs(call.child, draw, left))
+    if left and (call.kind == "handoff" or draw.random() < 0.2):
+        depth = 0 if draw.random() < 0.7 else 1
+        other = replace(_agent(draw, depth), name=f"{name}h")
+        return CallSpec("handoff", call.n, _with_handoffs(other, draw, left - 1))
+    return CallSpec("search", call.n) if draw.random() < 0.15 else call
 
 
 def cuts_of(seed: int, count: int = 3) -> list[tuple[int, ...]]:
@@ -104,7 +149,11 @@ class TreeLlm:
 
     async def complete(self, request: Any) -> LlmResponse:
         WORLD.asked += 1
-        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        turn = 0
+        for message in request.messages:
+            turn += message.role is Role.ASSISTANT
+            if message.role is Role.TOOL and message.text.startswith(HANDED):
+                turn = 0  # what was said before was said by another
         await asyncio.sleep(0)
         return self._reply(turn, request.messages)
 
@@ -119,19 +168,26 @@ class TreeLlm:
         if turn >= len(self._spec.turns):
             heard = sum(len(message.text) for message in messages if message.role is Role.TOOL)
             return LlmResponse(f"{self._spec.name} heard {heard}", usage=Usage(5, 3))
+        hands = "h" * self._spec.name.count("h")
         calls = tuple(
-            ToolCall(
-                f"t{turn}c{index}",
-                _tool_of(spec),
-                {"task": f"{turn}.{index}.{spec.n}"} if spec.child else {"n": spec.n},
-            )
+            ToolCall(f"{hands}t{turn}c{index}", _tool_of(spec), _args_of(spec, f"{turn}.{index}.{spec.n}"))
             for index, spec in enumerate(self._spec.turns[turn])
         )
         return LlmResponse(f"turn {turn}", calls, Usage(7, 2), "tool_calls")
 
 
 def _tool_of(spec: CallSpec) -> str:
-    return spec.child.name if spec.child is not None else spec.kind
+    if spec.child is not None:
+        return f"transfer_to_{spec.child.name}" if spec.kind == "handoff" else spec.child.name
+    return "search_tools" if spec.kind == "search" else spec.kind
+
+
+def _args_of(spec: CallSpec, task: str) -> Any:
+    if spec.kind == "handoff":
+        return {"reason": task}
+    if spec.kind == "search":
+        return {"query": ("does harm", "works", "takes turns", "nothing")[spec.n]}
+    return {"task": task} if spec.child else {"n": spec.n}
 
 
 def policy_of(spec: AgentSpec) -> PolicyEngine:
@@ -230,16 +286,36 @@ async def nested(n: int, ctx: ToolContext) -> str:
 TOOLS = [ok, sync, sleep, fail, flaky, once, approval, external, nested]
 
 
+def _given(ctx: RunContext[Any]) -> list[Any]:
+    """Tools by what was said before the step. (The number of a step is another where one was cut off.)"""
+    return [sync, external, nested] if len(ctx.messages) % 4 else [sync, flaky]
+
+
+CHANGING = [ok, approval, DynamicTools(_given), ToolSearch([sleep, fail, once], k=2)]
+
+
+def last_turn(messages: Sequence[Message]) -> list[Message]:
+    """The task, and the reply that handed over with its results."""
+    last = max(place for place, message in enumerate(messages) if message.role is Role.ASSISTANT)
+    return [messages[0], *messages[last:]]
+
+
 def build(spec: AgentSpec) -> Agent[str]:
     """The agent of a spec."""
-    children = {call.child.name: call.child for turn in spec.turns for call in turn if call.child is not None}
+    calls = [call for turn in spec.turns for call in turn if call.child is not None]
+    children = {call.child.name: call.child for call in calls if call.child and call.kind == "child"}
+    others = {call.child.name: call.child for call in calls if call.child and call.kind == "handoff"}
     below = [
         build(child).as_tool(effect="idempotent" if child.idempotent else "once")
         for child in children.values()
     ]
     return Agent(
         TreeLlm(spec),
-        tools=[*TOOLS, *below],
+        tools=[*(CHANGING if spec.changing else TOOLS), *below],
+        handoffs=[
+            Handoff(build(other), history=last_turn if other.forgetful else None) for other in others.values()
+        ],
+        instructions=f"You are {spec.name}.",
         name=spec.name,
         policy=policy_of(spec),
         budget=Budget(steps=60, free_retries=30, cost=1e9, prices=PRICES),

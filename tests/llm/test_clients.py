@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import runpy
+from dataclasses import fields
 from typing import Any
 
 import anthropic
@@ -13,6 +14,7 @@ import pytest
 from google import genai
 from google.oauth2.credentials import Credentials
 
+from tests.conftest import ROOT
 from tests.llm.provider_kit import KEY, REQUEST
 from tests.llm.toxic_server import Received, ToxicServer, reply
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire, frame
@@ -305,27 +307,17 @@ class TestNames:
             await OpenAiClient("m", account=account).complete(REQUEST)
 
 
-def test_a_fallback_can_do_what_all_can() -> None:
+def test_a_fallback_can_do_what_all_can_and_takes_what_one_takes() -> None:
     traits = Fallback([OpenAiClient("a"), AnthropicClient("b")]).traits
     assert traits == LlmTraits(
-        native_output=True, output_with_tools=True, parallel_calls=True, images=True, documents=True, reasoning=True, caching=True
+        native_output=True, output_with_tools=True, parallel_calls=True, images=True, documents=True, audio=True, reasoning=True, caching=True
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("row", "client"),
-    [
-        ("`OpenAiClient`, OpenAI and Azure", OpenAiClient("m")),
-        ("`OpenAiClient`, another server", OpenAiClient("m", base_url="http://127.0.0.1:9/v1")),
-        ("`ResponsesClient`", ResponsesClient("m")),
-        ("`AnthropicClient`", AnthropicClient("m")),
-        ("`BedrockClient`", BedrockClient("m")),
-        ("`GoogleClient`", GoogleClient("m")),
-    ],
-)
-def test_the_table_in_the_docs_is_true(row: str, client: Any) -> None:
-    page = Path(__file__).parents[2].joinpath("docs/howto/providers.md").read_text(encoding="utf-8")
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()]
-    [names] = [cells[1:] for cells in lines if "native_output" in cells]
-    [said] = [cells[1:] for cells in lines if cells[0] == row and len(cells) == len(names) + 1]
-    assert said == ["yes" if getattr(client.traits, name) else "no" for name in names]
+def test_the_table_in_the_docs_is_what_the_script_writes() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "providers.py"))
+    page = script["PAGE"].read_text(encoding="utf-8")
+    assert script["with_table"](page) == page, "run: python docs/providers.py"
+    for row, client in script["clients"]().items():
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| {row} |")]
+        assert line.count(" yes ") == sum(getattr(client.traits, one.name) for one in fields(LlmTraits))

@@ -93,7 +93,7 @@ class ChatWire(_Wire):
             for call in reply.calls
         ]
         refusal = reply.finish == "refusal"
-        finish = "stop" if refusal else reply.finish
+        finish = reply.reason or ("stop" if refusal else reply.finish)
         if not stream:
             message: Plain = {"role": "assistant", "content": None if refusal else reply.text}
             message |= {"refusal": reply.text} if refusal else {}
@@ -138,7 +138,7 @@ class ResponsesWire(_Wire):
         whole: Plain = {
             "object": "response",
             "status": "incomplete" if is_cut else "completed",
-            "incomplete_details": {"reason": reasons[reply.finish]} if is_cut else None,
+            "incomplete_details": {"reason": reply.reason or reasons[reply.finish]} if is_cut else None,
             "output": output,
             "usage": {
                 "input_tokens": reply.usage.input_tokens,
@@ -184,12 +184,8 @@ class MessagesWire(_Wire):
         ]
 
     def _stop(self, reply: Spoken) -> str:
-        return {
-            "stop": "end_turn",
-            "tool_calls": "tool_use",
-            "length": "max_tokens",
-            "pause": "pause_turn",
-        }.get(reply.finish, reply.finish)
+        words = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "pause": "pause_turn"}
+        return reply.reason or words.get(reply.finish, reply.finish)
 
     def _usage(self, usage: Usage) -> Plain:
         return {
@@ -283,7 +279,8 @@ class GeminiWire(_Wire):
         for index, call in enumerate(reply.calls):
             signed = {"thoughtSignature": reply.signature} if reply.signature and not index else {}
             parts.append({"functionCall": {"name": wire_name(call), "args": call.args}, **signed})
-        finish = {"length": "MAX_TOKENS", "content_filter": "SAFETY"}.get(reply.finish, "STOP")
+        words = {"length": "MAX_TOKENS", "content_filter": "SAFETY"}
+        finish = reply.reason or words.get(reply.finish, "STOP")
         usage = {
             "promptTokenCount": reply.usage.input_tokens,
             "cachedContentTokenCount": reply.usage.cache_read_tokens,

@@ -23,10 +23,12 @@ from wesichain.core import (
     Message,
     ModelResponded,
     Role,
+    RunStarted,
     StepStarted,
     Text,
     TextChunk,
     ToolCall,
+    ToolCompleted,
     Usage,
 )
 from wesichain.tools import tool
@@ -333,6 +335,23 @@ def test_pictures_are_shown(page: Page, site: Site) -> None:
     page.wait("document.querySelector('.part img')?.naturalWidth === 1")
     assert any(digest in url for url in page.requests)
     assert {url.partition(":")[0] for url in page.requests} <= {"http", "data", "about"}
+
+
+def test_pictures_are_shown_in_an_export(page: Page, site: Site, tmp_path: Path) -> None:
+    start, asked, *rest = run("exported", 1)
+    assert isinstance(start, RunStarted)
+    picture = Image(data=png(), media_type="image/png")
+    rest = [replace(one, parts=(picture,)) if isinstance(one, ToolCompleted) else one for one in rest]
+    record(site.runs, [replace(start, parts=(Text("look"), picture)), asked, *rest])
+    (path,) = site.runs.glob("*Z-exported.jsonl")
+    page_file = tmp_path / "exported.html"
+    page_file.write_text(export_html(load(path)), encoding="utf-8")
+    page.open(page_file.as_uri())
+    page.wait(
+        "[...document.querySelectorAll('.part img')].filter((one) => one.naturalWidth === 1).length === 2"
+    )
+    assert page.errors == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
 
 
 def test_an_export_needs_no_server(page: Page, site: Site, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from .agent import Agent, RunResult, Source, result_of
 from .calls import AgentTool
 from .drive import Drive
 from .effects import Caller, Effects, LiveEffects
+from .handing import team_of
 from .memory import (
     Conversation,
     Conversations,
@@ -36,7 +37,7 @@ from .phases import (
 )
 from .replay import ReplayEffects, replay
 from .replaying import retell, revived_cause, revived_dispatch, revived_error
-from .rules import LoopGuard, Tally
+from .rules import Handoff, LoopGuard, Tally
 from .running import Running, Settings
 from .runtime import AgentRuntime
 from .stream import EventQueue, RunSteps, RunStream
@@ -62,6 +63,7 @@ __all__ = [
     "Effects",
     "EventQueue",
     "Failed",
+    "Handoff",
     "Idle",
     "Interrupted",
     "LiveEffects",
@@ -102,5 +104,6 @@ __all__ = [
     "revived_dispatch",
     "revived_error",
     "spare_events",
+    "team_of",
     "with_output",
 ]

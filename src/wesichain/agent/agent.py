@@ -42,6 +42,7 @@ from .memory import RunMemory, checked_memory
 from .models import resolve_model
 from .options import LoopKeywords, RunKeywords, as_sinks, run_options
 from .phases import Completed, Failed, Interrupted, Outcome
+from .rules import Actor, Handoff
 from .runtime import AgentRuntime
 from .stream import RunSteps, RunStream
 
@@ -198,9 +199,17 @@ class Agent(Generic[OutT]):
         return self._instructions is not None
 
     @property
+    def has_playbook(self) -> bool:
+        return self._playbook is not None
+
+    @property
     def fixed_instructions(self) -> str | None:
         """The instructions, where they are a text and so the same for every run."""
         return self._instructions if isinstance(self._instructions, str) else None
+
+    def add_handoff(self, other: Actor | Handoff) -> None:
+        """Let runs be handed to another agent as well; so two agents can hand over to each other."""
+        self.runtime.add_handoff(other)
 
     async def run(
         self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]

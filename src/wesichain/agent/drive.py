@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, assert_never, cast
 
 from wesichain.core import (
+    Action,
     Advice,
     AdviceShown,
     Decided,
@@ -61,7 +62,16 @@ _TASK_CANCELLED = "the task that ran it was cancelled"
 class Drive(Asking[OutT]):
     """Drives one run. Made for it, used once."""
 
-    __slots__ = ("_batch", "_decided", "_has_begun", "_site", "advice", "outcome", "phase")
+    __slots__ = (
+        "_batch",
+        "_decided",
+        "_has_begun",
+        "_site",
+        "_was_interrupted",
+        "advice",
+        "outcome",
+        "phase",
+    )
 
     def __init__(
         self, run: Running[OutT], phase: Active[OutT], site: Site | None = None, *, stream: bool = False
@@ -78,6 +88,7 @@ class Drive(Asking[OutT]):
         self._seen = self._view_of(phase) if run.settings.context or run.tally.cuts else None
         self._decided: tuple[Decided, ...] | None = None
         self._batch: Batch[OutT] | None = None  # the calls that are being run
+        self._was_interrupted = False  # in the middle of its calls
         self.advice: Advice | None = None  # that the run begins with
         self.phase: Phase[OutT] = phase
         self.outcome: Outcome[OutT] | None = None
@@ -85,6 +96,9 @@ class Drive(Asking[OutT]):
             for message in phase.messages:
                 if message.tool_calls:
                     run.used_ids.update((call.id, None) for call in message.tool_calls)
+        if phase.info.opened_by:  # its messages may have been left behind with the agent before
+            calls = (item.call for item in phase.steps if isinstance(item, Action))
+            run.used_ids.update((call.id, None) for call in calls)
 
     def goes_on_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
@@ -104,6 +118,7 @@ class Drive(Asking[OutT]):
             done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
             self._batch = Batch(self._run, phase, [done.get(call.id) for call in phase.reply.tool_calls])
             self._batch.take_up(outcome, decisions)
+            self._was_interrupted = True
 
     def carry(self) -> Coroutine[Any, Any, Outcome[OutT]]:
         """Carry the run to its end: take its steps until there are no more."""
@@ -126,7 +141,8 @@ class Drive(Asking[OutT]):
             try:
                 match phase:
                     case Thinking():
-                        following: Phase[OutT] = await self._think(phase)
+                        think = self._think if self._run.present is None else self._think_at_present
+                        following: Phase[OutT] = await think(phase)
                     case Acting():
                         following = await self._act(phase)
                     case Observing() | Idle():
@@ -195,7 +211,7 @@ class Drive(Asking[OutT]):
         self._slots = None
         limit: BudgetExceededError | None = None
         try:
-            pending = batch.prepare()
+            pending = batch.prepare() if run.present is None else await self._prepare(phase, batch)
             if pending:
                 return self._interrupt(phase, _reason_of(pending), tuple(pending))
             await batch.perform()
@@ -217,9 +233,41 @@ class Drive(Asking[OutT]):
             return await self._finished(following, batch.finish)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
+        changed = following if run.present is None else await self._change(following, batch)
         self._batch, self._limit = None, limit
         run.tally.limit = None if limit is None else limit.resource
-        return following
+        return changed
+
+    async def _think_at_present(self, phase: Thinking[OutT]) -> Phase[OutT]:
+        """The same where agent or tools can change: a reply from before is one to the tools of then."""
+        if self._arrived is not None:
+            await self._run.present.offer(phase, again=True)
+        return await self._think(phase)
+
+    async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
+        """Make the calls ready, likewise; at most one of them hands the run over."""
+        if self._was_interrupted:
+            self._was_interrupted = False
+            await self._run.present.offer(phase, again=True)
+        pending = batch.prepare()
+        self._run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
+        return pending
+
+    async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
+        """What the calls have changed for the steps to come: tools that were found, another agent."""
+        run, observed = self._run, batch.done()
+        run.present.take(observed)
+        handoff = run.present.transfer_in(observed)
+        if handoff is None:
+            return phase
+        try:
+            thinking: Thinking[OutT] = await run.present.hand_over(phase, handoff)
+        except AgentError as error:
+            return self._fail(phase, error)
+        self._told = self._shown = 0  # the other agent sees it all for the first time
+        self._follows = False
+        self._seen = self._view_of(thinking) if run.settings.context or run.tally.cuts else None
+        return thinking
 
     async def _finished(self, phase: Observing[OutT], result: Observed) -> Phase[OutT]:
         """A tool's result is the run's, if it has the declared form; otherwise the model is told."""
@@ -320,7 +368,7 @@ class Drive(Asking[OutT]):
             case _:
                 assert_never(outcome)
         if self._site is not None:
-            self._site.ended(run.name, outcome)
+            self._site.ended(outcome.info.opened_by or run.name, outcome)
 
 
 def _reason_of(pending: Sequence[PendingCall]) -> str:

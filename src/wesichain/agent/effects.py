@@ -17,6 +17,10 @@ from wesichain.core import (
     ToolCall,
     ToolCallingLlm,
     around,
+    fit_request,
+    made,
+    say_omitted,
+    traits_of,
 )
 from wesichain.errors import LlmResponseError
 from wesichain.middleware import Middleware
@@ -83,6 +87,11 @@ class Effects(Protocol):
         del step_id, read
         return await checks
 
+    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
+        """The instructions of an agent that the run is handed to: asked for, unless they are known."""
+        del step_id
+        return await text
+
     def below(self, scope: str) -> Callable[[Effects], Effects] | None:
         """What wraps the effects of the runs inside a call, which `scope` names; None: nothing does."""
         del scope
@@ -113,6 +122,8 @@ class LiveEffects(Effects):
         llm = self._llm
         if isinstance(request, ViewRequest):
             llm = request.llm or llm
+        if made.any:  # else every message is text
+            return self._ask_fitted(llm, request, on_text)
         reply = llm.complete(request) if on_text is None else self._ask_aloud(request, on_text)
         return reply if around.hook is None else around.hook.model(llm, request, reply)
 
@@ -123,6 +134,17 @@ class LiveEffects(Effects):
         if around.hook is None:
             return result
         return around.hook.tool(prepared.call, prepared.tool.description, result)
+
+    async def _ask_fitted(
+        self, llm: ToolCallingLlm, request: LlmRequest, on_text: OnText | None
+    ) -> LlmResponse:
+        """Ask with the parts that the model takes; the reply says which it was not given."""
+        fitted, omitted = fit_request(request, traits_of(llm))
+        reply = llm.complete(fitted) if on_text is None else self._ask_aloud(fitted, on_text)
+        if around.hook is not None:
+            reply = around.hook.model(llm, fitted, reply)
+        answered: LlmResponse = say_omitted(await reply, omitted)
+        return answered
 
     async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""

@@ -14,7 +14,7 @@ from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext
 
 from .effects import Effects
-from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
+from .rules import GUARD, Actor, Handoff, LoopGuard, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
@@ -39,6 +39,7 @@ class AgentOptions:
     provider's schema), "prompted" (in words), or "auto". `output_checks`: functions of `(output)` or
     `(ctx, output)` that return the answer, or raise ValueError or ToolError, which the model is told.
     `middleware`: what stands around runs, model calls and tool calls, the first outermost.
+    `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to.
     `redactor`: takes secrets out of what sinks are told, in place of the usual one. `clock`: where time comes
     from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
     """
@@ -57,6 +58,7 @@ class AgentOptions:
     output_mode: OutputMode = "auto"
     output_checks: Sequence[OutputCheck] = ()
     middleware: Sequence[Middleware] = ()
+    handoffs: Sequence[Actor | Handoff] = ()
     redactor: Redactor | None = None
     clock: Clock | None = None
     new_id: Callable[[], str] | None = None
@@ -83,6 +85,7 @@ class LoopKeywords(TypedDict, total=False):
     output_mode: OutputMode
     output_checks: Sequence[OutputCheck]
     middleware: Sequence[Middleware]
+    handoffs: Sequence[Actor | Handoff]
     redactor: Redactor | None
     clock: Clock | None
     new_id: Callable[[], str] | None
@@ -124,6 +127,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
             isinstance(value, list | tuple) and all(isinstance(one, Middleware) for one in cast("Any", value))
         ),
         "a list of Middleware objects, such as [InputGuard(check)]",
+    ),
+    "handoffs": (
+        lambda value: isinstance(value, list | tuple),
+        "a list of agents, or of Handoff(agent, ...)",
     ),
 }
 
@@ -227,6 +234,8 @@ _ELSEWHERE = {
     "early_stopping_method": "on_limit",
     "additional_args": "deps",
     "thread_id": "conversation",
+    "prepare_tools": "tools=[DynamicTools(function)]",
+    "tool_retriever": "tools=[ToolSearch(tools)]",
 }
 
 

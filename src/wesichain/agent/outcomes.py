@@ -56,7 +56,8 @@ class RunInfo:
     told: int = 0  # messages that the events before this part have told
     before: Spent | None = None  # what it had spent already, where it goes on from a state or an outcome
     parts: tuple[Part, ...] = ()  # of a task that is more than text
-    agent: str = "agent"  # the name of whoever runs it
+    agent: str = "agent"  # the name of whoever runs it now
+    opened_by: str = ""  # of whoever began it, where it was handed over since
     events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
 
 
@@ -186,6 +187,8 @@ class _Ended(AnyPhase, Generic[OutT]):
             "steps": self.trail.steps,
             "spent": self.spent,
             "step": self.step,
+            "agent": info.agent,
+            "opened_by": info.opened_by,
         }
 
 
@@ -306,11 +309,15 @@ class _Saved:
     tally: Tally | None = None
     step: int | None = None  # of data of the first version, the steps spent
     told: int | None = None  # likewise, all of them
+    agent: str = "agent"
+    opened_by: str = ""
 
     def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
         rest = self.state
         state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
-        info = RunInfo(self.run_id, self.task, state, self.first_new, self.earlier, self.last_seq)
+        before = (self.first_new, self.earlier, self.last_seq)
+        who, first = self.agent, self.opened_by
+        info = RunInfo(self.run_id, self.task, state, *before, agent=who, opened_by=first)
         step = self.spent.steps if self.step is None else self.step
         return info, Trail.of([*self.messages], self.steps), self.spent, step
 

@@ -62,6 +62,7 @@ __all__ = [
     "Thinking",
     "Unfinished",
     "begin",
+    "handed_over",
     "resumed",
 ]
 
@@ -165,6 +166,15 @@ Phase: TypeAlias = (
     | Failed[OutT]
     | Interrupted[OutT]
 )
+
+
+def handed_over(
+    phase: Observing[OutT], agent: str, messages: list[Message], first_new: int
+) -> Thinking[OutT]:
+    """The phase in which another agent goes on, which is shown these messages; what happened stays."""
+    opened_by = phase.info.opened_by or phase.info.agent
+    info = replace(phase.info, agent=agent, opened_by=opened_by, first_new=first_new)
+    return _thinking(info, phase.trail.retold(messages))
 
 
 def resumed(outcome: Interrupted[OutT], *, reply: LlmResponse | None = None) -> Thinking[OutT] | Acting[OutT]:

@@ -102,6 +102,7 @@ class Running(Generic[OutT]):
         "is_bare",
         "narrator",
         "now",
+        "present",
         "scope",
         "settings",
         "step",
@@ -135,6 +136,7 @@ class Running(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
+        self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait

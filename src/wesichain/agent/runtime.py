@@ -42,11 +42,12 @@ from wesichain.tools import ToolRegistry, ToolSet
 from .calls import Site, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
+from .handing import Stage, acting_in, present_of
 from .memory import clean_history, is_over, messages_of, question_of
 from .narrate import Narrator, listeners
 from .options import AgentKeywords, RunKeywords, RunOptions, agent_options, as_sinks, random_id, run_options
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
-from .rules import Checks, Rejected, Tally, judge_of, output_form
+from .rules import Checks, Tally, judge_of, output_form
 from .running import Running, Settings
 from .trail import Trail
 from .wrapping import WrappedDrive, WrappedEffects, overriding
@@ -62,7 +63,7 @@ _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = maker(Message), maker(RunInfo)
 
 
-class AgentRuntime(Generic[OutT]):
+class AgentRuntime(Stage[OutT], Generic[OutT]):
     """Runs tasks. Holds no state of a run: the same runtime runs any number of them at once."""
 
     @overload
@@ -99,7 +100,8 @@ class AgentRuntime(Generic[OutT]):
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         traits = traits_of(llm)
-        output = output_form(output_type, traits, mode=given.output_mode, has_tools=bool(registry.names))
+        has_tools = bool(registry.names or registry.sources or given.handoffs)
+        output = output_form(output_type, traits, mode=given.output_mode, has_tools=has_tools)
         model = str(getattr(llm, "model", "") or type(llm).__name__)
         Account(given.budget, model)  # a cost without a price is found here, not at the first run
         counter_of(given.context)  # likewise
@@ -128,10 +130,7 @@ class AgentRuntime(Generic[OutT]):
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
         )
-
-    @property
-    def registry(self) -> ToolRegistry:
-        return self._settings.registry
+        self._prepare_handoffs(given.handoffs, output_type, given.output_mode)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
@@ -141,17 +140,9 @@ class AgentRuntime(Generic[OutT]):
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
         return self._settings.judge.output.read(text)
 
-    @property
-    def name(self) -> str:
-        return self._settings.name
-
     def new_id(self) -> str:
         """The id of a run that has none yet."""
         return self._new_id()
-
-    @property
-    def model(self) -> str:
-        return self._settings.model
 
     @property
     def budget(self) -> Budget:
@@ -177,9 +168,7 @@ class AgentRuntime(Generic[OutT]):
         text = self._instructions if instructions is None else instructions
         if advice is not None:
             text = advice.under(text)
-        form = self._settings.judge.output.prompt
-        if form:
-            text = f"{text}\n\n{form}" if text else form
+        text = self.system(text)
         if text:
             messages.append(_message(Role.SYSTEM, text))
         if history:
@@ -250,6 +239,7 @@ class AgentRuntime(Generic[OutT]):
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock = options.get("clock") or self._settings.clock
+        acting_in(self, interrupted.info)
         tokens = self._check_decisions(interrupted, decisions or {}, clock.time())
         try:
             return await self.go_on(interrupted, decisions or {}, **options)
@@ -316,9 +306,9 @@ class AgentRuntime(Generic[OutT]):
                 pass
             case ApproveWith(args=args) if not item.external:
                 if item.scope == ():  # the arguments of calls further down are checked by their own run
-                    found = self._settings.judge.prepare(ToolCall(call.id, call.name, args), 0)
-                    if isinstance(found, Rejected):
-                        raise ConfigError(f"the approved arguments do not fit: {found.error}")
+                    refusal = self.refusal_of(ToolCall(call.id, call.name, args))
+                    if refusal is not None:
+                        raise ConfigError(f"the approved arguments do not fit: {refusal}")
             case _:
                 use = (
                     "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
@@ -357,6 +347,8 @@ class AgentRuntime(Generic[OutT]):
             account = Account(
                 options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
             )
+            changing = self._is_changing or info.opened_by
+            present = present_of(self, info, account) if changing else None
         except ConfigError as error:
             if site is not None:
                 site.failure = error
@@ -366,6 +358,7 @@ class AgentRuntime(Generic[OutT]):
             site.living.append(narrator)
             deps = deps if deps is not None or parent is None else parent.deps
         live: Effects = self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
+        live = live if present is None else present
         effects = live
         around_run: Sequence[Middleware] = self._around
         if wrap is not None:

@@ -97,6 +97,10 @@ class Trail:
         log.happenings.append(happening)
         return _trail(log, self.length, self.happened)
 
+    def retold(self, messages: list[Message]) -> Trail:
+        """The trail with other messages, whose list is its own from now on; the same has happened."""
+        return _trail(_Log(messages, self.log.happenings[: self.happened]), len(messages), self.happened)
+
     @property
     def messages(self) -> LogView[Message]:
         return LogView(self.log.messages, self.length)

@@ -187,8 +187,22 @@ class AdviceShown(RunEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsOffered(RunEvent):
+    """The model is offered other tools from step `step_id` on: these. It is told before that step begins.
+
+    It is told where the tools of an agent change with the steps (`DynamicTools`, `ToolSearch`), and they did.
+    """
+
+    kind: ClassVar[str] = "tools_offered"
+    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
 class HandedOff(RunEvent):
-    """The run goes on as another agent."""
+    """The run goes on as another agent, whose model and tools are told.
+
+    It has its own instructions and sees what was said so far: the next step tells it all to it.
+    """
 
     kind: ClassVar[str] = "handed_off"
     source: str
@@ -338,6 +352,7 @@ AgentEvent: TypeAlias = (
     | OutputDelta
     | ContextReduced
     | AdviceShown
+    | ToolsOffered
     | HandedOff
     | ContentOmitted
     | ToolDispatched

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from wesichain.errors import CodecError
 
-from .content import Audio, Document, Image, Part, Text, omitted_line
+from .content import Audio, Document, Image, Part, Text, made, omitted_line
 from .dataclass import dataclass
 from .events import Event
 from .exchange import LlmRequest, LlmResponse, StreamItem, ToolSpec
@@ -66,9 +66,13 @@ class LlmTraits:
     caching: bool = False  # its provider reads a prefix that it knows at a lower price
 
 
+_UNSAID = LlmTraits(images=True, documents=True, audio=True)
+
+
 def traits_of(llm: object) -> LlmTraits:
+    """What a model says of itself. One that says nothing is given every part as it is, and nothing else."""
     traits = getattr(llm, "traits", None)
-    return traits if isinstance(traits, LlmTraits) else LlmTraits()
+    return traits if isinstance(traits, LlmTraits) else _UNSAID
 
 
 def fit_message(message: Message, traits: LlmTraits) -> tuple[Message, tuple[str, ...]]:
@@ -85,6 +89,26 @@ def fit_message(message: Message, traits: LlmTraits) -> tuple[Message, tuple[str
             omitted.append(omitted_line(part, f"this model takes no {part.kind}"))
             kept.append(Text(omitted[-1]))
     return (replace(message, content=tuple(kept)), tuple(omitted)) if omitted else (message, ())
+
+
+def fit_request(request: LlmRequest, traits: LlmTraits) -> tuple[LlmRequest, tuple[str, ...]]:
+    """The request as a model with these traits can take it, and a line for each part that it cannot."""
+    if not made.any or (traits.images and traits.documents and traits.audio):
+        return request, ()
+    if all(type(message.content) is str for message in request.messages):
+        return request, ()
+    fitted = [fit_message(message, traits) for message in request.messages]
+    omitted = tuple(line for _, lines in fitted for line in lines)
+    if not omitted:
+        return request, ()
+    return replace(request, messages=tuple(message for message, _ in fitted)), omitted
+
+
+def say_omitted(reply: Any, omitted: tuple[str, ...]) -> Any:
+    """The reply to a request that was fitted: it says what was left out. What is no reply stays as it is."""
+    if not omitted or not isinstance(reply, LlmResponse):
+        return reply
+    return replace(reply, omitted=(*omitted, *reply.omitted))
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from .content import Part, parts_of
 from .dataclass import maker
-from .events import ContextReduced, Cut, Event, ModelResponded, StepStarted, ToolCompleted
+from .events import ContextReduced, Cut, Event, HandedOff, ModelResponded, StepStarted, ToolCompleted
 from .exchange import LlmResponse
 from .json import JsonValue, dump_json
 from .messages import Message, Role
@@ -61,6 +61,9 @@ class Transcript:
                 return new
             case ContextReduced(cuts=cuts):
                 self._cuts += cuts
+            case HandedOff():  # the other agent has seen nothing yet
+                self.messages = []
+                self._length, self._places, self._reply = 0, None, None
             case _:
                 pass
         return ()

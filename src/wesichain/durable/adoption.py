@@ -26,7 +26,7 @@ class AdoptedTools(ToolRegistry):
     """The tools of this program, and stand-ins for those that earlier calls of the run were made to."""
 
     def __init__(self, tools: ToolRegistry, known: Collection[str], recorded: Collection[str]) -> None:
-        super().__init__(tools)
+        super().__init__(tools, tools.sources)
         self._ids = known  # the ids of calls in replies that were recorded
         self._done = recorded  # and of those of them that have a result
 
@@ -62,8 +62,7 @@ def adopting(
     made: Any = copy(runtime)
     tools = AdoptedTools(runtime.registry, known, recorded)
     settings = made._settings
-    judge = type(settings.judge)(tools, settings.judge.output)
-    made._settings = replace(settings, registry=tools, judge=judge)
+    made._settings = replace(settings, registry=tools, judge=replace(settings.judge, registry=tools))
     made._live = LiveEffects(made._llm, tools)
     found: AgentRuntime[OutT] = made
     return found

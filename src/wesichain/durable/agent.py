@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunResult, result_of
 from wesichain.core import Clock, Event, EventSink, Message, SystemClock, ToolCall
-from wesichain.errors import ConfigError, DurableError, RunIdConflictError, ToolDispatchError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 
 from .engine import CANCELLED, Engine, Service, Work, engine_for, release
@@ -284,8 +284,8 @@ class DurableAgent(Generic[OutT]):
     def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
         if isinstance(decision, ApproveWith) and not waiting.scope:  # further down, its own run checks them
             call = ToolCall(waiting.call.id, waiting.call.name, decision.args)
-            refused = self.agent.runtime.registry.prepare(call)
-            if isinstance(refused, ToolDispatchError):
+            refused = self.agent.runtime.refusal_of(call)
+            if refused is not None:
                 raise DurableError(f"the approved arguments do not fit: {refused}") from refused
 
     async def _ended(self, found: Found) -> Outcome[OutT]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -139,6 +139,24 @@ class DurableEffects(Effects):
         if deed.raised.cause:
             error.__cause__ = revived_cause(deed.raised.cause, deed.raised.message)
         return ToolResult(call.id, call.name, None, error, deed.duration_ms)
+
+    @override
+    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
+        """Those of an agent that the run is handed to are recorded, as are those that a run begins with."""
+        raised: list[Exception] = []
+
+        async def ask() -> Deed:
+            try:
+                return Deed(value=await text)
+            except Exception as error:  # noqa: BLE001  # a function of them is anybody's code
+                raised.append(error)
+                return Deed(is_refusal=True)
+
+        deed = await self._journal.perform(f"{self._scope}instruct {step_id}", "", ask, step_id=step_id)
+        text.close()
+        if raised:
+            raise raised[0]
+        return None if deed.value is None else str(deed.value)
 
     @override
     def below(self, scope: str) -> Callable[[Effects], Effects]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from wesichain.agent import Agent
+from wesichain.agent import Agent, team_of
 from wesichain.errors import ConfigError
+from wesichain.tools import ToolSearch
 
 from .records import fingerprint
 
@@ -17,10 +18,19 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 def version_of(agent: Agent[Any]) -> str:
     """A name for the program: a hash of its instructions, tools and output type.
 
-    Instructions from a function are recorded when a run begins, and are no part of it.
+    Instructions from a function are recorded when a run begins, and are no part of it; nor are tools that a
+    function gives. The agents that a run may be handed to are.
     """
-    offered = [[spec.name, spec.description, spec.parameters] for spec in agent.runtime.offered()]
-    return fingerprint([agent.fixed_instructions, offered])[:12]
+    others = [[name, *_parts(other)] for name, other in sorted(team_of(agent.runtime).items())]
+    return fingerprint([*_parts(agent), *others])[:12]
+
+
+def _parts(agent: Any) -> list[Any]:
+    specs = [*agent.runtime.offered()]
+    for source in agent.runtime.registry.sources:
+        if isinstance(source, ToolSearch):
+            specs += source.registry.specs()
+    return [agent.fixed_instructions, [[spec.name, spec.description, spec.parameters] for spec in specs]]
 
 
 def checked_version(version: str) -> str:

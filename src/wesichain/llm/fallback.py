@@ -7,10 +7,21 @@ from contextlib import aclosing
 from dataclasses import fields
 from typing import Any
 
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits, StreamItem, ToolCallingLlm, traits_of
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    StreamItem,
+    ToolCallingLlm,
+    fit_request,
+    say_omitted,
+    traits_of,
+)
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
 
 from .relay import relay
+
+_OF_ANY = ("observes_errors", "images", "documents", "audio")
 
 
 class Fallback:
@@ -21,6 +32,7 @@ class Fallback:
     raised as it is. A streamed reply is passed on only before its first piece. When all fail, one
     `LlmError` says what each said, retryable if any of theirs is, and its cause is an `ExceptionGroup`
     of them. A missing key is a `ConfigError`, so it ends the request: it is a mistake, not a fault.
+    Each model is sent the parts that it takes, and a line for each of the others.
     """
 
     def __init__(
@@ -44,7 +56,9 @@ class Fallback:
         errors: list[LlmError] = []
         for model in self.models:
             try:
-                return await model.complete(request)
+                fitted, omitted = fit_request(request, traits_of(model))
+                reply: LlmResponse = say_omitted(await model.complete(fitted), omitted)
+                return reply
             except LlmError as error:
                 if not self._when(error):
                     raise
@@ -56,10 +70,11 @@ class Fallback:
         for model in self.models:
             has_begun = False
             try:
-                async with aclosing(relay(model, request)) as items:
+                fitted, omitted = fit_request(request, traits_of(model))
+                async with aclosing(relay(model, fitted)) as items:
                     async for item in items:
                         has_begun = True
-                        yield item
+                        yield say_omitted(item, omitted)
                 return
             except LlmError as error:
                 if has_begun or not self._when(error):
@@ -80,10 +95,10 @@ class Fallback:
 
 
 def _shared(traits: Sequence[LlmTraits]) -> LlmTraits:
-    """What all of them can do; that one would rather observe errors is said of all."""
+    """What all of them can do; what one would rather have, or takes, is said of all."""
     names = [field.name for field in fields(LlmTraits)]
     can = {name: all(getattr(one, name) for one in traits) for name in names}
-    return LlmTraits(**{**can, "observes_errors": any(one.observes_errors for one in traits)})
+    return LlmTraits(**can | {name: any(getattr(one, name) for one in traits) for name in _OF_ANY})
 
 
 def _name(model: ToolCallingLlm) -> str:

@@ -28,7 +28,8 @@ from wesichain.llm.react_text.doubt import takes_back
 from wesichain.llm.react_text.native import INPUT_KEYS, LEAKS, TOOL_KEYS, Leak, NoCallError, native_calls
 from wesichain.llm.react_text.react import is_spoken_of, read_react
 from wesichain.llm.react_text.signature import takes_text
-from wesichain.llm.react_text.thinking import MARK, QUOTES, without_blocks
+from wesichain.llm.react_text.speech import Habit, Quiet
+from wesichain.llm.react_text.thinking import MARK, without_blocks
 
 _SUSPECT = re.compile(
     rf"{MARK.pattern}|{LEAKS.pattern}|<\|(?:channel|message)\|>"
@@ -77,12 +78,15 @@ async def sift_leaks(
     items: AsyncGenerator[StreamItem, None],
     tools: Sequence[ToolSpec],
     name_of: Callable[[str], str] = str,
+    *,
+    habit: Habit | None = None,
 ) -> AsyncGenerator[StreamItem, None]:
     """A streamed reply without what leaks: it is held back while it comes, and read when it is whole.
 
-    Thinking whose beginning stood in the prompt shows only at its end; what came before it was told by then.
+    Thinking whose beginning stood in the prompt shows only at its end; what came before it was told by then,
+    unless the model's `habit` is known from an earlier reply.
     """
-    sieve = _Sieve(has_tools=bool(tools))
+    sieve = _Sieve(habit or Habit(), has_tools=bool(tools))
     async with aclosing(items):
         async for item in items:
             if isinstance(item, TextChunk):
@@ -175,9 +179,6 @@ def _refused(response: LlmResponse, why: str) -> LlmResponse:
 
 # --- while it comes -------------------------------------------------------------------------------
 
-_TOKEN = re.compile(
-    rf"{MARK.pattern}|(?P<leak>{LEAKS.pattern}|<\|(?:channel|message)\|>)", re.IGNORECASE | re.VERBOSE
-)
 _BEGUN = re.compile(r"[<\[\u25c1][^<>\]]{0,63}$")  # the end of what came so far may become a mark
 _FIRST_KEY = re.compile(r'\s*+(?:```\w*+\s*+)?+\{+\s*+"([^"]{0,40})"')
 _FIRST_KEY_WITHIN = 120  # characters
@@ -187,50 +188,30 @@ _CALL_KEYS = frozenset((*TOOL_KEYS, *INPUT_KEYS, "type", "function", "id", "thou
 class _Sieve:
     """Passes on the text of a reply, but no thinking, and nothing from where a call begins. Linear."""
 
-    def __init__(self, *, has_tools: bool) -> None:
-        self._held: str = ""  # what may become a mark
+    def __init__(self, habit: Habit, *, has_tools: bool) -> None:
+        self._quiet = Quiet(habit)
+        self._held: str = ""  # what may become a call
         self._shown: list[str] = []
         self._lead: str = ""
-        self._last: str = " "
-        self._is_marked = False
-        self._depth = 0  # of thinking
         self._is_over = False  # a call has begun: the whole response will tell
         self._may_be_json = has_tools
 
     def take(self, piece: str) -> str:
         """What of this piece, and of what was held back before it, can be shown."""
+        text = self._held + self._quiet.hear(piece)
         if self._is_over:
             return ""
-        text = self._held + piece
         if self._may_be_json and not self._looks_like_text(text):
             self._held = text
             return ""
         self._may_be_json = False
-        said: list[str] = []
-        at = 0
-        end = len(text)
-        for mark in _TOKEN.finditer(text):
-            begin, after = mark.span()
-            if mark.lastgroup != "leak" and (text[begin - 1] if begin else self._last) in QUOTES:
-                if after == end:
-                    end = begin  # whether it is only spoken of, the next character tells
-                    break
-                if text[after] in QUOTES:
-                    continue
-            if not self._depth:
-                said.append(text[at:begin])
-            at, self._is_marked = after, True
-            if mark.lastgroup == "leak":
-                self._is_over, self._held = True, ""
-                return self._show("".join(said))
-            self._depth = max(0, self._depth + (1 if mark.lastgroup == "open" else -1))
-        begun = _BEGUN.search(text, max(at, end - 64), end)
-        end = begun.start() if begun else end
-        if not self._depth:
-            said.append(text[at:end])
+        if call := LEAKS.search(text):
+            self._is_over, self._held = True, ""
+            return self._show(text[: call.start()])
+        begun = _BEGUN.search(text, max(0, len(text) - 64))
+        end = begun.start() if begun else len(text)
         self._held = text[end:]
-        self._last = text[end - 1 : end] or self._last
-        return self._show("".join(said))
+        return self._show(text[:end])
 
     def rest_of(self, content: str) -> str:
         """What of the whole answer has not been shown; nothing, if what was shown is not its beginning."""
@@ -261,7 +242,7 @@ class _Sieve:
             if not text.strip() and len(text) < _FIRST_KEY_WITHIN:
                 self._lead = text
                 return ""
-            if self._is_marked:
+            if self._quiet.is_marked:
                 text = text.lstrip()
         if text:
             self._shown.append(text)

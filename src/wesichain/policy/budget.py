@@ -134,6 +134,10 @@ class Account:
             raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
         return _FREE
 
+    def use_model(self, model: str) -> None:
+        """Charge the replies from here on at the price of this model: the run goes on as another agent."""
+        self._price = self.price_of(model)
+
     @property
     def usage(self) -> Usage:
         details = self._details

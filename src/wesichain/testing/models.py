@@ -17,6 +17,7 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolCallingLlm,
+    traits_of,
 )
 from wesichain.errors import LlmResponseError
 
@@ -54,7 +55,7 @@ class ScriptedLlm(ToolCallingLlm):
         self, replies: Iterable[Reply], *, model: str = "scripted", traits: LlmTraits | None = None
     ) -> None:
         self.model = model
-        self.traits = traits or LlmTraits()
+        self.traits = traits or traits_of(None)
         self.requests: list[LlmRequest] = []
         self._replies = list(replies)
 
@@ -93,7 +94,7 @@ class FunctionLlm(ToolCallingLlm):
         traits: LlmTraits | None = None,
     ) -> None:
         self.model = model
-        self.traits = traits or LlmTraits()
+        self.traits = traits or traits_of(None)
         self.requests: list[LlmRequest] = []
         self._function = function
 

@@ -64,6 +64,7 @@ class Spoken:
     signature: str = ""  # base64, as providers sign
     finish: FinishReason = "stop"
     usage: Usage = Usage(3, 2)
+    reason: str = ""  # the provider's own word for how it ended, in place of the usual one
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class ProviderContract:
     wire: ClassVar[Wire]
     finishes: ClassVar[tuple[FinishReason, ...]] = ("length", "refusal")  # those that this wire can say
     signs: ClassVar[bool] = True  # whether thoughts are signed here
+    cuts: ClassVar[tuple[str, ...]] = ()  # the words with which the provider says that no room was left
 
     # --- replies -----------------------------------------------------------------------------------
 
@@ -146,6 +148,31 @@ class ProviderContract:
         for finish in self.finishes:
             for reply, _ in self._both(Spoken("Half of", finish=finish)):
                 assert reply.finish_reason == finish
+
+    def test_a_full_context_window_is_a_cut_and_no_end(self) -> None:
+        assert self.cuts, "say which words the provider has for it"
+        for word in self.cuts:
+            for reply, _ in self._both(Spoken("Half of", finish="length", reason=word)):
+                assert reply.finish_reason == "length", word
+
+    def test_an_ending_that_nobody_knows_is_a_stop(self) -> None:
+        for reply, _ in self._both(Spoken("Done.", reason="NOBODY_KNOWS")):
+            assert (reply.content, reply.finish_reason) == ("Done.", "stop")
+
+    def test_thinking_that_the_server_left_in_the_text_is_no_answer(self) -> None:
+        for left in ("<think>rm it?</think>\nIt is 4.", "[THINK]rm it?[/THINK]It is 4."):
+            for reply, _ in self._both(Spoken(left)):
+                assert (reply.content, reply.reasoning, reply.tool_calls) == ("It is 4.", "rm it?", ())
+            items = self._run(partial(self._streamed, Spoken(left)))
+            shown = "".join(item.text for item in items if isinstance(item, TextChunk))
+            assert shown.strip() == "It is 4."
+
+    def test_a_call_that_the_server_left_in_the_text_is_a_call(self) -> None:
+        left = '<think>so</think><tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+        for reply, _ in self._both(Spoken(left)):
+            (call,) = reply.tool_calls
+            assert (call.name, call.args, reply.finish_reason) == ("add", {"a": 1, "b": 2}, "tool_calls")
+            assert reply.content == ""
 
     def test_thoughts_go_back_unchanged_with_their_signature(self) -> None:
         if not self.signs:

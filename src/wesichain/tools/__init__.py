@@ -12,10 +12,13 @@ from .json_tool import JsonTool, validate_json
 from .registry import ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
 from .running.threads import in_thread
+from .search import TextEmbedder, ToolSearch
+from .sources import DynamicTools, ToolSource
 from .typed import TypedTool
 
 __all__ = [
     "CancellationToken",
+    "DynamicTools",
     "Effect",
     "Finish",
     "FunctionTool",
@@ -24,6 +27,7 @@ __all__ = [
     "JsonTool",
     "PreparedCall",
     "RunContext",
+    "TextEmbedder",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -31,7 +35,9 @@ __all__ = [
     "ToolOptions",
     "ToolRegistry",
     "ToolResult",
+    "ToolSearch",
     "ToolSet",
+    "ToolSource",
     "ToolStats",
     "ToolWarning",
     "TypedTool",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wesichain.core import ToolCall, ToolSpec, maker
@@ -20,12 +21,13 @@ from .definition import Tool, ToolWarning
 from .function import tool as function_tool
 from .json_schema import Issue, closest, one_of, preview
 from .results import Counter, PreparedCall, ToolResult, ToolStats
+from .sources import ToolSource
 from .typed import TypedTool
 
 if TYPE_CHECKING:
     from .calls import Perform
 
-ToolLike: TypeAlias = Tool | type[TypedTool[Any, Any]] | Callable[..., Any]
+ToolLike: TypeAlias = Tool | ToolSource | type[TypedTool[Any, Any]] | Callable[..., Any]
 
 
 _prepared = maker(PreparedCall)
@@ -36,6 +38,7 @@ class ToolSet:
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
+        self._sources: list[ToolSource] = []
 
     @classmethod
     def of(cls, tools: Iterable[ToolLike]) -> ToolSet:
@@ -48,16 +51,31 @@ class ToolSet:
         return made
 
     def register(self, item: ToolLike) -> ToolSet:
-        """Add a tool, a function (as `@tool` would make it one), or a `TypedTool` class; returns the set."""
+        """Add a tool, a function (as `@tool` would make it one), or a `TypedTool` class; returns the set.
+
+        A source of tools, such as `DynamicTools`, may stand among them.
+        """
+        if isinstance(item, ToolSource):
+            return self._take(item)
         tool = _as_tool(item)
-        name = tool.spec.name  # a tool that cannot be described is refused here
-        if name in self._tools:
-            raise DuplicateToolError(name)
-        self._tools[name] = tool
+        self._check_free(tool.spec.name)  # a tool that cannot be described is refused here
+        self._tools[tool.name] = tool
         return self
 
+    def _take(self, source: ToolSource) -> ToolSet:
+        for tool in source.always:
+            self.register(tool)
+        for name in source.names:
+            self._check_free(name)
+        self._sources.append(source)
+        return self
+
+    def _check_free(self, name: str) -> None:
+        if name in self._tools or any(name in source.names for source in self._sources):
+            raise DuplicateToolError(name)
+
     def build(self) -> ToolRegistry:
-        return ToolRegistry(self._tools.values())
+        return ToolRegistry(self._tools.values(), self._sources)
 
 
 def _as_tool(item: Any) -> Tool:
@@ -80,11 +98,15 @@ def _is_typed_class(item: object) -> bool:
 
 
 class ToolRegistry:
-    """Tools by name; made by `ToolSet.build()`. It keeps nothing of a run but what it counts."""
+    """Tools by name; made by `ToolSet.build()`. It keeps nothing of a run but what it counts.
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    `sources` give further tools in the steps of a run: they are no part of it before.
+    """
+
+    def __init__(self, tools: Iterable[Tool], sources: Iterable[ToolSource] = ()) -> None:
         from .calls import compile_call  # what runs tools is loaded with the first registry
 
+        self.sources = tuple(sources)
         self._tools = {tool.name: tool for tool in tools}
         self._counters = {name: Counter() for name in self._tools}
         self._performs: dict[str, Perform] = {
@@ -94,6 +116,19 @@ class ToolRegistry:
         self._deprecated: set[str] = set()
         self._offers: dict[tuple[bool, frozenset[str]], tuple[ToolSpec, ...]] = {}
         self._is_strict = False  # the strict form has been offered: a null may stand for "left out"
+
+    def with_tools(self, others: Mapping[str, ToolRegistry]) -> ToolRegistry:
+        """This registry and tools of others, each by its name; nothing is compiled again."""
+        made = copy(self)
+        made._tools, made._counters = {**self._tools}, {**self._counters}
+        made._performs, made._quick = {**self._performs}, {**self._quick}
+        made._deprecated, made._offers = {*self._deprecated}, {}
+        for name, other in others.items():
+            if name in self._tools:
+                raise DuplicateToolError(name)
+            made._tools[name], made._counters[name] = other._tools[name], other._counters[name]
+            made._performs[name], made._quick[name] = other._performs[name], other._quick[name]
+        return made
 
     # --- looking ---------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TextIO
@@ -11,11 +12,14 @@ from typing import TextIO
 from wesichain.core import (
     Approve,
     ApproveWith,
+    ContentOmitted,
     Decided,
     Event,
+    HandedOff,
     ModelResponded,
     NodeFailed,
     NodeStarted,
+    Part,
     Provide,
     Refuse,
     RunCompleted,
@@ -24,6 +28,7 @@ from wesichain.core import (
     RunStarted,
     StepFailed,
     StepStarted,
+    Text,
     TextDelta,
     ToolCompleted,
     ToolDispatched,
@@ -106,16 +111,22 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
             begins = f"{event.model or 'the run'} {again}: {_cut(event.user_input, width)}"
             return [
                 ("dim", "» ", begins),
+                *_named(event.parts, "dim"),
                 *(("dim", "» ", _said(item, width)) for item in event.decisions),
             ]
         case ModelResponded():
             # A reply without calls is the answer, which the end of the run tells.
             thought = event.response.content if event.response.tool_calls else ""
-            return [("thought", "· ", text) for text in (event.response.reasoning, thought) if text.strip()]
+            said = [("thought", "· ", text) for text in (event.response.reasoning, thought) if text.strip()]
+            return said + _named(event.response.parts, "thought")
         case ToolDispatched():
             return [("call", "→ ", f"{_line(event.call.name)} {_cut(text_of(event.call.args), width)}")]
         case ToolCompleted():
-            return [("result", "← ", _cut(text_of(event.value), width))]
+            value = _cut(text_of(event.value), width)
+            unnamed = [part for part in event.parts if not isinstance(part, Text) and part.label not in value]
+            return [("result", "← ", value), *_named(unnamed, "result")]
+        case ContentOmitted():
+            return [("error", "! ", line) for line in event.omitted]
         case StepFailed():
             what = f"{_line(event.tool_name)}: " if event.tool_name else ""
             return [("error", "! ", f"{what}{event.error}: {_cut(event.message, width)} ({event.decision})")]
@@ -126,12 +137,19 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
         case RunInterrupted():
             waiting = "".join(f"\nwaits for approval: {_line(item.call.name)}" for item in event.pending)
             return [("error", "‖ ", event.reason + waiting)]
+        case HandedOff():
+            return [("dim", "» ", f"{_line(event.source)} hands over to {_line(event.target)}")]
         case NodeStarted():
             return [("dim", "» ", f"node {_line(event.node)}")]
         case NodeFailed():
             return [("error", "! ", f"node {_line(event.node)}: {event.error}: {_cut(event.message, width)}")]
         case _:
             return []
+
+
+def _named(parts: Sequence[Part], style: str) -> list[tuple[str, str, str]]:
+    """Parts that are no text, by what they are: a terminal shows no pictures."""
+    return [(style, "▣ ", part.label) for part in parts if not isinstance(part, Text)]
 
 
 def _said(decided: Decided, width: int) -> str:

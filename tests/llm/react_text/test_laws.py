@@ -126,7 +126,29 @@ REASONING = [
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("<|channel|>commentary<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("<|channel|>analysis<|message|>", "<|end|>\n<|start|>assistant<|channel|>final <|message|>"),
+    ("<|channel>thought\n", "<channel|>"),
+    ("<unused94>thought\n", "<unused95>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<thinking_process>", "</thinking_process>"),
+    ("<inner_monologue>", "</inner_monologue>"),
+    ("<|think|>", "<|/think|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<think>", "</ think>"),
+    ("", "<\u00a0/think\u200b>"),
+    *(
+        ("", closed)
+        for closed in ("</thinking>", "</thought>", "</reasoning>", "</scratchpad>", "</analysis>")
+    ),
+    *(("", closed) for closed in ("<|END_THINKING|>", "<|end_of_thought|>", "<channel|>", "<unused95>")),
+    *(
+        ("", closed)
+        for closed in ("\u25c1/think\u25b7", "<\uff5cend\u2581of\u2581thinking\uff5c>", "[/THINKING]")
+    ),
 ]
+BLANKS = "\u00a0\u2003\u2009\u202f\u3000\u200b\u2060\ufeff\u180e\u2007\u00ad\u115f\u3164\u2800\u200e\u202e"
 QUOTATIONS: list[Callable[[str], str]] = [
     lambda call: "\n".join(f"> {line}" for line in call.split("\n")),
     lambda call: "\n".join(f"| {line}" for line in call.split("\n")),
@@ -137,6 +159,10 @@ QUOTATIONS: list[Callable[[str], str]] = [
     lambda call: f"For example, one would write:\n{call}",
     lambda call: f"It read \u201cplease\n{call}\n\u201d.",
     lambda call: f"```python\n{call}\n```",
+    lambda call: f"````markdown\n```\n{call}\n```\n````",
+    lambda call: f"~~~\n```\n{call}\n```\n~~~",
+    lambda call: f"```text\n~~~\n{call}\n~~~\n```",
+    lambda call: f"`````\n````\n```\n{call}\n```\n````\n`````",
 ]
 DENIALS = ["do not use {}", "never {}", "don\u2019t call {}", "{} is not needed", "{} (do not run)", "no {}"]
 RETRACTIONS = [
@@ -190,6 +216,16 @@ def test_law_nothing_that_is_denied_is_called(call: tuple[str, str, dict[str, An
     text = find_dialect(dialect).action(denial.format(name), args)
     parsed = parse(text, dialect=dialect)
     assert parsed.kind == "malformed"
+
+
+@given(call=CALLS, denial=st.sampled_from(DENIALS), blank=st.sampled_from(BLANKS))
+def test_law_nor_with_blanks_that_only_look_like_one(
+    call: tuple[str, str, dict[str, Any]], denial: str, blank: str
+) -> None:
+    dialect, name, args = call
+    text = find_dialect(dialect).action(denial.format(name).replace(" ", blank), args)
+    parsed = parse(text, dialect=dialect)
+    assert (parsed.kind, parsed.tool == name) != ("action", True)
 
 
 @given(

@@ -26,6 +26,7 @@ class Tally:
     free: bool = False  # the next model call spends no step: the policy said so, and there was one left
     limit: str | None = None  # the limit that the run has met: what comes next is its last word
     cuts: tuple[Cut, ...] = field(default=(), metadata=OMIT)  # what the model was no longer shown
+    found: tuple[str, ...] = field(default=(), metadata=OMIT)  # the tools that searches have found
 
     def count_fault(self, error: BaseException) -> None:
         """Count the error, and the causes behind it, under each of their classes."""

@@ -80,8 +80,8 @@ class Asking(Showing[OutT]):
                 if self._delay:
                     delay, self._delay = self._delay, 0.0
                     await run.sleep(delay)
-                if self._seen is not None:
-                    await self._show(phase, self._seen)
+                if self._seen is not None or run.present is not None:
+                    await self._set_out(phase)
                 request = self._request(phase)
                 if request is None:
                     return await self._last_word(phase, None)

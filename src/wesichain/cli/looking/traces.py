@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +20,17 @@ from wesichain.cli.terminal import FAILED, OK, fail, note, print_json, say, tabl
 from wesichain.core import home_folder, to_json, to_plain
 from wesichain.errors import ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
-from wesichain.trace import ConsoleSink, Metrics, Recording, diff, find_run, list_runs, load
+from wesichain.trace import (
+    ConsoleSink,
+    Metrics,
+    Recorder,
+    Recording,
+    diff,
+    find_run,
+    list_runs,
+    load,
+    parts_folder,
+)
 
 from .databases import open_database, plain_row, recorded
 
@@ -221,22 +234,41 @@ def export(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The HTML file to write; else the run's id names it."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file to write: FILE.html, or FILE.jsonl for a recording. Else the run's id, as HTML.",
+        ),
     ] = None,
     runs: Runs = None,
     database_url: Database = None,
 ) -> None:
-    """One self-contained HTML file of a run."""
-    from wesichain.web import export_html
-
+    """One self-contained HTML file of a run, pictures included; or its recording, parts beside it."""
     found = recording(run, runs, database_url)
-    html = export_html(found)
     output = output or Path(f"{re.sub('[^A-Za-z0-9_-]', '_', found.run_id)[:64]}.html")
     try:
-        output.write_text(html, encoding="utf-8")
+        if output.suffix == ".jsonl":
+            _write_recording(found, output)
+        else:
+            from wesichain.web import export_html
+
+            output.write_text(export_html(found), encoding="utf-8")
+        size = output.stat().st_size
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")
-    say(f"{output}: {len(html.encode()):,} bytes")
+    say(f"{output}: {size:,} bytes")
+
+
+def _write_recording(found: Recording, output: Path) -> None:
+    """The recording as a file of its own; the bytes of its parts stand beside it, in `FILE.parts/`."""
+    with TemporaryDirectory(dir=output.parent) as draft:
+        with Recorder(draft, max_bytes=sys.maxsize, deltas=True) as recorder:
+            for event in found.events:
+                recorder.emit(event)
+        path = find_run(draft, found.run_id)
+        if (parts := parts_folder(path)).is_dir():
+            shutil.copytree(parts, parts_folder(output), dirs_exist_ok=True)
+        path.replace(output)
 
 
 @app.command()

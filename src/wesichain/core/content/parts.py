@@ -44,6 +44,18 @@ class Text:
             raise CodecError(f"a Text holds {_named(self.text)}; give it a str")
 
 
+class Made:
+    """Whether this process has made a part with bytes yet: until then, nobody has to look for one."""
+
+    __slots__ = ("any",)
+
+    def __init__(self) -> None:
+        self.any = False
+
+
+made = Made()
+
+
 class _Media:
     """What parts with bytes share: where the bytes are, how they are written, how they are named."""
 
@@ -130,6 +142,7 @@ class _Media:
 
     def _check(self, family: str, default: str) -> None:
         """Refuse what no model could be sent, and find the media type where it is not said."""
+        made.any = True
         if (self.data is None) == (self.url is None):
             raise CodecError(
                 f"a part of kind {self.kind!r} has either data= or url=; give exactly one of them"

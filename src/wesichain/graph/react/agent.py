@@ -129,7 +129,7 @@ async def _run(
         return await agent.outcome(task, history=history, run_id=run_id, **shared)
     interrupted = stored(answered.memo)
     try:
-        decided = decisions(answered.value, interrupted.pending, agent.runtime.registry)
+        decided = decisions(answered.value, interrupted.pending, agent.runtime.refusal_of)
     except GraphError as error:
         pause(question(interrupted.pending), answered.memo, problem=str(error))
     return await agent.runtime.go_on(interrupted, decided, **shared)

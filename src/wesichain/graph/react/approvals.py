@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wesichain.agent import Approve, ApproveWith, Decision, Interrupted, Provide, Refuse
 from wesichain.core import PendingCall, ToolCall, from_plain
 from wesichain.errors import CodecError, GraphError
 from wesichain.graph.state import is_mapping
-from wesichain.tools import ToolRegistry
 
 
 def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
@@ -20,7 +19,9 @@ def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
     }
 
 
-def decisions(answer: Any, pending: Sequence[PendingCall], registry: ToolRegistry) -> dict[str, Decision]:
+def decisions(
+    answer: Any, pending: Sequence[PendingCall], refusal_of: Callable[[ToolCall], Exception | None]
+) -> dict[str, Decision]:
     """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
 
     A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or in short True or False; on a call
@@ -35,9 +36,9 @@ def decisions(answer: Any, pending: Sequence[PendingCall], registry: ToolRegistr
                 f"{decision!r} is no decision on {one.call.name!r}; use {use}, or Refuse(reason)"
             )
         if isinstance(decision, ApproveWith) and not one.scope:  # those further down their own run checks
-            prepared = registry.prepare(ToolCall(one.call.id, one.call.name, decision.args))
-            if isinstance(prepared, Exception):
-                raise GraphError(f"the approved arguments do not fit: {prepared}") from prepared
+            refusal = refusal_of(ToolCall(one.call.id, one.call.name, decision.args))
+            if refusal is not None:
+                raise GraphError(f"the approved arguments do not fit: {refusal}") from refusal
     return decided
 
 

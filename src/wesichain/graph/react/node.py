@@ -114,7 +114,7 @@ class ReActAgentNode:
             )
         interrupted = stored(answered.memo)
         try:
-            decided = decisions(answered.value, interrupted.pending, self._registry)
+            decided = decisions(answered.value, interrupted.pending, runtime.refusal_of)
         except GraphError as error:
             pause(question(interrupted.pending), answered.memo, problem=str(error))
         return await runtime.resume(

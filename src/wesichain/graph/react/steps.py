@@ -294,7 +294,7 @@ class Steps:
         # In threads of the first version there is no memo, and every call waits, asked about or not.
         asked = waiting.pending if answer.memo is not None else tuple(filter(self._asks, waiting.pending))
         try:
-            return waiting, decisions(answer.value, asked, self._registry)
+            return waiting, decisions(answer.value, asked, self._runtime.refusal_of)
         except GraphError as error:
             memo = _rest(waiting) if answer.memo is None else answer.memo
             pause(question(asked), memo, problem=str(error))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -103,14 +105,15 @@ class BedrockClient(HttpLlm):
                 sdk.api_key = key
             # The SDK's own reader of the stream needs botocore; here the response is read as it comes.
             raw: Any = {"headers": {"X-Stainless-Raw-Response": "stream"}}
-            reply: Any = await sdk.post(
-                f"{place}/invoke-with-response-stream" if stream else f"{place}/invoke",
-                cast_to=object,
-                content=content,
-                options=raw,
-                stream=True,
-                stream_cls=anthropic.AsyncStream[object],
-            )
+            with _credentials_named():
+                reply: Any = await sdk.post(
+                    f"{place}/invoke-with-response-stream" if stream else f"{place}/invoke",
+                    cast_to=object,
+                    content=content,
+                    options=raw,
+                    stream=True,
+                    stream_cls=anthropic.AsyncStream[object],
+                )
             response: httpx2.Response = reply.http_response
             return response
 
@@ -142,3 +145,18 @@ class BedrockClient(HttpLlm):
             max_retries=0,
             http_client=http,
         )
+
+
+@contextmanager
+def _credentials_named() -> Generator[None]:
+    """Where requests cannot be signed, the SDK and botocore raise errors of their own."""
+    try:
+        yield
+    except Exception as error:
+        of_botocore = type(error).__module__.startswith("botocore")
+        if not of_botocore and not (isinstance(error, RuntimeError) and "credentials" in str(error)):
+            raise
+        raise ConfigError(
+            f"no AWS credentials to sign with ({error}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+            f"pass profile=, or use an API key ({_KEY}, or api_key=)"
+        ) from error

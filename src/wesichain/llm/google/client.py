@@ -23,7 +23,9 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
 from wesichain.llm.calls import ToolNames, checked_options
+from wesichain.llm.leaks import read_leaks, sift_leaks
 from wesichain.llm.loops import PerLoop
+from wesichain.llm.react_text.speech import Habit
 
 try:
     import httpx2
@@ -118,14 +120,17 @@ class GoogleClient:
         chance = settings.get("chance")
         self._patience = patience if chance is None else replace(patience, chance=chance)
         self._links = PerLoop(self._link)
+        self._habit = Habit()
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
         async with aclosing(replies):
-            return await anext(replies)
+            reply = await anext(replies)
+        return read_leaks(reply, request.tools, ToolNames.of(request).from_wire)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        return persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
+        items = persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
+        return sift_leaks(items, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""

@@ -12,7 +12,8 @@ from .files import (
     find_model,
     models_folder,
 )
-from .model import LocalLlm, Timings, serve_local
+from .model import LocalLlm, Timings
+from .served import serve_local
 
 __all__ = [
     "DEFAULT_MODEL",

@@ -51,10 +51,12 @@ def reply_grammar(
     *,
     thoughts: bool = False,
     values: Values | None = None,
+    must_call: bool = False,
 ) -> str:
     """Either a call of one of the tools, with arguments that follow its schema, or an answer.
 
-    With `thoughts`, both begin with one, of a sentence or two; with `values`, ids are among these.
+    With `thoughts`, both begin with one, of a sentence or two; with `values`, ids are among these; where
+    one `must_call`, no answer can be given.
     """
     rules = _Rules(values)
     replies: list[str] = []
@@ -63,8 +65,9 @@ def reply_grammar(
         with suppress(_NothingFitsError):
             replies.append(f"{head} {rules.of(tool.parameters)}")
     rules.values = None  # an answer may hold an id in any form
-    answer = "string" if output is None else rules.of(output)
-    replies.append(f"{_literal(_ANSWER)} {answer}")
+    if not must_call:
+        answer = "string" if output is None else rules.of(output)
+        replies.append(f"{_literal(_ANSWER)} {answer}")
     thought = r'"\"thought\": \"" char{1,120} "\", "' if thoughts else ""
     return rules.text(f'"{{" {thought} ({" | ".join(replies)}) "}}"')
 

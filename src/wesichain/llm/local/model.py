@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -11,11 +11,11 @@ from typing import Any, Self
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, StreamItem, TextChunk, Usage
 from wesichain.errors import ConfigError, LlmResponseError
 
-from .engine import Address, Engine, Settings, require_llama
+from .engine import Address
 from .files import DEFAULT_MODEL, Progress
 from .grammar import answer_grammar, reply_grammar
 from .grounding import values_in
-from .places import CONTEXT, Elsewhere, Held, ModelFile, choose_threads, off_loop
+from .places import Elsewhere, Held, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
 from .wire import ask, ask_stream
 
@@ -166,26 +166,6 @@ class LocalLlm:
                 if event.get("stop"):
                     return
         raise LlmResponseError("llama.cpp ended its reply without a last word; ask again", retryable=True)
-
-
-@contextmanager
-def serve_local(
-    name_or_path: str | Path = DEFAULT_MODEL,
-    *,
-    port: int = 0,
-    context: int = CONTEXT,
-    threads: int | None = None,
-    key: str = "",
-) -> Generator[str]:
-    """llama.cpp's own OpenAI-compatible server on loopback, for as long as the block runs: its base URL."""
-    require_llama()
-    file = ModelFile(name_or_path, None)
-    chosen = choose_threads(threads)
-    engine = Engine(Settings(str(file.locate()), file.name, context, chosen, port=port, key=key))
-    try:
-        yield f"{engine.start().url}/v1"
-    finally:
-        engine.stop()
 
 
 def _readable(text: str, request: LlmRequest) -> str:

@@ -31,7 +31,7 @@ from .parsed import Parsed
 from .prompt import Prompt
 from .react import until_invented
 from .signature import NoInputError, fit, takes_nothing
-from .speech import Speech
+from .speech import Habit, Quiet, Speech
 from .thinking import hear
 from .transcript import ANSWER, UNREADABLE, Transcript, read_messages
 
@@ -79,6 +79,7 @@ class TextReAct:
         self._examples = tuple(examples)
         self._prompt = Prompt.of(template, dialect=dialect)
         self._strict = strict
+        self._habit = Habit()
         accepts = not talks or traits_of(llm).takes_stop
         self._stop = (_STOP if stop and accepts else ()) if isinstance(stop, bool) else tuple(stop)
 
@@ -94,17 +95,21 @@ class TextReAct:
         return self._read(request, await self._chat_model.complete(self._chat(request)))
 
     async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        """The thoughts and the answer as they come, where the model streams; the response last."""
+        """The thoughts and the answer as they come, where the model streams; the response last.
+
+        Reasoning is not among them. Where only its end is marked, since its beginning stood in the prompt,
+        the first such reply shows that; from then on nothing is said before that end.
+        """
         if self._chat_model is None:
             yield await self.complete(request)
             return
-        speech = Speech()
+        speech, quiet = Speech(), Quiet(self._habit)
         async with aclosing(relay(self._chat_model, self._chat(request))) as items:
             async for item in items:
-                if isinstance(item, TextChunk) and (text := speech.hear(item.text)):
+                if isinstance(item, TextChunk) and (text := speech.hear(quiet.hear(item.text))):
                     yield TextChunk(text)
                 elif isinstance(item, LlmResponse):
-                    if text := speech.end():
+                    if text := speech.hear(quiet.end()) + speech.end():
                         yield TextChunk(text)
                     yield self._read(request, item)
 

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import re
 
-_APOSTROPHES = str.maketrans("\u2019\u2018\u02bc\u00b4", "''''")
+# Letters that nobody sees, or takes for a blank: a word of doubt is one with them, too.
+UNSEEN = (
+    "\u00ad\u115f\u1160\u180e\u200b\u200c\u200d\u200e\u200f"
+    "\u202a\u202b\u202c\u202d\u202e\u2060\u2800\u3164\ufeff\uffa0"
+)
+_APOSTROPHES = str.maketrans("\u2019\u2018\u02bc\u00b4" + UNSEEN, "''''" + " " * len(UNSEEN))
 
 # --- a name that is denied ------------------------------------------------------------------------
 
@@ -227,16 +232,31 @@ def cites(before: str) -> bool:
     return line.endswith((":", "\uff1a")) and bool(_CITES.search(line))
 
 
-_FENCES = re.compile(r"^[ \t]*+(?:`{3,}+|~{3,}+)[ \t]*+(\w*+)", re.MULTILINE)
+_FENCES = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+(\w*+)", re.MULTILINE)
 _PLAIN_FENCES = frozenset(
     {"", "text", "txt", "plaintext", "markdown", "md", "json", "xml", "html", "tool_call"}
 )
 
 
 def is_inside_code(before: str) -> bool:
-    """Whether a block of code that began before is still open, in a language in which no call is written."""
-    fences = _FENCES.findall(before) if "```" in before or "~~~" in before else []
-    return len(fences) % 2 == 1 and fences[-1].lower() not in _PLAIN_FENCES
+    """Whether a block of code that began before is still open, in a language in which no call is written.
+
+    Nor is one meant in a block that holds blocks of its own (of other or shorter marks): it shows something.
+    """
+    if "```" not in before and "~~~" not in before:
+        return False
+    fences: list[tuple[str, str]] = _FENCES.findall(before)
+    if len(fences) % 2 == 1 and fences[-1][1].lower() not in _PLAIN_FENCES:
+        return True
+    outer, nests = "", False
+    for mark, info in fences:
+        if not outer:
+            outer, nests = mark, False
+        elif mark.startswith(outer) and not info:
+            outer = ""
+        else:
+            nests = nests or not mark.startswith(outer)
+    return bool(outer) and nests
 
 
 _QUOTE_MARKS = re.compile(r'"++')

@@ -15,6 +15,7 @@ from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .doubt import (
+    UNSEEN,
     cites,
     denies,
     is_inside_code,
@@ -38,7 +39,7 @@ _JSON = re.compile(r"""\{\s*+(?:["'}/\u201c\u2018]|[\w$-]++\s*+:)|\[\s*+[]["'{\u
 _NO_TOOL = frozenset({"none", "n/a", "null", "no tool", "no action"})
 _HOLE = re.compile(r"^<.*>$|\bone of \[")  # the form itself, recited
 _LONGEST_NAME = 200
-_MARKS = " \t\r*`\"'\u201c\u201d\u2018\u2019"  # around a name: markdown, quotes
+_MARKS = " \t\r*`\"'\u201c\u201d\u2018\u2019" + UNSEEN  # around a name: markdown, quotes
 _DECIDES = ("action", "input", "final", "answer")
 _SPOKEN_OF = "is only quoted or given as an example; write it on lines of its own if it is meant"
 _TAKEN_BACK = "is taken back by what follows; write only what is meant, and nothing after it"

@@ -9,12 +9,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_NAMES = "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|antthinking"
+# With what families of models put around it: `seed:think`, `thinking_process`, `inner_monologue`.
+_NAMES = (
+    r"(?:[a-z]{1,12}[_:-])?(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|antthinking"
+    r"|monologue)(?:[_-][a-z_]{1,16})?+"
+)
+_TOKENS = r"think|thinking|thought"
+_GAP = r"[\s\u00ad\u180e\u200b-\u200f\u2060\ufeff]*+"
 MARK = re.compile(
-    rf"""(?P<close></(?:{_NAMES})\s*+>|\[/(?:THINK|THINKING|REASONING)\]|<\|(?:end_of_thought|END_THINKING)\|>
-          |\u25c1/think\u25b7|<[|\uff5c]end\u2581of\u2581thinking[|\uff5c]>)
+    rf"""(?P<close><{_GAP}/{_GAP}(?:{_NAMES}){_GAP}>|\[/(?:THINK|THINKING|REASONING)\]
+          |<\|(?:end_(?:of_)?(?:{_TOKENS})|(?:{_TOKENS})_end|/(?:{_TOKENS}))\|>|</\|(?:{_TOKENS})\|>
+          |<channel\|>|<unused95>|\u25c1/think\u25b7|<[|\uff5c]end\u2581of\u2581thinking[|\uff5c]>)
        |(?P<open><(?:{_NAMES})(?:\s[^<>/\n]{{0,60}})?+>|\[(?:THINK|THINKING|REASONING)\]
-          |<\|(?:begin_of_thought|START_THINKING)\|>|\u25c1think\u25b7
+          |<\|(?:(?:begin|start)_(?:of_)?(?:{_TOKENS})|(?:{_TOKENS})_(?:begin|start)|(?:{_TOKENS}))\|>
+          |<\|channel>|<unused94>|\u25c1think\u25b7
           |<[|\uff5c]begin\u2581of\u2581thinking[|\uff5c]>)""",
     re.IGNORECASE | re.VERBOSE,
 )

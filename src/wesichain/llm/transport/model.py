@@ -13,6 +13,7 @@ from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits,
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.leaks import read_leaks, sift_leaks
+from wesichain.llm.react_text.speech import Habit
 
 from .faults import Endpoint
 from .http import HttpTransport, Line, Reply, Scanner
@@ -75,6 +76,7 @@ class HttpLlm(ABC):
         self._api_key = api_key
         self._headers = _checked_headers(headers)
         self._options = checked_options(options)
+        self._habit = Habit()
         patience = Patience(retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance)
         self._transport = HttpTransport(
             self._connect,
@@ -96,7 +98,7 @@ class HttpLlm(ABC):
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=True, omitted=omitted)
         items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
-        return sift_leaks(items, request.tools, names.from_wire)
+        return sift_leaks(items, request.tools, names.from_wire, habit=self._habit)
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""

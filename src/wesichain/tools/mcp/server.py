@@ -130,6 +130,11 @@ class _Served:
             if isinstance(tools, ToolRegistry)
             else ToolSet.of([_as_tool(item) for item in tools]).build()
         )
+        if given.sources:
+            kind = type(given.sources[0]).__name__
+            raise ConfigError(
+                f"{kind} gives tools to the runs of an agent; a server has none: list the tools"
+            )
         self._registry = given
         self._name = name
         self._contents = contents

@@ -17,6 +17,7 @@ from wesichain.core import (
     CallHook,
     Event,
     EventSink,
+    HandedOff,
     LlmRequest,
     LlmResponse,
     Message,
@@ -47,6 +48,7 @@ from .api import (
 )
 from .wording import (
     definitions_of,
+    handoff_of,
     messages_of,
     model_name,
     provider_of,
@@ -150,6 +152,8 @@ class Instrumentation(CallHook):
             self._start(event, name)
         elif isinstance(event, RunCompleted | RunFailed | RunInterrupted):
             self._end(event)
+        elif isinstance(event, HandedOff) and (run := _run.get()) is not None and run.run_id == event.run_id:
+            run.span.add_event("handed_off", handoff_of(event))
 
     def _start(self, event: RunStarted, name: str) -> None:
         model = model_name(event.model)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from wesichain._version import __version__
 from wesichain.core import (
     Event,
+    HandedOff,
     LlmResponse,
     Message,
     ModelResponded,
@@ -47,6 +48,7 @@ from .api import (
 )
 from .wording import (
     definitions_of,
+    handoff_of,
     messages_of,
     model_name,
     provider_of_model,
@@ -190,6 +192,9 @@ class OtelSink:
                 self._end_tool(run, event)
             case StepFailed():
                 self._fail_step(run, event)
+            case HandedOff():
+                run.model = event.model
+                run.span.add_event("handed_off", handoff_of(event), run.time_of(event))
             case NodeStarted():
                 span = self._child(run, f"node {event.node}", event)
                 span.set_attributes({"wesichain.node": event.node, "wesichain.step": event.step_id})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from wesichain.core import LlmResponse, Message, Role, Text, ToolSpec, Usage, dump_json, to_json
+from wesichain.core import HandedOff, LlmResponse, Message, Role, Text, ToolSpec, Usage, dump_json, to_json
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -165,3 +165,12 @@ def definitions_of(tools: Sequence[ToolSpec]) -> str:
             for spec in tools
         ]
     )
+
+
+def handoff_of(event: HandedOff) -> dict[str, str]:
+    """Who handed the run to whom, as the attributes of an event in its span."""
+    return {
+        "wesichain.handoff.source": event.source,
+        "gen_ai.agent.name": event.target,
+        "gen_ai.request.model": model_name(event.model),
+    }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wesichain.core import (
     Event,
+    HandedOff,
     JsonValue,
     LlmRequest,
     LlmResponse,
@@ -22,6 +23,7 @@ from wesichain.core import (
     ToolCall,
     ToolCompleted,
     ToolDispatched,
+    ToolsOffered,
     ToolSpec,
     Transcript,
     Usage,
@@ -131,7 +133,7 @@ class Recording:
         return tuple(dict.fromkeys(event.scope for event in self.events))
 
     def requests(self, scope: str = "") -> tuple[LlmRequest, ...]:
-        """What the model was asked, call by call, with the tools that the run started with."""
+        """What the model was asked, call by call, with the tools that it was offered."""
         transcript = Transcript()
         model = ""
         tools: tuple[ToolSpec, ...] = ()
@@ -140,8 +142,10 @@ class Recording:
             if event.scope != scope:
                 continue
             transcript.take(event)
-            if isinstance(event, RunStarted):
+            if isinstance(event, RunStarted | HandedOff):
                 model, tools = event.model, event.tools
+            elif isinstance(event, ToolsOffered):
+                tools = event.tools
             elif isinstance(event, StepStarted):
                 requests.append(LlmRequest(model, tuple(transcript.messages), tools))
         return tuple(requests)

@@ -179,6 +179,7 @@ const PLACED = {
   context_reduced: step,
   content_omitted: step,
   advice_shown: (line, event) => line.put(event, "node"),
+  tools_offered: step,
   handed_off: (line, event) => line.put(event, "edge"),
   tool_progress: (line, event) => line.calls.get(scoped(event, event.call_id)),
   model_responded: step,
@@ -299,7 +300,8 @@ const SHOWN = {
   tool_completed(line, event, item) {
     const row = item.rows.get(event.call_id);
     row.chips.append(chip(duration(event.duration_ms), "time", "the tool's time"));
-    row.outcome.replaceChildren(textBlock(event.value, "result"));
+    const pictures = (event.parts ?? []).filter((part) => part?.kind !== "text");
+    row.outcome.replaceChildren(textBlock(event.value, "result"), ...contentOf(pictures, line.loadPart));
   },
 
   step_failed(line, event, item) {
@@ -333,6 +335,11 @@ const SHOWN = {
 
   advice_shown(line, event, item) {
     item.root.append(h("details", { class: "node-row quiet" }, h("summary", null, `Advice from earlier runs: ${(event.ids ?? []).length}`), event.text ? textBlock(event.text) : ""));
+  },
+
+  tools_offered(line, event, item) {
+    const tools = (event.tools ?? []).map((tool) => chip(tool.name, "tool", tool.description));
+    card(line, event, item).body.append(h("p", { class: "tools" }, "Tools from here on ", tools));
   },
 
   handed_off(line, event, item) {

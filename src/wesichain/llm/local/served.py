@@ -1,0 +1,231 @@
+"""`serve_local`: llama.cpp's own server behind a door that makes its model call tools.
+
+The server recognises a call by the marks of the model's own template; small models leave them out, and then
+their calls are text, or, where a brace looks like one, an error. So a chat completion that offers tools is
+answered here, with the prompt and the grammar of `LocalLlm`; every other request goes through as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextlib import aclosing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from typing_extensions import override
+
+from wesichain.core import LlmRequest, LlmResponse, TextChunk
+from wesichain.errors import CodecError, ConfigError, LlmError, LlmRejectedError, ToolDefinitionError
+
+from .chat import Asked, Written, fault, read_asked
+from .engine import Engine, Settings, require_llama
+from .files import DEFAULT_MODEL
+from .grammar import reply_grammar
+from .model import LocalLlm
+from .places import CONTEXT, ModelFile, choose_threads
+
+_PLACES = ("/v1/chat/completions", "/chat/completions")
+_LARGEST = 32 * 1024 * 1024
+_HEAD = 65_536
+_HEAD_SECONDS = 60.0
+
+
+@contextmanager
+def serve_local(
+    name_or_path: str | Path = DEFAULT_MODEL,
+    *,
+    port: int = 0,
+    context: int = CONTEXT,
+    threads: int | None = None,
+    key: str = "",
+) -> Generator[str]:
+    """llama.cpp's OpenAI-compatible server on loopback, for as long as the block runs: its base URL.
+
+    Requests with tools are held to a grammar, so that any model of the manifest answers with `tool_calls`.
+    """
+    require_llama()
+    file = ModelFile(name_or_path, None)
+    chosen = choose_threads(threads)
+    engine = Engine(Settings(str(file.locate()), file.name, context, chosen, key=key))
+    try:
+        with _Door(engine.start().url, file.name, key).open(port) as url:
+            yield f"{url}/v1"
+    finally:
+        engine.stop()
+
+
+class _Served(LocalLlm):
+    """The model behind the door, asked as one request wants it."""
+
+    def __init__(self, name: str, url: str, key: str, asked: Asked) -> None:
+        super().__init__(name, base_url=url, api_key=key or None)
+        self._sampling |= asked.sampling
+        self._must_call = asked.must_call
+
+    @override
+    def _constraint(self, request: LlmRequest) -> dict[str, Any]:
+        if not self._must_call:
+            return super()._constraint(request)
+        return {"grammar": reply_grammar(request.tools, None, must_call=True)}
+
+
+class _Door:
+    """Listens in a thread of its own. A connection carries one request."""
+
+    def __init__(self, inner: str, name: str, key: str) -> None:
+        self._inner = inner
+        self._name = name
+        self._key = key
+
+    @contextmanager
+    def open(self, port: int) -> Generator[str]:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="wesichain-served", daemon=True)
+        thread.start()
+        server = None
+        try:
+            try:
+                server = asyncio.run_coroutine_threadsafe(self._listen(port), loop).result()
+            except OSError as error:
+                raise ConfigError(f"port {port} cannot be listened on: {error.strerror}") from error
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            if server is not None:
+                asyncio.run_coroutine_threadsafe(_closed(server), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        return await asyncio.start_server(self._serve, "127.0.0.1", port, limit=_HEAD)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with suppress(OSError, EOFError, asyncio.LimitOverrunError, TimeoutError, ValueError):
+                async with asyncio.timeout(_HEAD_SECONDS):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    size = self._body_size(head)
+                    body = await reader.readexactly(size) if size else b""
+                await self._answer(head, body, reader, writer)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+        finally:
+            writer.transport.abort()
+
+    def _body_size(self, head: bytes) -> int:
+        """The size of the body, where the request may be one that is answered here; else 0."""
+        line, *rest = head.decode("latin-1").split("\r\n")
+        method, path, _ = line.split(" ", 2)
+        headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in rest)}
+        if method != "POST" or path.partition("?")[0] not in _PLACES:
+            return 0
+        if self._key and headers.get("authorization") != f"Bearer {self._key}":
+            return 0  # the server says what it thinks of that
+        size = headers.get("content-length", "")
+        return int(size) if size.isdecimal() and int(size) <= _LARGEST else 0
+
+    async def _answer(
+        self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            asked = read_asked(body) if body else None
+        except (CodecError, ToolDefinitionError) as error:
+            writer.write(_response(400, fault(400, str(error))))
+            await writer.drain()
+            return
+        if asked is None:
+            await self._pass_through(head, body, reader, writer)
+            return
+        reply = asyncio.ensure_future(self._reply(asked, writer))
+        gone = asyncio.ensure_future(reader.read(1))
+        await asyncio.wait((reply, gone), return_when=asyncio.FIRST_COMPLETED)
+        for task in (reply, gone):
+            task.cancel()  # nobody waits any longer, or all is said
+        with suppress(asyncio.CancelledError):
+            await reply
+
+    async def _reply(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        """Ask the model, and write its reply as it was wanted."""
+        written = Written(self._name)
+        begun = False
+        try:
+            async with aclosing(self._model(asked).stream(asked.request)) as items:
+                async for item in items:
+                    if not asked.streams:
+                        if isinstance(item, LlmResponse):
+                            writer.write(_response(200, written.whole(item)))
+                        continue
+                    if not begun:
+                        writer.write(_STREAM)
+                        begun = True
+                    if isinstance(item, TextChunk):
+                        writer.write(written.piece(item.text))
+                    elif isinstance(item, LlmResponse):
+                        writer.writelines(written.last(item, usage=asked.tells_usage))
+                    await writer.drain()
+        except LlmError as error:
+            status = 400 if isinstance(error, LlmRejectedError) else 503 if error.retryable else 500
+            told = fault(status, str(error))
+            writer.write(b"data: " + told + b"\n\n" if begun else _response(status, told))
+        await writer.drain()
+
+    def _model(self, asked: Asked) -> LocalLlm:
+        return _Served(self._name, self._inner, self._key, asked)
+
+    async def _pass_through(
+        self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """The request to the server, its reply back; whoever leaves first ends it for both."""
+        place = urlsplit(self._inner)
+        try:
+            theirs, ours = await asyncio.open_connection(place.hostname, place.port)
+        except OSError:
+            writer.write(_response(503, fault(503, "the process of the model has ended; serve it again")))
+            await writer.drain()
+            return
+        try:
+            ours.write(_closing(head) + body)
+            ways = [asyncio.ensure_future(_copy(reader, ours)), asyncio.ensure_future(_copy(theirs, writer))]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+        finally:
+            ours.transport.abort()
+
+
+_STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+def _response(status: int, body: bytes) -> bytes:
+    words = {200: "OK", 400: "Bad Request", 503: "Service Unavailable"}.get(status, "Internal Server Error")
+    head = f"HTTP/1.1 {status} {words}\r\nContent-Type: application/json; charset=utf-8\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+def _closing(head: bytes) -> bytes:
+    """The head, for a connection that carries this request alone."""
+    lines = head[:-4].split(b"\r\n")
+    kept = [line for line in lines if not line.lower().startswith(b"connection:")]
+    return b"\r\n".join([*kept, b"Connection: close", b"", b""])
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while piece := await source.read(_HEAD):
+        target.write(piece)
+        await target.drain()
+
+
+async def _closed(server: asyncio.Server) -> None:
+    """Close the door, and cut off who is still inside."""
+    server.close()
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for _ in range(2):
+        await asyncio.sleep(0)  # transports that were cut off are let go in the next round

@@ -1,0 +1,383 @@
+"""Tools that change in the course of a run: what is offered in a step is what can be called in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
+from tests.conftest import ROOT
+from wesichain import Agent, GraphBuilder, Middleware, RunContext
+from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, replay
+from wesichain.core import Role, ToolCompleted, ToolDispatched, ToolsOffered, from_json, to_json
+from wesichain.errors import (
+    AgentError,
+    BudgetExceededError,
+    ConfigError,
+    DuplicateToolError,
+    GraphInterruptedError,
+    ReplayMismatchError,
+    RunInterruptedError,
+    ToolDefinitionError,
+)
+from wesichain.graph import ExecutionOptions, MemoryCheckpointer, react_graph
+from wesichain.policy import Budget, FailFast, ObserveErrors
+from wesichain.testing import FunctionLlm, ScriptedLlm
+from wesichain.tools import CancellationToken, DynamicTools, ToolSearch, tool
+from wesichain.trace import Recorder, find_run, load
+
+
+@tool(approval=True)
+async def refund(amount: int) -> str:
+    """Give money back to a customer."""
+    return f"refunded {amount}"
+
+
+SEARCH = call("search_tools", {"query": "give money back"}, id="s1")
+REFUND = call("refund", {"amount": 5}, id="r1")
+
+
+def agent(*replies: Any, tools: Any, **options: Any) -> Agent[Any]:
+    return Agent(ScriptedLlm(replies), tools=tools, **options)
+
+
+def offers(made: Agent[Any]) -> list[list[str]]:
+    """The tools of each request."""
+    llm: Any = made.runtime._llm
+    return [[spec.name for spec in request.tools] for request in llm.requests]
+
+
+def told(events: Any) -> list[tuple[int, list[str]]]:
+    return [(e.step_id, [spec.name for spec in e.tools]) for e in events if isinstance(e, ToolsOffered)]
+
+
+def replayed(events: Any, made: Agent[Any], **options: Any) -> Any:
+    recording: Any = SimpleNamespace(events=events, run_id=events[0].run_id)
+    return asyncio.run(replay(recording, made, **options))
+
+
+def by_turn(ctx: RunContext[Any]) -> list[Any]:
+    """Adds first, and when something was heard of a tool, echoes."""
+    return [echo] if any(message.role is Role.TOOL for message in ctx.messages) else [add]
+
+
+# --- dynamic tools -----------------------------------------------------------------------------------
+
+
+def test_what_the_function_gives_is_offered_in_this_step_and_nothing_else_is_run() -> None:
+    made = agent(
+        say(ADD), say(call("add", {"a": 1, "b": 1}, id="x")), "done", tools=[boom, DynamicTools(by_turn)]
+    )
+    result = made.run_sync("q")
+    assert offers(made) == [["boom", "add"], ["boom", "echo"], ["boom", "echo"]]
+    assert told(result.events) == [(1, ["boom", "add"]), (2, ["boom", "echo"])]
+    check_events(result.events)
+    assert [event.call.id for event in result.events if isinstance(event, ToolDispatched)] == ["add-id"]
+    assert 'there is no tool "add"' in result.messages[-2].text
+    again = agent(tools=[boom, DynamicTools(by_turn)])
+    assert replayed(result.events, again).events == result.events
+
+
+def test_a_call_of_what_is_not_offered_goes_to_the_policy() -> None:
+    made = agent(say(call("echo", {"text": "x"})), tools=[DynamicTools(by_turn)], policy=FailFast())
+    outcome = asyncio.run(made.outcome("q"))
+    assert isinstance(outcome, Failed)
+    assert "there is no tool" in str(outcome.error)
+
+
+def test_the_function_sees_the_run_as_it_is_when_the_step_begins() -> None:
+    seen: list[Any] = []
+
+    async def function(ctx: RunContext[dict[str, Any]]) -> Any:
+        seen.append(
+            (
+                ctx.step_id,
+                ctx.agent,
+                ctx.deps["who"],
+                len(ctx.messages),
+                ctx.spent.steps if ctx.spent else None,
+            )
+        )
+        return ctx.deps["tools"]
+
+    made = agent(say(ADD), "done", tools=[DynamicTools(function)], name="desk")
+    made.run_sync("q", deps={"who": "ann", "tools": [add]})
+    assert seen == [(1, "desk", "ann", 1, 0), (2, "desk", "ann", 3, 1)]
+
+
+def test_an_agent_is_built_once_and_offers_each_caller_their_own() -> None:
+    def answer(request: Any) -> Any:
+        return " ".join(["offered", *(spec.name for spec in request.tools)])
+
+    made: Agent[Any] = Agent(FunctionLlm(answer), tools=[DynamicTools(lambda ctx: ctx.deps)])
+
+    async def run_all() -> list[str]:
+        ran = await asyncio.gather(*(made.run("q", deps=[add, echo][: n % 3]) for n in range(30)))
+        return [result.output for result in ran]
+
+    assert asyncio.run(run_all()) == [
+        ["offered", "offered add", "offered add echo"][n % 3] for n in range(30)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        pytest.param(lambda: [add], DuplicateToolError, id="a-name-of-the-agents-own"),
+        pytest.param(lambda: [echo, echo], DuplicateToolError, id="twice"),
+        pytest.param(lambda: [refund], DuplicateToolError, id="a-name-that-can-be-found"),
+        pytest.param(lambda: ["echo"], ToolDefinitionError, id="no-tool"),
+    ],
+)
+def test_tools_that_cannot_be_are_the_callers_mistake(function: Any, error: Any) -> None:
+    found = agent(say(SEARCH), "done", tools=[add, ToolSearch([refund]), DynamicTools(function)])
+    with pytest.raises(error):
+        found.run_sync("q")
+
+
+def test_a_function_that_raises_fails_the_run() -> None:
+    def function() -> Any:
+        raise LookupError("no rights")
+
+    outcome = asyncio.run(agent("never", tools=[DynamicTools(function)]).outcome("q"))
+    assert isinstance(outcome, Failed)
+    assert type(outcome.error) is AgentError
+    assert "'function', raised LookupError: no rights" in str(outcome.error)
+    assert isinstance(outcome.error.__cause__, LookupError)
+    assert kinds(outcome.events) == ["RunStarted", "RunFailed"]
+
+
+async def test_a_function_that_hangs_is_bounded_and_can_be_cancelled() -> None:
+    async def function() -> Any:
+        await asyncio.sleep(600)
+
+    made = agent("never", tools=[DynamicTools(function)], budget=Budget(seconds=0.05))
+    outcome = await made.outcome("q")
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BudgetExceededError)
+    token = CancellationToken()
+    asyncio.get_running_loop().call_later(0.05, token.cancel, "enough")
+    stopped = await agent("never", tools=[DynamicTools(function)]).outcome("q", cancellation=token)
+    assert isinstance(stopped, Interrupted)
+    assert stopped.reason == "enough"
+
+
+def test_nobody_is_asked_for_the_tools_of_a_step_that_there_will_not_be() -> None:
+    asked: list[int] = []
+
+    def function(ctx: RunContext[Any]) -> Any:
+        asked.append(ctx.step_id)
+        return [add]
+
+    made = agent(say(ADD), "done", tools=[DynamicTools(function)], budget=Budget(steps=1), on_limit="answer")
+    assert made.run_sync("q").output == "done"
+    assert asked == [1]
+    assert offers(made) == [["add"], []]
+
+
+def test_a_step_that_waited_is_gone_through_with_the_tools_that_it_had() -> None:
+    def function(ctx: RunContext[Any]) -> list[Any]:
+        return [refund] if len(ctx.messages) == 1 else [echo]  # the reply that waits is not counted yet
+
+    made = agent(say(REFUND), "done", tools=[DynamicTools(function)])
+    with pytest.raises(RunInterruptedError) as raised:
+        made.run_sync("q")
+    outcome = raised.value.outcome
+    kind: Any = Interrupted
+    again = agent("done", tools=[DynamicTools(function)])
+    result = asyncio.run(
+        again.resume(
+            from_json(kind, to_json(outcome)), {outcome.pending[0].token: ApproveWith({"amount": 1})}
+        )
+    )
+    assert result.messages[-2].text == "refunded 1"
+    assert told(result.events) == [(1, ["refund"]), (2, ["echo"])]
+    with pytest.raises(ConfigError, match="the approved arguments do not fit"):
+        asyncio.run(
+            agent(tools=[DynamicTools(function)]).resume(outcome, {outcome.pending[0].token: ApproveWith({})})
+        )
+
+
+def test_a_right_that_was_taken_away_since_is_gone() -> None:
+    made = agent(say(REFUND), "done", tools=[DynamicTools(lambda ctx: ctx.deps)])
+    outcome = asyncio.run(made.outcome("q", deps=[refund]))
+    assert isinstance(outcome, Interrupted)
+    result = asyncio.run(made.resume(outcome, {outcome.pending[0].token: Approve()}, deps=[]))
+    assert 'there is no tool "refund"' in result.messages[-2].text
+
+
+def test_a_replay_asks_the_function_again_and_refuses_other_tools(tmp_path: Path) -> None:
+    made = agent(say(ADD), "done", tools=[DynamicTools(lambda ctx: ctx.deps)])
+    asyncio.run(made.run("q", deps=[add], events=Recorder(tmp_path), run_id="r1"))
+    recording = load(find_run(tmp_path, "r1"))
+    assert [[spec.name for spec in request.tools] for request in recording.requests()] == [["add"], ["add"]]
+    assert isinstance(
+        asyncio.run(replay(recording, agent(tools=[DynamicTools(lambda ctx: ctx.deps)]), deps=[add])),
+        Completed,
+    )
+    with pytest.raises(ReplayMismatchError, match="tools_offered"):
+        asyncio.run(replay(recording, agent(tools=[DynamicTools(lambda ctx: ctx.deps)]), deps=[echo]))
+
+
+def test_an_agent_may_be_among_what_the_function_gives() -> None:
+    def helper(*replies: Any) -> Any:
+        return Agent(ScriptedLlm(replies), tools=[refund], name="helper").as_tool()
+
+    def program(*replies: Any, below: Any) -> Agent[Any]:
+        return agent(*replies, tools=[DynamicTools(lambda: [below])])
+
+    ask = call("helper", {"task": "refund"})
+    outcome = asyncio.run(program(say(ask), below=helper(say(REFUND))).outcome("q"))
+    assert isinstance(outcome, Interrupted)
+    (pending,) = outcome.pending
+    result = asyncio.run(
+        program("done", below=helper("refunded")).resume(outcome, {pending.token: Approve()})
+    )
+    assert [event.value for event in result.events if isinstance(event, ToolCompleted)] == [
+        "refunded 5",
+        "refunded",
+    ]
+    whole = (*outcome.events, *result.events)
+    assert [*replayed(whole, program(below=helper())).events] == [*whole]
+
+
+def test_middleware_stands_around_what_was_given() -> None:
+    seen: list[str] = []
+
+    class Seen(Middleware):
+        async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
+            seen.append(call.name)
+            return await call_next(call)
+
+    agent(say(ADD), "done", tools=[DynamicTools(by_turn)], middleware=[Seen()]).run_sync("q")
+    assert seen == ["add"]
+
+
+# --- search ------------------------------------------------------------------------------------------
+
+
+def test_what_a_search_found_is_offered_from_the_next_step_on() -> None:
+    @tool
+    async def give_back(amount: int) -> str:
+        """Give money back."""
+        return f"gave {amount}"
+
+    catalog: list[Any] = [add, boom, give_back]
+    early = call("give_back", {"amount": 1}, id="g0")
+    made = agent(
+        say(SEARCH, early),
+        say(call("give_back", {"amount": 2}, id="g1")),
+        "done",
+        tools=[echo, ToolSearch(catalog)],
+    )
+    result = made.run_sync("q")
+    assert offers(made) == [["echo", "search_tools"], *[["echo", "search_tools", "give_back"]] * 2]
+    assert told(result.events) == [(2, ["echo", "search_tools", "give_back"])]
+    heard = {message.tool_call_id: message.text for message in result.messages if message.role is Role.TOOL}
+    assert 'there is no tool "give_back"' in heard["g0"]
+    assert heard["g1"] == "gave 2"
+    assert replayed(result.events, agent(tools=[echo, ToolSearch(catalog)])).events == result.events
+
+
+PROGRAM = """
+import asyncio, json, sys
+from tests.agent.test_changing_tools import *
+
+saved = from_json(Interrupted, sys.stdin.read())
+made = agent("done", tools=[ToolSearch([refund, add])])
+result = asyncio.run(made.resume(saved, {item.token: Approve() for item in saved.pending}))
+print(json.dumps([offers(made), result.messages[-2].text, told(result.events)]))
+"""
+
+
+def test_what_was_found_is_known_in_another_process() -> None:
+    made = agent(say(SEARCH), say(REFUND), tools=[ToolSearch([refund, add])])
+    with pytest.raises(RunInterruptedError) as raised:
+        made.run_sync("q")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=to_json(raised.value.outcome),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[["search_tools", "refund"]], "refunded 5", []]
+
+
+def test_what_a_search_found_stays_when_a_sibling_waits() -> None:
+    made = agent(
+        say(SEARCH, REFUND), "done", tools=[refund, ToolSearch([add, boom, tool(name="pay_back")(give)])]
+    )
+    outcome = asyncio.run(made.outcome("q"))
+    assert isinstance(outcome, Interrupted)
+    assert outcome.tally.found == ()
+    kind: Any = Interrupted
+    asyncio.run(made.resume(from_json(kind, to_json(outcome)), {outcome.pending[0].token: Approve()}))
+    assert offers(made)[-1] == ["refund", "search_tools", "pay_back"]
+
+
+async def give(amount: int) -> int:
+    """Give money back."""
+    return amount
+
+
+def test_each_agent_below_finds_for_itself() -> None:
+    inner = Agent(ScriptedLlm([say(SEARCH), "found"]), tools=[ToolSearch([refund])], name="inner")
+    top = agent(say(call("inner", {"task": "x"})), "done", tools=[inner.as_tool(), ToolSearch([add])])
+    top.run_sync("q")
+    assert offers(top) == [["inner", "search_tools"]] * 2
+    assert offers(inner) == [["search_tools"], ["search_tools", "refund"]]
+
+
+def test_a_handed_over_run_has_the_tools_of_whoever_acts() -> None:
+    other = Agent(
+        ScriptedLlm([say(SEARCH), "done"]), tools=[ToolSearch([refund]), DynamicTools(by_turn)], name="other"
+    )
+    first = agent(
+        say(SEARCH),
+        say(call("transfer_to_other")),
+        tools=[ToolSearch([tool(name="pay_back")(give)])],
+        handoffs=[other],
+    )
+    result = first.run_sync("q")
+    assert offers(first)[-1] == ["search_tools", "transfer_to_other", "pay_back"]
+    assert offers(other) == [["search_tools", "echo"], ["search_tools", "refund", "echo"]]
+    assert result.agent == "other"
+
+
+# --- in graphs ---------------------------------------------------------------------------------------
+
+
+async def test_the_loop_as_a_graph_keeps_what_was_found() -> None:
+    def graph(*replies: Any) -> tuple[Any, Any]:
+        llm = ScriptedLlm(replies)
+        return llm, react_graph(
+            llm=llm, tools=[ToolSearch([refund]), DynamicTools(by_turn)], checkpointer=checkpointer
+        )
+
+    checkpointer = MemoryCheckpointer()
+    _, first = graph(say(ADD), say(SEARCH), say(REFUND))
+    with pytest.raises(GraphInterruptedError):
+        await first.invoke("q", ExecutionOptions(thread_id="t"))
+    llm, second = graph("done")  # nothing is left but what the checkpointer has
+    state = await second.resume("t", Approve())
+    assert state["final_output"] == "done"
+    assert [spec.name for spec in llm.requests[0].tools] == ["search_tools", "refund", "echo"]
+    assert "refunded 5" in [message.text for message in llm.requests[0].messages]
+
+
+async def test_an_agent_whose_tools_change_is_a_node() -> None:
+    made = agent(say(ADD), "3", tools=[DynamicTools(lambda ctx: ctx.deps)], policy=ObserveErrors())
+    graph = GraphBuilder(dict).add_node("sum", made).set_entry("sum").build()
+    state = await graph.invoke({"input": "1 + 2?"}, context=[add])
+    assert state["output"] == "3"

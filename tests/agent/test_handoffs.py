@@ -1,0 +1,612 @@
+"""Handoffs: one run, one log, one budget, and the agent that acts now with what is its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
+from tests.conftest import ROOT
+from wesichain import Agent, Handoff, RunContext, ToolContext
+from wesichain.agent import Approve, ApproveWith, Completed, Conversation, Failed, Interrupted, replay
+from wesichain.context import Window
+from wesichain.core import (
+    HandedOff,
+    Message,
+    Role,
+    StepStarted,
+    TextDelta,
+    ToolDispatched,
+    from_json,
+    to_json,
+)
+from wesichain.errors import (
+    AgentError,
+    BudgetExceededError,
+    ConfigError,
+    DuplicateToolError,
+    ReplayMismatchError,
+    RunFailedError,
+    RunInterruptedError,
+)
+from wesichain.middleware import InputGuard, Middleware
+from wesichain.policy import Budget, FailFast
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, StreamingScriptedLlm
+from wesichain.tools import CancellationToken, Finish, tool
+from wesichain.trace import CollectingSink, Recorder, diff, find_run, load
+
+
+@tool(approval=True)
+async def refund(amount: int) -> str:
+    """Give money back."""
+    return f"refunded {amount}"
+
+
+def to(name: str, **args: Any) -> Any:
+    return call(f"transfer_to_{name}", args, id=f"to-{name}")
+
+
+def agent(name: str, *replies: Any, **options: Any) -> Agent[Any]:
+    options.setdefault("instructions", f"You are {name}.")
+    return Agent(ScriptedLlm(replies, model=f"model-{name}"), name=name, **options)
+
+
+def desk(*billing: Any, first: Any = None, **options: Any) -> Agent[Any]:
+    """A first agent that hands over to one for bills."""
+    other = agent(
+        "billing", *(billing or ["You owe 20."]), tools=[add, refund], description="Knows bills.", **options
+    )
+    return agent("triage", first or say(to("billing")), tools=[echo], handoffs=[other])
+
+
+def requests(made: Agent[Any]) -> Any:
+    llm: Any = made.runtime._llm
+    return llm.requests
+
+
+def other_of(first: Agent[Any], name: str = "billing") -> Any:
+    return first.runtime.transfers[f"transfer_to_{name}"].handoff.agent
+
+
+def replayed(outcome: Any, made: Agent[Any]) -> Any:
+    recording: Any = SimpleNamespace(events=outcome.events, run_id=outcome.run_id)
+    return asyncio.run(replay(recording, made))
+
+
+# --- one run ---------------------------------------------------------------------------------------
+
+
+def test_the_run_goes_on_as_the_other_agent() -> None:
+    first = desk(say(ADD), "You owe 3.")
+    result = first.run_sync("What do I owe?")
+    assert (result.output, result.agent) == ("You owe 3.", "billing")
+    check_events(result.events)
+    assert kinds(result.events) == [
+        *("RunStarted", "StepStarted", "ModelResponded", "ToolDispatched", "ToolCompleted", "HandedOff"),
+        *("StepStarted", "ModelResponded", "ToolDispatched", "ToolCompleted"),
+        *("StepStarted", "ModelResponded", "RunCompleted"),
+    ]
+    handed = next(event for event in result.events if isinstance(event, HandedOff))
+    assert (handed.source, handed.target, handed.model) == ("triage", "billing", "model-billing")
+    assert [spec.name for spec in handed.tools] == ["add", "refund"]
+    assert result.outcome.spent.steps == 3
+    assert [type(step).__name__ for step in result.steps].count("Observation") == 2
+
+
+def test_the_other_agent_sees_all_but_the_first_ones_instructions() -> None:
+    first = desk()
+    result = first.run_sync(
+        "What do I owe?", history=[Message(Role.USER, "hi"), Message(Role.ASSISTANT, "hello")]
+    )
+    (request,) = requests(other_of(first))
+    assert [(message.role.value, message.text) for message in request.messages] == [
+        ("system", "You are billing."),
+        ("user", "hi"),
+        ("assistant", "hello"),
+        ("user", "What do I owe?"),
+        ("assistant", ""),
+        ("tool", "Handed over to 'billing', who goes on from here."),
+    ]
+    assert request.model == "model-billing"
+    assert [spec.name for spec in request.tools] == ["add", "refund"]
+    assert not any(message.role is Role.SYSTEM for message in (*result.messages, *result.new_messages))
+    assert result.new_messages[0].text == "What do I owe?"
+
+
+def test_the_tool_tells_when_to_hand_over() -> None:
+    one, two = agent("one", description="Knows one."), agent("Front desk 2")
+    specs = agent("first", handoffs=[one, Handoff(two, description="For the rest.")]).runtime.offered()
+    assert [(spec.name, spec.description) for spec in specs] == [
+        ("transfer_to_one", "Hand over to 'one', who takes the conversation on. Knows one."),
+        (
+            "transfer_to_Front_desk_2",
+            "Hand over to 'Front desk 2', who takes the conversation on. For the rest.",
+        ),
+    ]
+
+
+def test_other_calls_of_the_reply_are_finished_first_and_one_transfer_is_made() -> None:
+    billing, travel = agent("billing", "done"), agent("travel", "never")
+    reply = say(call("echo", {"text": "x"}), to("billing"), to("travel"), ADD)
+    first = agent("triage", reply, tools=[echo, add], handoffs=[billing, travel])
+    result = first.run_sync("q")
+    assert (result.agent, requests(travel)) == ("billing", [])
+    told = {message.tool_call_id: message.text for message in result.messages if message.role is Role.TOOL}
+    assert (told["echo-id"], told["add-id"]) == ("x", "3")
+    assert told["to-travel"].startswith("[NOT RUN] a run is handed over once")
+    assert [e.call.name for e in result.events if isinstance(e, ToolDispatched)] == [
+        "echo",
+        "transfer_to_billing",
+        "add",
+    ]
+    again = agent("triage", tools=[echo, add], handoffs=[agent("billing"), agent("travel")])
+    assert replayed(result.outcome, again).events == result.events
+
+
+def test_a_tool_that_finishes_the_run_wins() -> None:
+    @tool
+    async def stop() -> Finish[str]:
+        """Stop."""
+        return Finish("stopped")
+
+    first = agent("triage", say(to("billing"), call("stop")), tools=[stop], handoffs=[agent("billing")])
+    assert first.run_sync("q").output == "stopped"
+
+
+def test_two_agents_hand_over_to_each_other_within_one_budget() -> None:
+    one = agent("one", *[say(call("transfer_to_two", id=f"a{n}")) for n in range(9)], budget=Budget(steps=5))
+    two = agent("two", *[say(call("transfer_to_one", id=f"b{n}")) for n in range(9)], handoffs=[one])
+    one.add_handoff(two)
+    with pytest.raises(RunFailedError) as raised:
+        one.run_sync("q")
+    outcome = raised.value.outcome
+    assert isinstance(outcome.error, BudgetExceededError)
+    assert (len(requests(one)), len(requests(two)), outcome.spent.steps) == (3, 2, 5)
+    for request in (*requests(one), *requests(two)):
+        assert sum(message.role is Role.SYSTEM for message in request.messages) == 1
+        assert request.messages[0].text == f"You are {request.model.removeprefix('model-')}."
+
+
+def test_the_budget_is_that_of_the_run_and_each_model_has_its_price() -> None:
+    prices = {"model-triage": (1.0, 1.0), "model-billing": (100.0, 100.0)}
+    first = desk(say(content="done"), first=say(to("billing")))
+    result = first.run_sync("q", budget=Budget(cost=1.0, prices=prices))
+    assert result.outcome.spent.cost == pytest.approx((5 * 1 + 5 * 100) / 1e6)
+    with pytest.raises(ConfigError, match="prices of 'model-billing'"):
+        desk().run_sync("q", budget=Budget(cost=1.0, prices={"model-triage": (1.0, 1.0)}))
+
+
+def test_deps_cancellation_and_names_are_those_of_the_run() -> None:
+    seen: list[Any] = []
+
+    @tool
+    async def look(ctx: ToolContext[str]) -> str:
+        """Look."""
+        seen.append((ctx.deps, ctx.agent, ctx.run_id, ctx.scope))
+        return "seen"
+
+    def instructions(ctx: RunContext[str]) -> str:
+        seen.append((ctx.deps, ctx.agent, ctx.run_id, len(ctx.messages)))
+        return f"You serve {ctx.deps}."
+
+    other = agent("billing", say(call("look")), "done", tools=[look], instructions=instructions)
+    result = agent("triage", say(to("billing")), handoffs=[other]).run_sync("q", deps="ann", run_id="r1")
+    assert seen == [("ann", "billing", "r1", 4), ("ann", "billing", "r1", ())]
+    assert requests(other)[0].messages[0].text == "You serve ann."
+    assert result.outcome.run_id == "r1"
+
+
+# --- what is the agent's own ------------------------------------------------------------------------
+
+
+def test_policy_middleware_views_and_checks_are_those_of_the_present_agent() -> None:
+    log: list[str] = []
+
+    class Seen(Middleware):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+            log.append(f"{self.name} model {ctx.agent}")
+            return await call_next(request)
+
+        async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
+            log.append(f"{self.name} tool {call.name}")
+            return await call_next(call)
+
+    def polite(output: str) -> str:
+        if "please" not in output:
+            raise ValueError("say please")
+        return output
+
+    other = agent(
+        "billing",
+        say(call("echo", {"text": "x" * 4_000})),
+        *("no", "yes, please"),
+        tools=[echo],
+        middleware=[Seen("b")],
+        output_checks=[polite],
+        context=[Window(600)],
+    )
+    first = agent("triage", say(to("billing")), middleware=[Seen("a")], handoffs=[other], policy=FailFast())
+    result = first.run_sync("q")
+    assert result.output == "yes, please"
+    assert log == [
+        "a model triage",
+        "a tool transfer_to_billing",
+        *["b model billing", "b tool echo"],
+        *["b model billing"] * 2,
+    ]
+    assert "ContextReduced" in kinds(result.events)
+    assert sum(len(message.text) for message in requests(other)[-1].messages) < 3_000
+    strict = agent("billing", say(call("boom")), tools=[boom], policy=FailFast())
+    with pytest.raises(RunFailedError, match="no reason"):
+        agent("triage", say(to("billing")), handoffs=[strict]).run_sync("q")
+
+
+def test_a_guard_around_the_run_belongs_to_the_agent_that_begins_it() -> None:
+    guarded = agent(
+        "triage", say(to("billing")), "done", middleware=[InputGuard(lambda task: "bad" not in task)]
+    )
+    billing = agent("billing", say(to("triage")), handoffs=[guarded])
+    guarded.add_handoff(billing)
+    assert guarded.run_sync("q").agent == "triage"  # handed back to the one that it stands around
+    with pytest.raises(RunFailedError):
+        guarded.run_sync("bad")
+    with pytest.raises(ConfigError, match=r"'triage' has middleware around whole runs \(InputGuard\)"):
+        billing.run_sync("q")
+    assert not requests(billing)[1:]
+
+
+# --- what must hold ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Bill:
+    amount: int
+
+
+def test_all_agents_of_a_run_answer_alike() -> None:
+    bill = Agent(ScriptedLlm([]), name="bill", output_type=Bill)
+    with pytest.raises(
+        ConfigError, match="'triage' answers with str, and 'bill', to whom it would hand over, with Bill"
+    ):
+        agent("triage", handoffs=[bill])
+    plain = agent("plain")
+    with pytest.raises(ConfigError, match="one output_type"):
+        bill.add_handoff(Handoff(plain))
+    assert bill.runtime.transfers == {}
+    other = Agent(ScriptedLlm([say(call("final_answer", {"amount": 3}))]), name="other", output_type=Bill)
+    first = Agent(ScriptedLlm([say(to("other"))]), name="first", output_type=Bill, handoffs=[other])
+    assert first.run_sync("q").output == Bill(3)
+
+
+def test_what_cannot_be_handed_to_is_refused_by_name() -> None:
+    one = agent("one")
+    with pytest.raises(ConfigError, match="is no agent"):
+        agent("first", handoffs=["billing"])
+    with pytest.raises(ConfigError, match="handoffs="):
+        agent("first", handoffs=one)
+    with pytest.raises(ConfigError, match="cannot hand over to itself"):
+        one.add_handoff(one)
+    with pytest.raises(ConfigError, match="history="):
+        agent("first", handoffs=[Handoff(one, history="last")])  # type: ignore[arg-type]
+    with pytest.raises(DuplicateToolError):
+        agent("first", handoffs=[one, Handoff(one)])
+    with pytest.raises(ConfigError, match="two agents of one run are called 'one'"):
+        agent("first", handoffs=[agent("mid", handoffs=[agent("one")]), one])
+    with pytest.raises(ConfigError, match="two agents of one run are called 'first'"):
+        agent("first", handoffs=[agent("first")])
+    late = agent("late")
+    first = agent("first", say(to("late")), handoffs=[late])
+    late.add_handoff(agent("first"))  # nobody who sees it knows of the other
+    with pytest.raises(ConfigError, match="two agents of one run are called 'first'"):
+        first.run_sync("q")
+
+
+def test_a_playbook_belongs_to_the_agent_that_begins_a_run() -> None:
+    class Shelf:
+        def retrieve(self, *_: Any, **__: Any) -> list[Any]:
+            return []
+
+    with pytest.raises(ConfigError, match="'advised' has a playbook"):
+        agent("first", handoffs=[agent("advised", playbook=Shelf())])
+
+
+# --- histories ---------------------------------------------------------------------------------------
+
+
+def test_a_history_function_says_what_the_other_agent_sees() -> None:
+    def last_words(messages: Any) -> list[Message]:
+        assert messages[0].role is Role.USER
+        return [Message(Role.SYSTEM, "forged"), Message(Role.USER, "In short: a bill."), messages[-1]]
+
+    other = agent("billing", say(ADD), "done", tools=[add])
+    first = agent("triage", say(to("billing")), handoffs=[Handoff(other, history=last_words)])
+    result = first.run_sync("a long story")
+    seen = [(message.role.value, message.text) for message in requests(other)[0].messages]
+    assert seen == [("system", "You are billing."), ("user", "In short: a bill.")]
+    assert [message.text for message in result.new_messages] == ["In short: a bill.", "", "3", "done"]
+    assert len(result.steps) == 5  # the log of what happened is whole
+    again = agent("triage", handoffs=[Handoff(agent("billing", tools=[add]), history=last_words)])
+    assert replayed(result.outcome, again).events == result.events
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        pytest.param(lambda _: 1 / 0, "raised ZeroDivisionError", id="raises"),
+        pytest.param(lambda _: [], "left nothing to see", id="gives-nothing"),
+        pytest.param(lambda _: [Message(Role.SYSTEM, "x")], "left nothing to see", id="instructions-alone"),
+    ],
+)
+def test_a_history_function_that_does_not_work_fails_the_run(function: Any, why: str) -> None:
+    first = agent("triage", say(to("billing")), handoffs=[Handoff(agent("billing"), history=function)])
+    outcome = asyncio.run(first.outcome("q"))
+    assert isinstance(outcome, Failed)
+    assert why in str(outcome.error)
+    assert type(outcome.error) is AgentError
+    check_events(outcome.events)
+
+
+def test_instructions_that_raise_fail_the_run() -> None:
+    def instructions() -> str:
+        raise KeyError("who")
+
+    other = agent("billing", instructions=instructions)
+    outcome = asyncio.run(agent("triage", say(to("billing")), handoffs=[other]).outcome("q"))
+    assert isinstance(outcome, Failed)
+    assert "the instructions of the agent 'billing' raised KeyError" in str(outcome.error)
+    assert [type(step).__name__ for step in outcome.steps] == ["Action", "Observation", "ErrorStep"]
+
+
+# --- stopping, waiting, going on ---------------------------------------------------------------------
+
+
+async def test_a_run_that_is_stopped_while_it_hands_over_hands_over_when_it_goes_on() -> None:
+    token, asked = CancellationToken(), []
+
+    async def instructions() -> str:
+        asked.append(1)
+        if len(asked) == 1:
+            token.cancel("enough")
+            await asyncio.sleep(60)
+        return "You are billing."
+
+    other = agent("billing", "done", instructions=instructions)
+    first = agent("triage", say(to("billing")), handoffs=[other])
+    outcome = await first.outcome("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    assert (outcome.reason, outcome.info.agent, outcome.info.opened_by) == ("enough", "triage", "")
+    kind: Any = Interrupted
+    result = await first.resume(from_json(kind, to_json(outcome)))
+    assert (result.output, result.agent, len(requests(first))) == ("done", "billing", 1)
+    assert kinds(result.events)[:2] == ["RunStarted", "HandedOff"]
+
+
+PROGRAM = """
+import asyncio, json, sys
+from tests.agent.test_handoffs import agent, desk, kind_of
+from wesichain.agent import ApproveWith
+from wesichain.core import from_json, to_json
+from wesichain.errors import ConfigError
+
+saved = from_json(kind_of("interrupted"), sys.stdin.read())
+first = desk("Refunded.") if sys.argv[1] == "desk" else agent("triage", handoffs=[agent("travel")])
+try:
+    result = asyncio.run(first.resume(saved, {item.token: ApproveWith({"amount": 7}) for item in saved.pending}))
+except ConfigError as error:
+    print(json.dumps({"error": str(error)}))
+else:
+    told = [message.text for message in result.messages if message.role.value == "tool"]
+    print(json.dumps({"output": result.output, "agent": result.agent, "told": told, "steps": result.outcome.step}))
+"""
+
+
+def kind_of(name: str) -> Any:
+    return {"interrupted": Interrupted, "completed": Completed}[name]
+
+
+def waiting_for_approval() -> Interrupted[Any]:
+    first = desk(say(call("refund", {"amount": 5})))
+    with pytest.raises(RunInterruptedError) as raised:
+        first.run_sync("Give me my money back")
+    outcome: Interrupted[Any] = raised.value.outcome
+    return outcome
+
+
+@pytest.mark.parametrize("program", ["desk", "another"])
+def test_an_approval_in_the_other_agent_is_given_in_another_process(program: str) -> None:
+    outcome = waiting_for_approval()
+    assert [item.call.name for item in outcome.pending] == ["refund"]
+    assert (outcome.info.agent, outcome.info.opened_by) == ("billing", "triage")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, program],
+        input=to_json(outcome),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    if program == "desk":
+        told = ["Handed over to 'billing', who goes on from here.", "refunded 7"]
+        assert answer == {"output": "Refunded.", "agent": "billing", "told": told, "steps": 3}
+    else:
+        assert (
+            "handed to the agent 'billing', which 'triage' does not know: it hands over to 'travel'"
+            in answer["error"]
+        )
+
+
+def test_an_agent_that_hands_over_no_more_cannot_go_on_for_another() -> None:
+    outcome = waiting_for_approval()
+    with pytest.raises(ConfigError, match="handed to the agent 'billing', which 'triage' does not know"):
+        asyncio.run(agent("triage").resume(outcome, {outcome.pending[0].token: Approve()}))
+    result = asyncio.run(
+        agent("billing", "ok", tools=[add, refund]).resume(outcome, {outcome.pending[0].token: Approve()})
+    )
+    assert (result.output, result.agent) == ("ok", "billing")
+
+
+def test_approved_arguments_are_those_of_the_present_agents_tool() -> None:
+    @tool(name="refund", approval=True)
+    async def other_refund(order: str) -> str:
+        """Of the first agent, with other parameters."""
+        return order
+
+    billing = agent("billing", say(call("refund", {"amount": 5})), "ok", tools=[refund])
+    first = agent("triage", say(to("billing")), tools=[other_refund], handoffs=[billing])
+    outcome = asyncio.run(first.outcome("q"))
+    assert isinstance(outcome, Interrupted)
+    token = outcome.pending[0].token
+    with pytest.raises(ConfigError, match="the approved arguments do not fit"):
+        asyncio.run(first.resume(outcome, {token: ApproveWith({"amount": "lots"})}))
+    result = asyncio.run(first.resume(outcome, {token: ApproveWith({"amount": 9})}))
+    assert "refunded 9" in [message.text for message in result.messages]
+
+
+def test_an_agent_as_a_tool_hands_over_and_waits() -> None:
+    def tree() -> Agent[Any]:
+        inner = desk(say(call("refund", {"amount": 5})), "Refunded.")
+        return agent("top", say(call("triage", {"task": "refund"})), "All done.", tools=[inner.as_tool()])
+
+    top = tree()
+    outcome = asyncio.run(top.outcome("q"))
+    assert isinstance(outcome, Interrupted)
+    (pending,) = outcome.pending
+    assert (pending.scope, pending.call.name) == (("top",), "refund")
+    kind: Any = Interrupted
+    saved = from_json(kind, to_json(outcome))
+    fresh = agent("top", "All done.", tools=[desk("Refunded.").as_tool()])
+    result = asyncio.run(fresh.resume(saved, {pending.token: Approve()}))
+    assert (result.output, result.agent) == ("All done.", "top")
+    assert result.sources[0].value == "Refunded."
+    assert result.outcome.spent.steps == 5  # two of the top, three below
+    again = replayed(SimpleNamespace(events=(*outcome.events, *result.events), run_id=outcome.run_id), tree())
+    assert [*again.events] == [*outcome.events, *result.events]
+
+
+# --- the log -----------------------------------------------------------------------------------------
+
+
+def test_a_recording_is_replayed_and_compared(tmp_path: Path) -> None:
+    first = desk(say(ADD), "You owe 3.")
+    result = asyncio.run(first.run("q", events=Recorder(tmp_path), run_id="r1"))
+    recording = load(find_run(tmp_path, "r1"))
+    again = asyncio.run(replay(recording, desk()))
+    assert isinstance(again, Completed)
+    assert (again.output, again.info.agent) == ("You owe 3.", "billing")
+    assert diff(recording, [*again.events]) == []
+    shown = recording.requests()
+    assert [(one.model, [spec.name for spec in one.tools]) for one in shown] == [
+        ("model-triage", ["echo", "transfer_to_billing"]),
+        *[("model-billing", ["add", "refund"])] * 2,
+    ]
+    assert [one.messages for one in shown[1:]] == [tuple(one.messages) for one in requests(other_of(first))]
+    assert diff(recording, [*desk("You owe 9.").run_sync("q").events])
+    with pytest.raises(ReplayMismatchError, match="message 0 differs"):
+        asyncio.run(replay(recording, desk(instructions="You are another.")))
+    gone = agent("billing", description="Knows bills.")
+    with pytest.raises(ReplayMismatchError):
+        asyncio.run(replay(recording, agent("triage", tools=[echo], handoffs=[gone])))
+    assert result.outcome.text == again.text
+
+
+def test_replay_goes_live_behind_the_handoff() -> None:
+    result = desk(say(ADD), "You owe 3.").run_sync("q")
+    recording: Any = SimpleNamespace(events=result.events, run_id="r")
+    outcome = asyncio.run(replay(recording, desk("You owe 4."), from_step=3))
+    assert isinstance(outcome, Completed)
+    assert (outcome.output, outcome.info.agent) == ("You owe 4.", "billing")
+
+
+async def test_a_stream_and_steps_go_on_as_the_other_agent() -> None:
+    def made() -> Agent[Any]:
+        other = Agent(StreamingScriptedLlm([say(ADD), "You owe 3."]), tools=[add], name="billing")
+        return agent("triage", say(to("billing")), handoffs=[other])
+
+    async with made().stream("q") as run:
+        text = "".join([event.text async for event in run if isinstance(event, TextDelta)])
+    assert (text, run.result.agent) == ("You owe 3.", "billing")
+    async with made().iterate("q") as steps:
+        phases = [(type(phase).__name__, phase.info.agent) async for phase in steps]
+    assert phases[:4] == [
+        ("Thinking", "triage"),
+        ("Acting", "triage"),
+        ("Thinking", "billing"),
+        ("Acting", "billing"),
+    ]
+    async with made().iterate("q") as steps:
+        for _ in range(4):
+            await steps.step()
+    assert isinstance(steps.outcome, Interrupted)  # left, as the other agent
+    assert steps.outcome.info.agent == "billing"
+
+
+async def test_a_conversation_takes_the_answer_of_whoever_gave_it() -> None:
+    talk = Conversation()
+    await desk("You owe 20.").run("What do I owe?", conversation=talk)
+    assert [message.text for message in await talk.read()] == ["What do I owe?", "You owe 20."]
+    first = desk(first="Anything else?")
+    await first.run("Thanks", conversation=talk)
+    assert [message.text for message in requests(first)[0].messages][:3] == [
+        "You are triage.",
+        "What do I owe?",
+        "You owe 20.",
+    ]
+
+
+def test_many_runs_at_once_hand_over_each_for_itself() -> None:
+    def answer(request: Any) -> Any:
+        asked = next(message.text for message in request.messages if message.role is Role.USER)
+        if request.messages[0].text == "You are triage.":
+            return say(to("odd" if int(asked) % 2 else "even"))
+        return f"{request.messages[0].text[8:-1]} {asked}"
+
+    def made(name: str, **options: Any) -> Agent[Any]:
+        return Agent(FunctionLlm(answer), name=name, instructions=f"You are {name}.", **options)
+
+    first = made("triage", handoffs=[made("odd"), made("even")])
+
+    async def run_all() -> list[str]:
+        return [result.output for result in await asyncio.gather(*(first.run(str(n)) for n in range(40)))]
+
+    assert asyncio.run(run_all()) == [f"{'odd' if n % 2 else 'even'} {n}" for n in range(40)]
+
+
+def test_sinks_hear_of_the_handoff_and_an_outcome_keeps_who_answered() -> None:
+    sink = CollectingSink()
+    result = asyncio.run(desk().run("q", events=sink))
+    assert kinds(sink.events) == kinds(result.events)
+    kind: Any = Completed
+    read = from_json(kind, to_json(result.outcome))
+    assert (read.info.agent, read.info.opened_by) == ("billing", "triage")
+    steps = [event for event in result.events if isinstance(event, StepStarted)]
+    assert steps[1].messages[0].text == "You are billing."
+    assert not steps[1].follows
+
+
+def test_the_clock_and_the_limit_are_those_of_the_run() -> None:
+    other = Agent(
+        ScriptedLlm([say(ADD)] * 3), tools=[add], name="billing", on_limit="fail", clock=FakeClock()
+    )
+    first = agent(
+        "triage",
+        say(to("billing"), content="so far"),
+        handoffs=[other],
+        on_limit="partial",
+        budget=Budget(steps=2),
+    )
+    result = first.run_sync("q")
+    assert (result.output, result.outcome.stopped_by) == ("", "steps")

@@ -1,0 +1,119 @@
+"""Durable runs that are handed over, and whose tools change: killed after any step, they come to the same end."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import ADD, add, call, say
+from wesichain.agent import Agent, Approve, Completed
+from wesichain.durable import DurableAgent
+from wesichain.durable.effects import DurableEffects
+from wesichain.durable.journal import Journal
+from wesichain.durable.versions import version_of
+from wesichain.errors import RunInterruptedError
+from wesichain.testing import FakeClock, ScriptedLlm
+from wesichain.tools import ToolSearch, tool
+
+SEARCH = call("search_tools", {"query": "add numbers"}, id="s1")
+
+
+@tool(approval=True)
+async def refund(amount: int) -> str:
+    """Give money back."""
+    return f"refunded {amount}"
+
+
+class Program:
+    """A first agent and a second, whose models go on with a script as far as it was not used."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.done: list[str] = []
+
+    def build(self, recorded: dict[str, str]) -> Agent[Any]:
+        used = {int(name.removeprefix("ask ")) for name in recorded if name.startswith("ask ")}
+        first = [reply for step, reply in ((1, say(call("transfer_to_other", id="t"))),) if step not in used]
+        rest = [(2, say(SEARCH)), (3, say(ADD)), (4, say(content="three"))]
+
+        def instructions() -> str:
+            self.asked += 1
+            return f"asked {self.asked} times"  # another text each time
+
+        other: Agent[Any] = Agent(
+            ScriptedLlm([reply for step, reply in rest if step not in used], model="other"),
+            tools=[ToolSearch([add])],
+            instructions=instructions,
+            name="other",
+        )
+        return Agent(
+            ScriptedLlm(first), name="first", instructions="first", handoffs=[other], clock=FakeClock()
+        )
+
+
+@pytest.mark.parametrize("kept", range(8))
+async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
+    texts: dict[str, str] = {}
+
+    async def step(name: str, act: Any, *_: Any) -> str:
+        texts[name] = await act()
+        return texts[name]
+
+    async def run(program: Program, recorded: dict[str, str]) -> Any:
+        journal = Journal(recorded, step, clock=FakeClock(), at=0.0)
+        runtime = program.build(recorded).runtime
+        return await runtime.run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
+
+    program = Program()
+    whole = await run(program, {})
+    assert isinstance(whole, Completed)
+    assert [*texts] == [
+        "ask 1",
+        "call 1 t 1",
+        "instruct 1",
+        "ask 2",
+        "call 2 s1 1",
+        "ask 3",
+        "call 3 add-id 1",
+        "ask 4",
+    ]
+    again = await run(program, dict([*texts.items()][:kept]))
+    assert (again.output, again.info.agent, again.spent.steps) == ("three", "other", 4)
+    assert [type(event) for event in again.events] == [type(event) for event in whole.events]
+    # what was recorded is not asked again, though the function now says something else
+    assert program.asked == (1 if kept >= 3 else 2)
+    assert again.messages[0].text == ("asked 1 times" if kept >= 3 else "asked 2 times")
+
+
+def desk(*replies: Any, bill: str = "You are billing.") -> Agent[Any]:
+    other: Agent[Any] = Agent(ScriptedLlm(replies), tools=[refund], instructions=bill, name="billing")
+    return Agent(ScriptedLlm([say(call("transfer_to_billing"))]), name="triage", handoffs=[other])
+
+
+async def test_an_approval_behind_a_handoff_is_given_by_another_program(url: str) -> None:
+    first = DurableAgent(desk(say(call("refund", {"amount": 5}))), name="desk", database_url=url)
+    try:
+        with pytest.raises(RunInterruptedError):
+            await first.run("give it back", run_id="r1")
+        (waiting,) = await first.pending()
+        assert waiting.call.name == "refund"
+    finally:
+        await first.close()
+    second = DurableAgent(desk("Done."), name="desk", database_url=url)
+    try:
+        await second.approve("r1", waiting.token, Approve())
+        result = await second.run("give it back", run_id="r1")
+        assert (result.output, result.agent) == ("Done.", "billing")
+        assert "refunded 5" in [message.text for message in result.messages]
+    finally:
+        await second.close()
+
+
+def test_the_agents_that_a_run_is_handed_to_are_a_part_of_the_program() -> None:
+    assert version_of(desk()) == version_of(desk())
+    assert version_of(desk()) != version_of(desk(bill="You know bills."))
+    plain: Agent[Any] = Agent(ScriptedLlm([]), tools=[ToolSearch([add])])
+    more: Agent[Any] = Agent(ScriptedLlm([]), tools=[ToolSearch([refund])])
+    assert version_of(plain) != version_of(more)

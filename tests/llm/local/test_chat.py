@@ -1,0 +1,119 @@
+"""Chat completions from the server's side: what our own client writes is read back as it was meant."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
+from wesichain.errors import CodecError, ToolDefinitionError
+from wesichain.llm.calls import ToolNames
+from wesichain.llm.local.chat import Written, read_asked
+from wesichain.llm.openai.reply import ChatReply
+from wesichain.llm.openai.wire import to_wire
+from wesichain.llm.transport import Endpoint, SseEvent
+
+NAMES = st.from_regex(r"[a-z_][a-z0-9_-]{0,20}", fullmatch=True)
+TEXTS = st.text(max_size=20)
+ARGS = st.dictionaries(NAMES, st.none() | st.booleans() | st.integers(-99, 99) | TEXTS, max_size=3)
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+TOOLS = st.lists(NAMES, min_size=1, max_size=3, unique=True).map(
+    lambda names: tuple(ToolSpec(name, "Does.", SCHEMA) for name in names)
+)
+TURNS = st.lists(
+    st.builds(lambda text: (Message(Role.USER, text),), TEXTS)
+    | st.builds(lambda text: (Message(Role.SYSTEM, text),), TEXTS)
+    | st.builds(
+        lambda name, args, result: (
+            Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c1", name, args),)),
+            Message(Role.TOOL, result, "c1"),
+        ),
+        NAMES,
+        ARGS,
+        TEXTS,
+    ),
+    max_size=4,
+).map(lambda turns: tuple(message for turn in turns for message in turn))
+
+
+@given(messages=TURNS, tools=TOOLS, schema=st.none() | st.just(SCHEMA), stream=st.booleans())
+def test_a_request_is_read_back_as_it_was_written(
+    messages: tuple[Message, ...], tools: tuple[ToolSpec, ...], schema: dict[str, Any] | None, stream: bool
+) -> None:
+    request = LlmRequest("m", messages, tools, schema, stop=("\nEnd",))
+    wire = to_wire(request, ToolNames.of(request), model="m", options={"max_tokens": 9}, stream=stream)
+    asked = read_asked(json.dumps(wire).encode())
+    assert asked is not None
+    assert asked.request == request
+    assert (asked.streams, asked.tells_usage, asked.must_call) == (stream, stream, False)
+    assert asked.sampling == {"n_predict": 9}
+
+
+@given(
+    content=TEXTS,
+    calls=st.lists(st.tuples(NAMES, ARGS), max_size=3),
+    pieces=st.integers(1, 5),
+)
+def test_a_reply_is_read_back_as_it_was_meant(
+    content: str, calls: list[tuple[str, dict[str, Any]]], pieces: int
+) -> None:
+    made = tuple(ToolCall(f"call_{n}", name, args) for n, (name, args) in enumerate(calls))
+    finish = "tool_calls" if made else "stop"
+    reply = LlmResponse(content, made, Usage(7, 3), finish)
+    written, endpoint = Written("m"), Endpoint("here", "m", key_variable="K", key="k")
+    names = ToolNames.of(LlmRequest("m", ()))
+    whole = ChatReply.read(json.loads(written.whole(reply)), names=names, endpoint=endpoint)
+    size = max(1, len(content) // pieces)
+    events = [written.piece(content[at : at + size]) for at in range(0, len(content), size)]
+    events += written.last(reply, usage=True)
+    streamed = ChatReply(names, endpoint)
+    for event in events:
+        for _ in streamed.take(SseEvent(event.decode().removeprefix("data: ").strip())):
+            pass
+    for read in (whole, streamed.whole()):
+        assert (read.content, read.usage, read.finish_reason) == (content, reply.usage, finish)
+        assert [(call.name, call.args) for call in read.tool_calls] == [(c.name, c.args) for c in made]
+        assert len({call.id for call in read.tool_calls}) == len(made)
+    assert events[-1] == b"data: [DONE]\n\n"
+    assert streamed.is_over
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "user", "tool", "text", "none"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "arguments",
+                    "type",
+                    "text",
+                    "parameters",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(tools=JSON, messages=JSON, choice=JSON, form=JSON, stop=st.sampled_from([None, "a", ["a"]]))
+def test_whatever_comes_is_read_passed_on_or_refused(
+    tools: Any, messages: Any, choice: Any, form: Any, stop: Any
+) -> None:
+    body = {"tools": tools, "messages": messages, "tool_choice": choice, "response_format": form}
+    asked = None
+    with suppress(CodecError, ToolDefinitionError):
+        asked = read_asked(json.dumps({**body, "stop": stop}).encode())
+    assert asked is None or asked.request.tools

@@ -1,0 +1,158 @@
+"""What is streamed holds nothing of a model's reasoning, however the text is cut into pieces."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
+from wesichain.llm.leaks import sift_leaks
+from wesichain.llm.react_text import TextReAct
+from wesichain.llm.react_text.speech import Habit, Quiet
+
+SECRET = "hush"  # a word of the reasoning, and of nothing else
+OPENED = [
+    ("<think>", "</think>"),
+    ("<think>\n", "\n</think>\n\n"),
+    ("<thinking>", "</thinking>"),
+    ("<THINK>", "</THINK>"),
+    ("<reasoning>", "</reasoning >"),
+    ("<think effort='high'>", "</think>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<\uff5cbegin\u2581of\u2581thinking\uff5c>", "<\uff5cend\u2581of\u2581thinking\uff5c>"),
+    ("<think>a <think>b</think> ", "</think>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    (
+        "<|channel|>commentary to=functions.add <|constrain|>json<|message|>",
+        "<|call|><|start|>assistant<|channel|>final<|message|>",
+    ),
+    ("analysis", "assistantfinal"),
+]
+BARE = ["</think>", "</thinking>", "[/THINK]", "<|END_THINKING|>", "</reasoning>", "\u25c1/think\u25b7"]
+WORDS = st.lists(
+    st.sampled_from(
+        [*"<>[]`\"'{}: \n", "say", "Thought:", "Final Answer:", "<b>", "</b>", "[1]", "a < b", "think", "|>"]
+    ),
+    max_size=12,
+).map("".join)
+CUTS = st.lists(st.integers(1, 7), min_size=1, max_size=40)
+
+
+def cut(text: str, sizes: Sequence[int]) -> list[str]:
+    pieces, at = [], 0
+    while at < len(text):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(text[at : at + size])
+        at += size
+    return pieces
+
+
+def passed_on(pieces: Sequence[str], habit: Habit | None = None) -> str:
+    quiet = Quiet(habit or Habit())
+    return "".join(map(quiet.hear, pieces)) + quiet.end()
+
+
+class InPieces:
+    """A model that writes the same text each time, in these pieces."""
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._pieces = pieces
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        return LlmResponse("".join(self._pieces))
+
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        for piece in self._pieces:
+            yield TextChunk(piece)
+        yield LlmResponse("".join(self._pieces))
+
+
+async def shown(items: AsyncGenerator[StreamItem, None]) -> str:
+    return "".join([item.text async for item in items if isinstance(item, TextChunk)])
+
+
+@given(marks=st.sampled_from(OPENED), before=WORDS, inside=WORDS, after=WORDS, sizes=CUTS)
+@example(marks=("<think>", "</think>"), before="`", inside="", after="", sizes=[1])
+def test_nothing_of_a_block_is_passed_on(
+    marks: tuple[str, str], before: str, inside: str, after: str, sizes: list[int]
+) -> None:
+    if marks[0] == "analysis" or marks[0].startswith("<|channel"):
+        before = ""  # these begin a reply
+    opened, closed = marks
+    text = f"{before} {opened} {SECRET}{inside}{SECRET} {closed} {after}".lstrip()
+    said = passed_on(cut(text, sizes))
+    assert SECRET not in said
+    assert said == passed_on([text]), "the cuts make no difference"
+
+
+@given(text=WORDS, sizes=CUTS)
+def test_what_has_no_block_is_passed_on_whole(text: str, sizes: list[int]) -> None:
+    assert passed_on(cut(text, sizes)) == text
+
+
+@given(closed=st.sampled_from(BARE), inside=WORDS, after=WORDS, sizes=CUTS)
+def test_from_the_second_reply_on_a_block_that_begins_in_the_prompt_is_hidden_too(
+    closed: str, inside: str, after: str, sizes: list[int]
+) -> None:
+    habit = Habit()
+    text = f"{inside} {SECRET} {closed}{after}"
+    passed_on([text], habit)
+    assert habit.is_bare
+    assert SECRET not in passed_on(cut(text, sizes), habit)
+    assert passed_on(cut(after, sizes), habit) == after, "a reply without thinking comes at its end"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Use <think> here.", "Use <think> here."),
+        ("The tag `<think>` opens, `</think>` closes.", "The tag `<think>` opens, `</think>` closes."),
+        ("<think>never ends", ""),
+        ("analysis of the data: fine", "analysis of the data: fine"),
+        ("<think>a</think>Yes <think>b</think>No", "Yes No"),
+        ("It is 4.<|end|>", "It is 4."),
+        ("<think>a <think>b</think>It is 4.", "It is 4."),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_what_is_no_block_is_said(text: str, said: str, size: int) -> None:
+    assert passed_on(cut(text, [size])) == said
+
+
+TOOLS = (ToolSpec("add", "Adds.", {"type": "object", "properties": {}}),)
+ASKED = LlmRequest("", (Message(Role.USER, "1 + 1?"),), TOOLS)
+
+
+@pytest.mark.parametrize("marks", OPENED, ids=lambda marks: marks[0].strip())
+@pytest.mark.parametrize("size", [1, 2, 5, 11, 1000])
+async def test_streams_of_text_and_of_native_models_hide_it_alike(marks: tuple[str, str], size: int) -> None:
+    inside = f"{SECRET}\nAction: add\nAction Input: {{}}\nFinal Answer: {SECRET}"
+    pieces = cut(f"{marks[0]}{inside}{marks[1]}Final Answer: It is 2.", [size])
+    assert (await shown(TextReAct(InPieces(pieces)).stream(ASKED))).strip() == "It is 2."
+    native = await shown(sift_leaks(InPieces(pieces).stream(ASKED), TOOLS))
+    assert native.strip() == "Final Answer: It is 2."
+
+
+async def test_a_client_learns_that_its_model_thinks_first() -> None:
+    pieces = cut(f"{SECRET}, I think.</think>Final Answer: It is 2.", [3])
+    llm = TextReAct(InPieces(pieces))
+    await shown(llm.stream(ASKED))
+    assert (await shown(llm.stream(ASKED))).strip() == "It is 2."
+
+
+def test_a_long_reply_is_heard_in_linear_time() -> None:
+    for text in (
+        "<" * 100_000,
+        "[THINK" * 20_000,
+        "analysis" * 12_000,
+        "<think>" * 14_000,
+        "`<think>" * 12_000,
+    ):
+        passed_on(cut(text, [50]), Habit())
