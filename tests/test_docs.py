@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,8 +53,8 @@ class Runner:
         return int(status or -1), printed.read_text(encoding="utf-8") if printed.exists() else ""
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        with self._process:  # closes its pipes, and waits
+            os.killpg(self._process.pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
