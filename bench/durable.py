@@ -35,7 +35,7 @@ async def weather(day: int) -> dict[str, str | int]:
     return {"day": day, "sky": "clear", "temperature": 21}
 
 
-def agent(hops: int) -> Agent[str]:
+def agent(hops: int) -> Agent[Any, str]:
     def reply(request: LlmRequest) -> LlmResponse | str:
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)
         return calls(("weather", {"day": turn})) if turn < hops else "Warm."

@@ -243,13 +243,13 @@ def is_right(output: str, expected: str) -> bool:
     return any(math.isclose(float(one), number, rel_tol=1e-3) for one in found)
 
 
-def agents(model: str, mode: str, *, folder: Path, threads: int | None) -> dict[str, Agent[str]]:
+def agents(model: str, mode: str, *, folder: Path, threads: int | None) -> dict[str, Agent[Any, str]]:
     office = Office(folder)
     tools: dict[str, Sequence[Callable[..., Any]]] = {
         "office": [calculator, office.shop_database, office.search_notes],
         "travel": [calculator, days_between, add_days, convert],
     }
-    made: dict[str, Agent[str]] = {}
+    made: dict[str, Agent[Any, str]] = {}
     for box, functions in tools.items():
         llm = LocalLlm(model, threads=threads, max_tokens=200, examples=EXAMPLES[box])
         made[box] = Agent(in_mode(mode, llm, EXAMPLES[box]), tools=functions, budget=Budget(steps=6))
@@ -282,7 +282,7 @@ async def run(arguments: argparse.Namespace) -> None:
             print(f"{verdict} {row['seconds']:6.1f} s {question['question']} -> {row['output']}", flush=True)
 
 
-async def answer(agent: Agent[str], question: dict[str, Any]) -> dict[str, Any]:
+async def answer(agent: Agent[Any, str], question: dict[str, Any]) -> dict[str, Any]:
     began, worked = time.monotonic(), cpu_seconds()
     try:
         result = await agent.run(question["question"])

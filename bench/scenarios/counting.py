@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from wesichain import Agent, Budget, RepromptN, Role, tool
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
@@ -72,14 +73,14 @@ def _call(id: str, args: dict[str, object]) -> LlmResponse:
 
 def counting_agent(
     hops: int, made: Callable[[], Tool] = lambda: ADD, *, malformed: bool = False, waits: bool = False
-) -> Agent[str]:
+) -> Agent[Any, str]:
     """An agent as a user makes one, whose model counts to `hops`; one that waits lets other runs go on."""
     policy = RepromptN(3) if malformed else None
     model = Counting(hops, malformed=malformed, waits=waits)
     return Agent(model, tools=[made()], policy=policy, budget=Budget(steps=hops + 5))
 
 
-async def count(agent: Agent[str], hops: int) -> int:
+async def count(agent: Agent[Any, str], hops: int) -> int:
     """One run, and whether it came to the right end; the number of model calls it took."""
     result = await agent.run(QUESTION)
     if result.output != f"the sum is {hops}":

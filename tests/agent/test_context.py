@@ -72,7 +72,7 @@ VIEWS: dict[str, Any] = {
 }
 
 
-def agent(model: Any, views: Any, **options: Any) -> Agent[str]:
+def agent(model: Any, views: Any, **options: Any) -> Agent[Any, str]:
     options = {"tools": [look], "budget": Budget(steps=2_000), "clock": FakeClock(), **options}
     return Agent(model, instructions="be exact", context=views, **options)
 
@@ -164,7 +164,7 @@ async def test_a_thousand_hops_run_in_a_window_and_replay_exactly(tmp_path: Path
     assert not diff(recording, again.events)
 
 
-def nest(outer: Any, inner: Any, **options: Any) -> Agent[str]:
+def nest(outer: Any, inner: Any, **options: Any) -> Agent[Any, str]:
     below = agent(inner, [Summarise(4_000, 1_500), Window(6_000)], name="below")
     tools = [below.as_tool(name="ask", description="Ask it.")]
     return agent(outer, [Window(80, keep_tokens=50)], tools=tools, **options)
@@ -202,7 +202,7 @@ async def test_nested_agents_stopped_at_any_event_go_on() -> None:
                 if event.seq == at:
                     token.cancel("enough")
 
-        def built(**options: Any) -> Agent[str]:
+        def built(**options: Any) -> Agent[Any, str]:
             return nest(
                 FunctionLlm(reader(3, "ask"), model="m"), FunctionLlm(reader(7), model="m"), **options
             )

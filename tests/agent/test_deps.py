@@ -5,20 +5,31 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypedDict
+
+import pytest
 
 from tests.agent.kit import call, say
-from wesichain.agent import Agent, Approve, Interrupted
+from wesichain.agent import Agent, Approve, Interrupted, replay
 from wesichain.core import Role, ToolCompleted
+from wesichain.errors import ConfigError
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import RunContext, ToolContext, tool
-from wesichain.trace import Recorder
+from wesichain.trace import Recorder, load
 
 
 @dataclass
 class Desk:
     customer: str
     limit: int = 10
+
+
+class Open(Protocol):
+    customer: str
+
+
+class Row(TypedDict):
+    a: int
 
 
 @tool
@@ -37,7 +48,7 @@ def too_much(ctx: RunContext[Desk], args: Any) -> bool:
     return bool(args["amount"] > ctx.deps.limit)
 
 
-@tool(approval=too_much)  # type: ignore[arg-type]  # a rule of the context and the arguments
+@tool(approval=too_much)
 async def pay(amount: int, ctx: ToolContext[Desk]) -> str:
     """Pay."""
     return f"{ctx.deps.customer} paid {amount}"
@@ -107,3 +118,84 @@ def test_instructions_are_the_agent_s_and_not_the_history_s() -> None:
         assert not [message for message in history if message.role is Role.SYSTEM]
     systems = [message.text for message in llm.requests[-1].messages if message.role is Role.SYSTEM]
     assert systems == ["Turn three."]
+
+
+class TestDeclared:
+    """`deps_type`: what the deps of a run have to be."""
+
+    def agent(self, **options: Any) -> Agent[Desk, str]:
+        return Agent(ScriptedLlm([say(call("whoami")), "x"]), deps_type=Desk, tools=[whoami], **options)
+
+    def test_the_right_ones_pass_at_every_door(self) -> None:
+        class FrontDesk(Desk):
+            pass
+
+        async def main() -> None:
+            await self.agent().run("q", deps=Desk("Ann"))
+            async with self.agent().stream("q", deps=FrontDesk("Ann")) as stream:
+                async for _ in stream:
+                    pass
+            assert stream.result.output == "x"
+            async with self.agent().iterate("q", deps=Desk("Ann")) as steps:
+                async for _ in steps:
+                    pass
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize("instructions", [None, instructions])
+    @pytest.mark.parametrize("given", ["Ann", 5, {"customer": "Ann"}])
+    def test_others_are_refused_by_name_before_anybody_is_asked(self, given: Any, instructions: Any) -> None:
+        llm = ScriptedLlm(["x"])
+        agent: Agent[Any, str] = Agent(llm, deps_type=Desk, instructions=instructions, name="desk")
+        with pytest.raises(
+            ConfigError, match=f"'desk' needs deps of type Desk, and was given {type(given).__name__}"
+        ):
+            agent.run_sync("q", deps=given)
+        with pytest.raises(ConfigError, match="'desk' needs deps of type Desk: pass deps="):
+            agent.run_sync("q")
+        assert llm.requests == []
+
+    def test_a_resume_needs_them_too(self) -> None:
+        script = [say(call("pay", {"amount": 50})), "x"]
+        agent = Agent(ScriptedLlm(script), deps_type=Desk, tools=[pay])
+        outcome = asyncio.run(agent.outcome("pay", deps=Desk("Ann")))
+        assert isinstance(outcome, Interrupted)
+        decisions = {outcome.pending[0].token: Approve()}
+        with pytest.raises(ConfigError, match="pass deps="):
+            asyncio.run(agent.resume(outcome, decisions))
+        result = asyncio.run(agent.resume(outcome, decisions, deps=Desk("Ann")))  # the token was not used up
+        assert "Ann paid 50" in [message.text for message in result.messages]
+
+    def test_those_of_the_caller_are_checked_below(self) -> None:
+        inner = Agent(ScriptedLlm(["x"]), deps_type=Desk, name="inner")
+        outer = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), "x"]), tools=[inner.as_tool()])
+        with pytest.raises(ConfigError, match="'inner' needs deps of type Desk, and was given str"):
+            outer.run_sync("q", deps="Ann")
+
+    def test_a_replay_runs_no_tool_and_does_without(self, tmp_path: Path) -> None:
+        live = self.agent(events=Recorder(tmp_path)).run_sync("q", deps=Desk("Ann"))
+        recording = load(next(tmp_path.glob("*.jsonl")))
+        again = asyncio.run(replay(recording, self.agent()))
+        assert [*again.messages] == [*live.outcome.messages]
+        with pytest.raises(ConfigError, match="pass deps="):
+            asyncio.run(replay(recording, self.agent(), 1))
+
+    @pytest.mark.parametrize(
+        ("declared", "right", "wrong"),
+        [
+            pytest.param(dict[str, int], {"a": 1}, [1], id="generic"),
+            pytest.param(Desk | None, None, 5, id="optional"),
+            pytest.param(Desk | None, Desk("Ann"), 5, id="optional-given"),
+            pytest.param(Open, Desk("Ann"), None, id="protocol"),
+            pytest.param(Row, {"a": 1}, None, id="typed-dict"),
+        ],
+    )
+    def test_what_python_can_tell_is_told(self, declared: Any, right: Any, wrong: Any) -> None:
+        agent: Agent[Any, str] = Agent(ScriptedLlm(["x"]), deps_type=declared)
+        assert agent.run_sync("q", deps=right).output == "x"
+        with pytest.raises(ConfigError, match="needs deps of type"):
+            agent.run_sync("q", deps=wrong)
+
+    def test_a_value_is_no_type(self) -> None:
+        with pytest.raises(ConfigError, match="deps_type=5: use a type"):
+            Agent(ScriptedLlm([]), deps_type=5)  # type: ignore[call-overload]

@@ -610,3 +610,14 @@ def test_the_clock_and_the_limit_are_those_of_the_run() -> None:
     )
     result = first.run_sync("q")
     assert (result.output, result.outcome.stopped_by) == ("", "steps")
+
+
+def test_a_run_with_another_model_knows_a_handoff_that_was_added_since() -> None:
+    """An agent keeps a copy of itself for each model that runs were told: it learns of the handoff too."""
+    told = ScriptedLlm(["as I was", say(call("transfer_to_desk", {}))], model="told")
+    triage = Agent(ScriptedLlm([], model="own"), name="triage")
+    desk = Agent(ScriptedLlm(["at the desk"], model="desk"), name="desk")
+    assert asyncio.run(triage.run("hello", model=told)).output == "as I was"
+    triage.add_handoff(desk)
+    result = asyncio.run(triage.run("help", model=told))
+    assert (result.output, result.agent) == ("at the desk", "desk")

@@ -31,7 +31,7 @@ from wesichain.middleware import InputGuard, Middleware, OutputGuard, ToolGuard
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolResult, tool
-from wesichain.trace import Recorder, find_run, load
+from wesichain.trace import CollectingSink, Recorder, find_run, load
 
 
 class Named(Middleware):
@@ -559,13 +559,6 @@ async def _once(ctx: Any, request: Any, call_next: Any) -> Any:
     return await call_next(request)
 
 
-async def test_a_run_that_is_wrapped_is_not_taken_in_steps() -> None:
-    agent = Agent(ScriptedLlm(["3"]), middleware=[InputGuard(lambda task: True)])
-    async with agent.iterate("q") as run:
-        with pytest.raises(ConfigError, match="a step at a time"):
-            await run.step()
-
-
 async def test_a_replay_runs_no_middleware(tmp_path: Path) -> None:
     """Also by a program that has none: a recording holds all that the run was told."""
     log: list[str] = []
@@ -584,3 +577,153 @@ async def test_a_replay_runs_no_middleware(tmp_path: Path) -> None:
         assert isinstance(again, Completed)
         assert (again.output, again.usage, again.spent.steps) == ("three", outcome.usage, 4)
     assert len(log) == seen
+
+
+class TestAStepAtATime:
+    """A run inside `wrap_run`, taken in steps: the same as one that is carried."""
+
+    SCRIPT = (say(ADD), say(call("echo", {"text": "x"})), "done")
+
+    class Changes(Middleware):
+        async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+            return await call_next(f"{task}, please")
+
+    class Answers(Middleware):
+        async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+            return await AgentRuntime(ScriptedLlm(["cached"]), clock=FakeClock()).run(task)
+
+    class Twice(Middleware):
+        async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+            await call_next(task)
+            return await call_next(task)
+
+    class Raises(Middleware):
+        async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+            await call_next(task)
+            raise ValueError("broken")
+
+    KINDS = (
+        pytest.param([Changes()], id="another-task"),
+        pytest.param([Answers()], id="answers-itself"),
+        pytest.param([Twice()], id="twice"),
+        pytest.param([Raises()], id="raises"),
+        pytest.param([InputGuard(lambda task: "no")], id="refuses-the-task"),
+        pytest.param([OutputGuard(lambda answer: "no")], id="refuses-the-answer"),
+        pytest.param([Changes(), OutputGuard(lambda answer: True)], id="two-of-them"),
+    )
+
+    def agent(self, middleware: list[Any], *, heard: Any = None) -> Agent[Any, str]:
+        ids = iter(range(9))
+        script = [*self.SCRIPT, *self.SCRIPT]
+        return Agent(
+            ScriptedLlm(script),
+            tools=[add, echo],
+            middleware=middleware,
+            clock=FakeClock(),
+            new_id=lambda: f"r{next(ids)}",
+            events=heard,
+        )
+
+    @pytest.mark.parametrize("middleware", KINDS)
+    def test_it_comes_to_the_same(self, middleware: list[Any]) -> None:
+        async def carried(heard: CollectingSink) -> Any:
+            return await self.agent(middleware, heard=heard).outcome("q")
+
+        async def stepped(heard: CollectingSink) -> Any:
+            async with self.agent(middleware, heard=heard).iterate("q") as run:
+                before = run.phase
+                async for phase in run:
+                    assert phase is run.phase
+                    assert phase is not before
+                    before = phase
+            assert run.outcome is before
+            return run.outcome
+
+        ends = []
+        for way in (carried, stepped):
+            heard = CollectingSink()
+            outcome = asyncio.run(way(heard))
+            error = str(getattr(outcome, "error", ""))
+            told = [(type(event).__name__, event.step_id, event.seq) for event in heard.events]
+            ends.append((type(outcome), [*outcome.messages], outcome.spent, error, told))
+        assert ends[0] == ends[1]
+
+    def test_one_step_is_one_step(self) -> None:
+        async def main() -> list[str]:
+            agent = self.agent([self.Changes()])
+            llm: Any = agent.runtime._llm
+            async with agent.iterate("q") as run:
+                seen = []
+                while run.outcome is None:
+                    phase = await run.step()
+                    seen.append(f"{type(phase).__name__} {len(llm.requests)}")
+                await run.step()  # after the end nothing happens
+            assert llm.requests[0].messages[-1].text == "q, please"
+            return seen
+
+        assert asyncio.run(main()) == [
+            *("Thinking 0", "Acting 1", "Observing 1", "Thinking 1", "Acting 2", "Observing 2", "Thinking 2"),
+            "Completed 3",
+        ]
+
+    @pytest.mark.parametrize("steps", range(8))
+    def test_left_early_it_is_interrupted_the_middleware_sees_it_and_it_can_go_on(self, steps: int) -> None:
+        seen: list[str] = []
+
+        class Sees(Middleware):
+            async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+                outcome = await call_next(task)
+                seen.append(type(outcome).__name__)
+                return outcome
+
+        async def main() -> None:
+            agent = self.agent([Sees()])
+            async with agent.iterate("q") as run:
+                for _ in range(steps):
+                    await run.step()
+            assert isinstance(run.outcome, Interrupted)
+            assert seen == (["Interrupted"] if steps else [])  # of a run that had not begun it hears nothing
+            check_events(run.outcome.events)
+            assert (await agent.resume(run.outcome)).output == "done"
+            assert len(asyncio.all_tasks()) == 1
+
+        asyncio.run(main())
+
+    def test_one_that_begins_anew_when_it_is_left_is_stopped_too(self) -> None:
+        async def main() -> None:
+            async with self.agent([self.Twice()]).iterate("q") as run:
+                await run.step()
+            assert isinstance(run.outcome, Interrupted)
+            assert len(asyncio.all_tasks()) == 1
+
+        asyncio.run(main())
+
+    def test_a_cancelled_step_ends_the_run_and_leaves_nothing_behind(self) -> None:
+        @tool
+        async def sleep() -> str:
+            """Sleep for long."""
+            await asyncio.sleep(600)
+            return "never"
+
+        async def main() -> None:
+            llm = ScriptedLlm([say(call("sleep"))])
+            agent = Agent(llm, tools=[sleep], middleware=[self.Changes()])
+            run = agent.iterate("q")
+
+            async def take() -> None:
+                async with run:
+                    async for _ in run:
+                        pass
+
+            task = asyncio.create_task(take())
+            while not llm.requests:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert isinstance(run.outcome, Interrupted)
+            check_events(run.outcome.events)
+            assert len(asyncio.all_tasks()) == 1
+
+        asyncio.run(main())

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -420,7 +420,9 @@ class TestChecks:
 
         with pytest.raises(ConfigError, match=r"forgets.*return the output"):
             asyncio.run(
-                AgentRuntime(ScriptedLlm([final(OSLO)]), output_type=City, output_checks=[forgets]).run("q")
+                AgentRuntime(
+                    ScriptedLlm([final(OSLO)]), output_type=City, output_checks=[cast("Any", forgets)]
+                ).run("q")
             )
 
     def test_a_check_that_breaks_ends_the_run_by_its_name(self) -> None:

@@ -33,7 +33,7 @@ def never(_: Any) -> str:
     raise AssertionError("a replay asks no model")
 
 
-def agent(model: Any, *tools: Any, **options: Any) -> Agent[str]:
+def agent(model: Any, *tools: Any, **options: Any) -> Agent[Any, str]:
     return Agent(model, tools=tools or (add, boom, echo), instructions="be exact", **options)
 
 

@@ -58,14 +58,14 @@ FREELY = Recovery({Exception: Retry(consume_budget=False)}, limit=99)
 PATIENCE = 10.0  # seconds after which a run hangs
 
 
-def asking(effects: Effects, name: str, *, questions: int = 1) -> Agent[str]:
+def asking(effects: Effects, name: str, *, questions: int = 1) -> Agent[Any, str]:
     """An agent that asks before it pays, so many times."""
     script = [say(call("pay", id=f"p{n}")) for n in range(questions)]
     pay = effects.tool("pay", approval=True)
     return Agent(ScriptedLlm([*script, f"{name} paid"]), tools=[pay], name=name, loop_guard=None)
 
 
-async def replayed(outcome: Any, agent: Agent[str], events: Sequence[Any] = ()) -> Any:
+async def replayed(outcome: Any, agent: Agent[Any, str], events: Sequence[Any] = ()) -> Any:
     recording: Any = SimpleNamespace(events=[*(events or outcome.events)], run_id=outcome.run_id)
     return await replay(recording, agent)
 
@@ -321,7 +321,7 @@ async def test_a_tool_that_cancels_its_token_stops_the_run() -> None:
 # --- questions --------------------------------------------------------------------------------------------
 
 
-def pair(effects: Effects, *, questions: int) -> list[Agent[str]]:
+def pair(effects: Effects, *, questions: int) -> list[Agent[Any, str]]:
     return [asking(effects, "ann", questions=questions), asking(effects, "bob")]
 
 
@@ -542,7 +542,7 @@ async def test_a_replay_charges_what_a_tool_ran_at_its_own_price() -> None:
         """Ask the other one."""
         return (await inner.run("t", parent=ctx)).output
 
-    def program() -> Agent[str]:
+    def program() -> Agent[Any, str]:
         llm = priced([say(call("delegate")), "x"], "outer")
         return Agent(llm, tools=[delegate], budget=Budget(cost=50.0, prices=PRICES))
 
@@ -583,7 +583,7 @@ async def test_a_replay_begins_calls_in_the_order_in_which_they_began() -> None:
         await ended.wait()
         return "over"
 
-    def program() -> Agent[str]:
+    def program() -> Agent[Any, str]:
         return Agent(
             ScriptedLlm([say(call("patient"), call("hasty"), call("long")), "x"]),
             tools=[patient, hasty, long],

@@ -103,7 +103,9 @@ class Effects:
 # --- one account ------------------------------------------------------------------------------------
 
 
-def nested(inner: Agent[str], outer_replies: Sequence[Any], *tools: Any, **options: Any) -> Agent[str]:
+def nested(
+    inner: Agent[Any, str], outer_replies: Sequence[Any], *tools: Any, **options: Any
+) -> Agent[Any, str]:
     return Agent(priced(outer_replies, "outer"), tools=[inner.as_tool(), *tools], **options)
 
 
@@ -535,7 +537,7 @@ async def test_an_idempotent_agent_is_begun_anew_under_a_new_attempt() -> None:
 # --- a child's question is its parent's --------------------------------------------------------------
 
 
-def three_levels(effects: Effects) -> Agent[str]:
+def three_levels(effects: Effects) -> Agent[Any, str]:
     pay = effects.tool("pay", approval=True, effect="once")
     low = Agent(ScriptedLlm([say(call("pay", {"n": 1})), "paid"]), tools=[pay], name="low")
     middle = Agent(

@@ -300,7 +300,7 @@ def last_turn(messages: Sequence[Message]) -> list[Message]:
     return [messages[0], *messages[last:]]
 
 
-def build(spec: AgentSpec) -> Agent[str]:
+def build(spec: AgentSpec) -> Agent[Any, str]:
     """The agent of a spec."""
     calls = [call for turn in spec.turns for call in turn if call.child is not None]
     children = {call.child.name: call.child for call in calls if call.child and call.kind == "child"}

@@ -29,7 +29,7 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-def buyer() -> Agent[str]:
+def buyer() -> Agent[Any, str]:
     def reply(request: LlmRequest) -> Any:
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)
         return [calls(("pay", {"amount": 3})), "done"][turn]

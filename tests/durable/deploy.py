@@ -64,7 +64,7 @@ def reply(request: LlmRequest) -> LlmResponse | str:
     return calls((name, {"turn": turn}))
 
 
-def release(number: int) -> Agent[str]:
+def release(number: int) -> Agent[Any, str]:
     tools: list[Any] = [work, pay]
     if number < 3:
         tools.append(extra)

@@ -62,7 +62,7 @@ class World:
         self.pass_by(f"event {event.seq}")
 
 
-def agent_of(scene: Scene) -> Agent[str]:
+def agent_of(scene: Scene) -> Agent[Any, str]:
     world = World(scene)
     plan: list[LlmResponse | str] = [
         calls(("add", {"a": 1, "b": 2})),

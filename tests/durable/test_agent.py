@@ -57,11 +57,11 @@ def turns(*replies: Any) -> FunctionLlm:
     return FunctionLlm(reply)
 
 
-def adder(**options: Any) -> Agent[str]:
+def adder(**options: Any) -> Agent[Any, str]:
     return Agent(turns(calls(("add", {"a": 1, "b": 2})), "three"), tools=[add], **options)
 
 
-def deleter(**options: Any) -> Agent[str]:
+def deleter(**options: Any) -> Agent[Any, str]:
     asks = calls(("delete", {"path": "a"}), ("delete", {"path": "b"}))
     return Agent(turns(asks, "as you wish"), tools=[delete], **options)
 
@@ -360,7 +360,7 @@ class Slow:
         finally:
             self.given_up += 1
 
-    def agent(self) -> Agent[str]:
+    def agent(self) -> Agent[Any, str]:
         async def reply(request: LlmRequest) -> Any:
             turn = sum(message.role is Role.ASSISTANT for message in request.messages)
             if self.phase == f"model {turn}":
@@ -575,7 +575,7 @@ async def test_an_agent_as_a_tool_goes_on_where_it_was(url: str) -> None:
         keys.append(ctx.idempotency_key)
         return "found"
 
-    def outer() -> Agent[str]:
+    def outer() -> Agent[Any, str]:
         inner = Agent(turns(calls(("dig", {})), "gold"), tools=[dig], name="miner")
         return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[inner.as_tool()])
 

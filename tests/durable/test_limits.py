@@ -36,7 +36,7 @@ class Crowd:
         self.order: list[str] = []
         self.began: list[float] = []
 
-    def agent(self) -> Agent[str]:
+    def agent(self) -> Agent[Any, str]:
         async def reply(request: LlmRequest) -> str:
             task = request.messages[-1].text
             kind = task.split()[0]

@@ -368,7 +368,7 @@ async def test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_no
         happened.append(f"sell {price}")
         return "sold"
 
-    def outer() -> Agent[str]:
+    def outer() -> Agent[Any, str]:
         inner = turns(calls(("dig", {})), calls(("sell", {"price": 3})), "sold it")
         miner = Agent(inner, tools=[dig, sell], name="miner")
         return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
@@ -394,7 +394,7 @@ async def test_the_result_of_an_external_call_is_provided_from_anywhere(url: str
         """Ask the bank."""
         raise AssertionError("nothing is run here")
 
-    def agent() -> Agent[str]:
+    def agent() -> Agent[Any, str]:
         return Agent(turns(calls(("ask_the_bank", {"amount": 3})), "thanks"), tools=[ask_the_bank])
 
     async with DurableAgent(agent(), "bank", database_url=url) as durable:

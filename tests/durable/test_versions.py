@@ -54,7 +54,7 @@ class Desk:
         more: bool = False,
         less: bool = False,
         other: bool = False,
-    ) -> Agent[str]:
+    ) -> Agent[Any, str]:
         async def reply(request: LlmRequest) -> Any:
             turn = sum(message.role is Role.ASSISTANT for message in request.messages)
             if turn == 1:

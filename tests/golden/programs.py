@@ -41,7 +41,7 @@ def call(number: int, name: str, args: dict[str, Any], **more: Any) -> LlmRespon
     return LlmResponse(f"Step {number}.", made, SPENT, "tool_calls", **more)
 
 
-def agent(kind: str, *, asked: int = 0) -> Agent[str]:
+def agent(kind: str, *, asked: int = 0) -> Agent[Any, str]:
     """The program of a recording, with its model's script, of which `asked` replies are used up."""
     signed: Any = {"anthropic": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]}
     match kind:

@@ -36,7 +36,7 @@ CALL = calls(("owes", {"customer": 7}))
 TASK = "What does customer 7 owe?"
 
 
-def agent(*replies: Any, **options: Any) -> Agent[str]:
+def agent(*replies: Any, **options: Any) -> Agent[Any, str]:
     return Agent(ScriptedLlm(list(replies)), tools=[owes, pay], **options)
 
 

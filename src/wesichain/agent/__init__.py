@@ -2,7 +2,7 @@
 
 from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse
 
-from .agent import Agent, RunResult, Source, result_of
+from .agent import Agent
 from .calls import AgentTool
 from .drive import Drive
 from .effects import Caller, Effects, LiveEffects
@@ -37,10 +37,10 @@ from .phases import (
 )
 from .replay import ReplayEffects, replay
 from .replaying import retell, revived_cause, revived_dispatch, revived_error
+from .results import EventQueue, RunResult, RunSteps, RunStream, Source, result_of
 from .rules import Handoff, LoopGuard, Tally
 from .running import Running, Settings
 from .runtime import AgentRuntime
-from .stream import EventQueue, RunSteps, RunStream
 from .trail import Observed, Trail
 from .wrapping import retell_spare, spare_events
 

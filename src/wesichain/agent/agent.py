@@ -5,166 +5,128 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
 
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from wesichain.core import (
     Advice,
     CancellationToken,
-    CompletionLlm,
     Decision,
-    Event,
     EventSink,
-    JsonValue,
-    LogView,
     Message,
     Part,
-    ReActStep,
     Role,
     StrategySource,
-    ToolCallingLlm,
-    ToolCompleted,
-    ToolDispatched,
-    Usage,
     advise,
-    dataclass,
-    maker,
-    traits_of,
 )
-from wesichain.errors import ConfigError, ConversationError, RunFailedError, RunInterruptedError
+from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
-from wesichain.tools import Effect, RunContext, ToolContext, ToolRegistry
+from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
 from .calls import AgentTool
 from .drive import Drive
 from .memory import RunMemory, checked_memory
-from .models import resolve_model
+from .models import AnyModel, resolve_model
 from .options import LoopKeywords, RunKeywords, as_sinks, run_options
-from .phases import Completed, Failed, Interrupted, Outcome
+from .phases import Completed, Interrupted, Outcome
+from .results import RunResult, RunSteps, RunStream, question_of, result_of
 from .rules import Actor, Handoff
 from .runtime import AgentRuntime
-from .stream import RunSteps, RunStream
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
 
-OutT = TypeVar("OutT")
+OutT = TypeVar("OutT", default=Any)
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
+AnyDeps = TypeVar("AnyDeps", default=Any)
 
 
-class ConversationKeywords(RunKeywords, total=False):
+class ConversationKeywords(RunKeywords[AnyDeps], Generic[AnyDeps], total=False):
     """What one run of an agent may be told, beside its task and what every run may be told."""
 
     conversation: RunMemory | None
 
 
 Task: TypeAlias = str | Sequence[str | Part]
-Instructions: TypeAlias = str | Callable[..., str | Awaitable[str | None] | None] | None
+Text: TypeAlias = str | Awaitable[str | None] | None
+Instructions: TypeAlias = (
+    str | Callable[[], Text] | Callable[[RunContext[AnyDeps]], Text] | Callable[[str], Text] | None
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where an answer comes from: one tool's output."""
-
-    tool_name: str
-    args: JsonValue
-    value: JsonValue
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult(Generic[OutT]):
-    """What a completed run gave."""
-
-    outcome: Completed[OutT]
-
-    @property
-    def output(self) -> OutT:
-        return self.outcome.output
-
-    @property
-    def steps(self) -> LogView[ReActStep]:
-        return self.outcome.steps
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """What was said, without the instructions: pass it as the history of the next run."""
-        said = self.outcome.messages
-        return said[1:] if said and said[0].role is Role.SYSTEM else said
-
-    @property
-    def agent(self) -> str:
-        """The name of the agent that answered."""
-        return self.outcome.info.agent
-
-    @property
-    def new_messages(self) -> tuple[Message, ...]:
-        """The messages of this run alone: pass `messages`, or these after the old ones, as history."""
-        return self.outcome.new_messages
-
-    @property
-    def usage(self) -> Usage:
-        return self.outcome.usage
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        return self.outcome.events
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """The outputs of the tools that the run called, in order."""
-        args = {event.call.id: event.call.args for event in self.events if isinstance(event, ToolDispatched)}
-        return tuple(
-            Source(event.tool_name, args.get(event.call_id), event.value)
-            for event in self.events
-            if isinstance(event, ToolCompleted) and not event.scope
-        )
-
-
-_run_result = maker(RunResult[Any])
-
-
-class Agent(Generic[OutT]):
+class Agent(Generic[DepsT_contra, OutT]):
     """A model with tools and instructions. Holds no state of a run, so that many can run at once."""
 
     @overload
     def __init__(
-        self: Agent[str],
-        model: ToolCallingLlm | CompletionLlm | str,
+        self: Agent[Any, str],
+        model: AnyModel,
         *,
         tools: Iterable[Any] | ToolRegistry = (),
-        instructions: Instructions = None,
+        instructions: Instructions[Any] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Unpack[LoopKeywords],
+        **options: Unpack[LoopKeywords[str, Any]],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Any, OutT],
+        model: AnyModel,
+        *,
+        output_type: TypeForm[OutT],
+        tools: Iterable[Any] | ToolRegistry = (),
+        instructions: Instructions[Any] = None,
+        name: str = "agent",
+        description: str = "",
+        playbook: StrategySource | None = None,
+        domain: str = "general",
+        **options: Unpack[LoopKeywords[OutT, Any]],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[DepsT_contra, str],
+        model: AnyModel,
+        *,
+        deps_type: TypeForm[DepsT_contra],
+        tools: Iterable[Offered[DepsT_contra]] | ToolRegistry = (),
+        instructions: Instructions[DepsT_contra] = None,
+        name: str = "agent",
+        description: str = "",
+        playbook: StrategySource | None = None,
+        domain: str = "general",
+        **options: Unpack[LoopKeywords[str, DepsT_contra]],
     ) -> None: ...
     @overload
     def __init__(
         self,
-        model: ToolCallingLlm | CompletionLlm | str,
+        model: AnyModel,
         *,
+        deps_type: TypeForm[DepsT_contra],
         output_type: TypeForm[OutT],
-        tools: Iterable[Any] | ToolRegistry = (),
-        instructions: Instructions = None,
+        tools: Iterable[Offered[DepsT_contra]] | ToolRegistry = (),
+        instructions: Instructions[DepsT_contra] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Unpack[LoopKeywords],
+        **options: Unpack[LoopKeywords[OutT, DepsT_contra]],
     ) -> None: ...
     def __init__(
         self,
-        model: ToolCallingLlm | CompletionLlm | str,
+        model: AnyModel,
         *,
+        deps_type: Any = None,
         output_type: Any = str,
         tools: Iterable[Any] | ToolRegistry = (),
-        instructions: Instructions = None,
+        instructions: Instructions[Any] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Unpack[LoopKeywords],
+        **options: Unpack[LoopKeywords[Any, Any]],
     ) -> None:
         """`model`: a model, or its name, `PROVIDER:NAME`. `tools`: functions and tools, mixed.
 
@@ -181,14 +143,19 @@ class Agent(Generic[OutT]):
         self._instructions = instructions
         self._playbook = playbook
         self._domain = domain
+        self._output_type = output_type
         llm = resolve_model(model)
-        given_options: Any = {"tool_concurrency": 8, "exclude_after": None, **options}
-        if given_options.get("policy") is None and not traits_of(llm).observes_errors:
-            given_options["policy"] = SelfCorrect()
+        given_options: Any = {
+            "tool_concurrency": 8,
+            "exclude_after": None,
+            "default_policy": SelfCorrect(),
+            **options,
+        }
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
             llm,
             tools,
             output_type=output_type,
+            deps_type=deps_type,
             name=name,
             instructions=instructions if isinstance(instructions, str) else None,
             **given_options,
@@ -212,14 +179,20 @@ class Agent(Generic[OutT]):
         self.runtime.add_handoff(other)
 
     async def run(
-        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
+        self,
+        task: Task,
+        history: Sequence[Message] = (),
+        **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
         outcome = await self._outcome(task, history, options)
-        return _run_result(outcome) if isinstance(outcome, Completed) else self._result(outcome)
+        return self._result(outcome)
 
     def run_sync(
-        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
+        self,
+        task: Task,
+        history: Sequence[Message] = (),
+        **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """The same from code that is not async."""
         try:
@@ -231,31 +204,54 @@ class Agent(Generic[OutT]):
         )
 
     def stream(
-        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
+        self,
+        task: Task | Interrupted[OutT],
+        history: Sequence[Message] = (),
+        *,
+        decisions: Mapping[str, Decision] | None = None,
+        **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunStream[RunResult[OutT]]:
-        """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`."""
-        sinks = as_sinks(options.get("events"))
+        """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`.
 
-        async def run(sink: EventSink) -> RunResult[OutT]:
-            streamed: ConversationKeywords = {**options, "stream": True, "events": (*sinks, sink)}
-            return self._result(await self.outcome(task, history=history, **streamed))
+        Given an interrupted outcome and the decisions on its calls, it goes on with that run.
+        """
+        sinks = as_sinks(options.get("events"))
+        if isinstance(task, Interrupted) and history:
+            raise ConfigError("an interrupted run has its history already; leave history= out")
+        if decisions is not None and not isinstance(task, Interrupted):
+            raise ConfigError(
+                "decisions= are on the calls of an interrupted run: pass its outcome as the task"
+            )
+
+        async def run(sink: EventSink, opened: Callable[[Drive[Any]], None]) -> RunResult[OutT]:
+            told: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
+            if isinstance(task, Interrupted):
+                return await self.resume(task, decisions, **told)
+            return self._result(await self.outcome(task, history=history, **told))
 
         return RunStream(run)
 
     def iterate(
-        self, task: Task, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
+        self,
+        task: Task,
+        history: Sequence[Message] = (),
+        **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunSteps[OutT]:
         """The run, step by step: `async with agent.iterate(task) as run: async for phase in run: ...`."""
         return RunSteps(lambda: self._open(task, history, options), self._ended_of(options))
 
     def outcome(
-        self, task: Task, *, history: Sequence[Message] = (), **options: Unpack[ConversationKeywords]
+        self,
+        task: Task,
+        *,
+        history: Sequence[Message] = (),
+        **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
         return self._outcome(task, history, options)
 
     def _outcome(
-        self, task: Task, history: Sequence[Message], options: ConversationKeywords
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         instructions = self._instructions
         if "conversation" in options or callable(instructions) or self._playbook is not None:
@@ -263,7 +259,7 @@ class Agent(Generic[OutT]):
         return self.runtime.opened(task, history, run_options(options)).carry()
 
     async def _prepared(
-        self, task: Task, history: Sequence[Message], options: ConversationKeywords
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Outcome[OutT]:
         """A run whose instructions have to be asked for, or that is part of a conversation."""
         outcome = await (await self._open(task, history, options)).carry()
@@ -271,7 +267,7 @@ class Agent(Generic[OutT]):
         return outcome
 
     async def _open(
-        self, task: Task, history: Sequence[Message], options: ConversationKeywords
+        self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Drive[OutT]:
         """A run that has not begun, with its instructions and what came before it."""
         rest: Any = {**options}
@@ -287,7 +283,9 @@ class Agent(Generic[OutT]):
             rest["advice"] = await self.advise(words, rest["run_id"])
         return self.runtime.open(task, history=history, **rest)
 
-    def _ended_of(self, options: ConversationKeywords) -> Callable[[Outcome[OutT]], Awaitable[None]]:
+    def _ended_of(
+        self, options: ConversationKeywords[DepsT_contra]
+    ) -> Callable[[Outcome[OutT]], Awaitable[None]]:
         """What is done when a run has ended: its question and answer become part of the conversation."""
         conversation = options.get("conversation")
 
@@ -295,7 +293,7 @@ class Agent(Generic[OutT]):
             if conversation is None or not isinstance(outcome, Completed):
                 return
             try:
-                await conversation.extend(_question(outcome), Message(Role.ASSISTANT, outcome.text))
+                await conversation.extend(question_of(outcome), Message(Role.ASSISTANT, outcome.text))
             except ConversationError as error:
                 error.outcome = outcome  # the answer is not lost with the turn
                 raise
@@ -309,14 +307,11 @@ class Agent(Generic[OutT]):
 
     def _context(self, options: Mapping[str, Any]) -> RunContext[Any]:
         """A run that has not begun, as its instructions see it."""
-        parent: ToolContext | None = options.get("parent")
-        deps: Any = options.get("deps")
-        scope: tuple[str, ...] = ()
-        if parent is not None:
-            deps = parent.deps if deps is None else deps
-            scope = (*parent.scope, parent.agent)
-        token = options.get("cancellation") or CancellationToken()
-        return RunContext(options.get("run_id") or "", 0, token, deps=deps, agent=self.name, scope=scope)
+        given = run_options(options)
+        parent = given.parent
+        scope = () if parent is None else (*parent.scope, parent.agent)
+        token, deps = given.cancellation or CancellationToken(), self.runtime.deps_of(given)
+        return RunContext(given.run_id or "", 0, token, deps=deps, agent=self.name, scope=scope)
 
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
         """The instructions that a run of the task begins with, asked for now.
@@ -325,11 +320,12 @@ class Agent(Generic[OutT]):
         """
         instructions = self._instructions
         if callable(instructions):
+            ask: Callable[..., Any] = instructions
             given_to = [*inspect.signature(instructions, eval_str=True).parameters.values()]
             if given_to and (given_to[0].annotation is str or given_to[0].name == "task"):
-                text = instructions(task)
+                text = ask(task)
             else:
-                text = instructions(ctx or self._context({})) if given_to else instructions()
+                text = ask(ctx or RunContext(agent=self.name)) if given_to else ask()
             instructions = await text if inspect.isawaitable(text) else text
             given: Any = instructions
             if not (given is None or isinstance(given, str)):
@@ -340,7 +336,7 @@ class Agent(Generic[OutT]):
         self,
         interrupted: Interrupted[OutT],
         decisions: Mapping[str, Decision] | None = None,
-        **options: Unpack[ConversationKeywords],
+        **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """Go on with the outcome that a RunInterruptedError carries, as a part of the conversation."""
         rest: Any = {**options}
@@ -350,11 +346,18 @@ class Agent(Generic[OutT]):
         return self._result(outcome)
 
     def as_tool(
-        self, *, name: str | None = None, description: str | None = None, effect: Effect = "once"
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        input_type: Any = str,
+        *,
+        effect: Effect = "once",
     ) -> AgentTool:
         """This agent as a tool of another one, on whose budget, cancellation and log it draws.
 
-        It is run once, unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
+        The fields of an `input_type` that is an object are the tool's parameters, and reach this agent as
+        JSON text; its answer is handed on as the JSON value that its `output_type` says. It is run once,
+        unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
         """
         return AgentTool(
             self.outcome,
@@ -362,27 +365,10 @@ class Agent(Generic[OutT]):
             name=name or self.name,
             description=description or self.description or f"Ask the agent {self.name!r}.",
             effect=effect,
+            takes=input_type,
+            gives=self._output_type,
+            read=self.runtime.read_output,
         )
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide="agent.resume(error.outcome, {token: Approve()})")
-
-
-def _question(outcome: Completed[Any]) -> Message:
-    """The user's message that began the run, with its parts."""
-    first = outcome.messages[outcome.info.first_new]
-    is_it = first.role is Role.USER and first.text == outcome.user_input
-    return first if is_it else Message(Role.USER, outcome.user_input)
-
-
-def result_of(outcome: Outcome[OutT], *, decide: str) -> RunResult[OutT]:
-    """What a completed run gave; any other raises. `decide`: how a person's word on its calls is given."""
-    match outcome:
-        case Completed():
-            return _run_result(outcome)
-        case Failed(error=error):
-            raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
-        case Interrupted(reason=reason):
-            waiting = ", ".join(item.call.name for item in outcome.pending)
-            wants = f"; decide on {waiting} with {decide}" if waiting else ""
-            raise RunInterruptedError(f"the run was interrupted: {reason}{wants}", outcome)

@@ -194,6 +194,10 @@ class Drive(Asking[OutT]):
             self.phase = ended = self._interrupt(phase, reason)
             self._tell_end(ended)
 
+    async def leave(self, reason: str) -> None:
+        """The same, for whoever takes its steps; what stands around the run is given its end."""
+        self.stop(reason)
+
     def snapshot(self, reason: str = "between two steps") -> Interrupted[OutT]:
         """The present moment as data that another process can go on from. The run itself goes on."""
         phase = self.phase

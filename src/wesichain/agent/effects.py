@@ -58,6 +58,7 @@ class Effects(Protocol):
     """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
 
     cancellation: CancellationToken | None = None  # stops the run from the side of its effects
+    needs_deps: bool = True  # a replay runs no tool, and does without
 
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, cast
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from wesichain.core import CompletionLlm, ToolCallingLlm
 from wesichain.errors import ConfigError
 
+T = TypeVar("T")
+AnyModel: TypeAlias = ToolCallingLlm | CompletionLlm | str
+
+_KEPT = 16
 _PROVIDERS = (
     "openai", "responses", "azure", "anthropic", "google", "bedrock", "mistral", "groq", "openrouter",
     "ollama", "local",
@@ -15,7 +21,7 @@ _PROVIDERS = (
 FORMS = tuple(f"{provider}:NAME" for provider in _PROVIDERS)
 
 
-def resolve_model(model: ToolCallingLlm | CompletionLlm | str) -> ToolCallingLlm:
+def resolve_model(model: AnyModel) -> ToolCallingLlm:
     """The model itself, or the client for its name. No network, no key: those come at first use."""
     if isinstance(model, str):
         return _by_name(model)
@@ -30,6 +36,46 @@ def resolve_model(model: ToolCallingLlm | CompletionLlm | str) -> ToolCallingLlm
         f"{type(given).__name__} is not a model; pass an object with complete(request), "
         f"or one of {', '.join(FORMS)}"
     )
+
+
+def name_of_model(llm: object) -> str:
+    """The name that a model is recorded, and priced, by."""
+    return str(getattr(llm, "model", "") or type(llm).__name__)
+
+
+class Models(Generic[T]):
+    """What was made for each model that runs were told: one name makes one client, however often it comes."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[str | int, tuple[AnyModel, str, T | None]] = OrderedDict()
+
+    def get(self, model: AnyModel, make: Callable[[ToolCallingLlm], T]) -> T:
+        key = model if isinstance(model, str) else id(model)
+        found = self._made.get(key)
+        if found is not None and found[2] is not None:
+            return found[2]
+        llm = resolve_model(model)
+        made = make(llm)
+        self._made[key] = (model, model if isinstance(model, str) else name_of_model(llm), made)
+        while len(self._made) > _KEPT:
+            self._made.popitem(last=False)
+        return made
+
+    def make_anew(self) -> None:
+        """What was made so far has become old; the models are still known."""
+        for key, (model, name, _) in self._made.items():
+            self._made[key] = (model, name, None)
+
+    def known(self, name: str) -> AnyModel | None:
+        """The model that a run was told, by the name that its outcome has kept; "" is none."""
+        if not name:
+            return None
+        for model, told, _ in reversed([*self._made.values()]):
+            if told == name:
+                return model
+        if name.partition(":")[0] in _PROVIDERS:
+            return name
+        raise ConfigError(f"the run was given the model {name!r}, which is not known here; pass model= again")
 
 
 def _by_name(text: str) -> ToolCallingLlm:

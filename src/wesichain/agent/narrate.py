@@ -174,6 +174,7 @@ class Narrator:
         """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
         self._seq = seq = self._seq + 1
         at = self._time()
+        said: tuple[Any, ...]
         if decided is None:
             said = (_run_started, self.run_id, 0, seq, at, task, model, tools, False, (), parts)
         else:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
+from types import GenericAlias, UnionType
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast, get_origin
+
+from typing_extensions import TypeVar
 
 from wesichain.context import ContextView, are_views
 from wesichain.core import Advice, CancellationToken, Clock, EventSink, Message, dataclass, maker
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
-from wesichain.policy import Budget, PolicyEngine
+from wesichain.policy import Budget, FailFast, PolicyEngine
 from wesichain.tools import ToolContext
 
 from .effects import Effects
+from .models import AnyModel
 from .rules import GUARD, Actor, Handoff, LoopGuard, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
-T = TypeVar("T")
+DepsT = TypeVar("DepsT", default=Any)
+OutT = TypeVar("OutT", default=Any)
 OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
@@ -39,7 +44,8 @@ class AgentOptions:
     provider's schema), "prompted" (in words), or "auto". `output_checks`: functions of `(output)` or
     `(ctx, output)` that return the answer, or raise ValueError or ToolError, which the model is told.
     `middleware`: what stands around runs, model calls and tool calls, the first outermost.
-    `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to.
+    `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to. `deps_type`: what the
+    deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
     `redactor`: takes secrets out of what sinks are told, in place of the usual one. `clock`: where time comes
     from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
     """
@@ -56,9 +62,11 @@ class AgentOptions:
     approval_ttl: float | None = None
     context: Sequence[ContextView] = ()
     output_mode: OutputMode = "auto"
-    output_checks: Sequence[OutputCheck] = ()
+    output_checks: Sequence[OutputCheck[Any, Any]] = ()
     middleware: Sequence[Middleware] = ()
     handoffs: Sequence[Actor | Handoff] = ()
+    deps_type: Any = None
+    default_policy: PolicyEngine = FailFast()
     redactor: Redactor | None = None
     clock: Clock | None = None
     new_id: Callable[[], str] | None = None
@@ -70,7 +78,7 @@ class AgentOptions:
                 raise PolicyConfigError(f"{name}={value!r}: use {expected}")
 
 
-class LoopKeywords(TypedDict, total=False):
+class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
     """The same for type checkers: the keywords that an `Agent` and an `AgentRuntime` have in common."""
 
     policy: PolicyEngine | None
@@ -83,18 +91,20 @@ class LoopKeywords(TypedDict, total=False):
     approval_ttl: float | None
     context: Sequence[ContextView]
     output_mode: OutputMode
-    output_checks: Sequence[OutputCheck]
-    middleware: Sequence[Middleware]
+    output_checks: Sequence[OutputCheck[OutT, DepsT]]
+    middleware: Sequence[Middleware[DepsT]]
     handoffs: Sequence[Actor | Handoff]
     redactor: Redactor | None
     clock: Clock | None
     new_id: Callable[[], str] | None
 
 
-class AgentKeywords(LoopKeywords, total=False):
+class AgentKeywords(LoopKeywords[OutT, Any], Generic[OutT], total=False):
     """The keywords of an `AgentRuntime` beside its model, tools and output type."""
 
     name: str
+    deps_type: Any
+    default_policy: PolicyEngine
     instructions: str | None
 
 
@@ -140,15 +150,16 @@ class RunOptions:
     """What one run may be told, whether it begins or goes on.
 
     `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
-    it is written nowhere. `budget`: in place of the agent's. `cancellation`: stops the run, which never
-    cancels it. `parent`: the context of the call that this run is inside of: it then spends from that run's
-    account, is told in its log and waits with it. `events`: further sinks. `stream`: tell text as it comes.
-    `run_id`: a name for the run. `instructions` in place of the agent's, `advice` below them. `effects`
-    wraps what answers the loop; `clock` is where time comes from.
+    it is written nowhere. `model`, `budget`: in place of the agent's. `cancellation`: stops the run, which
+    never cancels it. `parent`: the context of the call that this run is inside of: it then spends from that
+    run's account, is told in its log and waits with it. `events`: further sinks. `stream`: tell text as it
+    comes. `run_id`: a name for the run. `instructions` in place of the agent's, `advice` below them.
+    `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is told the `Drive`.
     """
 
     history: Sequence[Message] = ()
     deps: Any = None
+    model: AnyModel | None = None
     budget: Budget | None = None
     cancellation: CancellationToken | None = None
     parent: ToolContext | None = None
@@ -159,12 +170,14 @@ class RunOptions:
     advice: Advice | None = None
     effects: Callable[[Effects], Effects] | None = None
     clock: Clock | None = None
+    on_open: Callable[[Any], None] | None = None
 
 
-class RunKeywords(TypedDict, total=False):
+class RunKeywords(TypedDict, Generic[DepsT], total=False):
     """The same for type checkers: the keywords of `AgentRuntime.run`, `Agent.run` and their siblings."""
 
-    deps: Any
+    deps: DepsT
+    model: AnyModel | None
     budget: Budget | None
     cancellation: CancellationToken | None
     parent: ToolContext | None
@@ -175,10 +188,49 @@ class RunKeywords(TypedDict, total=False):
     advice: Advice | None
     effects: Callable[[Effects], Effects] | None
     clock: Clock | None
+    on_open: Callable[[Any], None] | None
 
 
 NO_OPTIONS = RunOptions()
 _run_options = maker(RunOptions)
+
+
+class Deps:
+    """What the deps of a run have to be, as far as Python can tell."""
+
+    __slots__ = ("_class", "_is_declared", "_type")
+
+    def __init__(self, deps_type: Any) -> None:
+        self._is_declared = deps_type is not None
+        self._type = deps_type
+        self._class = get_origin(deps_type) if isinstance(deps_type, GenericAlias) else deps_type
+        try:
+            isinstance(None, self._class or object)
+        except TypeError:  # a protocol, a TypedDict: whether a value is one cannot be told
+            self._class = object
+        if self._is_declared and not (isinstance(deps_type, type | UnionType) or get_origin(deps_type)):
+            raise ConfigError(f"deps_type={deps_type!r}: use a type, such as the class of the deps")
+
+    def of(self, options: RunOptions, agent: str, *, needed: bool) -> Any:
+        """The deps of a run: its own or its caller's.
+
+        Those of another type than was declared are a `ConfigError`; so are none, where they are `needed`.
+        """
+        deps = options.deps
+        if deps is None and options.parent is not None:
+            deps = options.parent.deps
+        if not self._is_declared or self._fits(deps) or (deps is None and not needed):
+            return deps
+        name = getattr(self._type, "__name__", None) or str(self._type)
+        if deps is None:
+            raise ConfigError(f"the agent {agent!r} needs deps of type {name}: pass deps= to the run")
+        raise ConfigError(
+            f"the agent {agent!r} needs deps of type {name}, and was given {type(deps).__name__}"
+        )
+
+    def _fits(self, deps: Any) -> bool:
+        return isinstance(deps, self._class) and (deps is not None or self._class is not object)
+
 
 # What the same thing is called elsewhere.
 _ELSEWHERE = {

@@ -58,6 +58,7 @@ class RunInfo:
     parts: tuple[Part, ...] = ()  # of a task that is more than text
     agent: str = "agent"  # the name of whoever runs it now
     opened_by: str = ""  # of whoever began it, where it was handed over since
+    model: str = ""  # that the run was told in place of the agent's
     events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
 
 
@@ -109,6 +110,7 @@ class AnyPhase:
 
     @property
     def messages(self) -> LogView[Message]:
+        """All that the model is shown, with its instructions; `RunResult.messages` has none of those."""
         return self.trail.messages
 
     @property
@@ -175,7 +177,9 @@ class _Ended(AnyPhase, Generic[OutT]):
         rest = None
         if is_object(given):
             rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
+        told = {"model": info.model} if info.model else {}
         return {
+            **told,
             "kind": self.kind,
             "run_id": info.run_id,
             "task": info.task,
@@ -311,13 +315,21 @@ class _Saved:
     told: int | None = None  # likewise, all of them
     agent: str = "agent"
     opened_by: str = ""
+    model: str = ""
 
     def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
         rest = self.state
         state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
-        before = (self.first_new, self.earlier, self.last_seq)
-        who, first = self.agent, self.opened_by
-        info = RunInfo(self.run_id, self.task, state, *before, agent=who, opened_by=first)
+        begun = (self.first_new, self.earlier, self.last_seq)
+        info = RunInfo(
+            self.run_id,
+            self.task,
+            state,
+            *begun,
+            agent=self.agent,
+            opened_by=self.opened_by,
+            model=self.model,
+        )
         step = self.spent.steps if self.step is None else self.step
         return info, Trail.of([*self.messages], self.steps), self.spent, step
 

@@ -177,7 +177,9 @@ def handed_over(
     return _thinking(info, phase.trail.retold(messages))
 
 
-def resumed(outcome: Interrupted[OutT], *, reply: LlmResponse | None = None) -> Thinking[OutT] | Acting[OutT]:
+def resumed(
+    outcome: Interrupted[OutT], *, reply: LlmResponse | None = None, model: str = ""
+) -> Thinking[OutT] | Acting[OutT]:
     """The phase that an interrupted run goes on from: the calls in hand, or else the next question.
 
     `reply` takes the place of the one in hand, where people have changed the arguments of its calls.
@@ -189,6 +191,7 @@ def resumed(outcome: Interrupted[OutT], *, reply: LlmResponse | None = None) -> 
         step=outcome.step,
         told=outcome.told,
         before=outcome.spent,
+        model=model,
     )
     unfinished = outcome.unfinished
     if unfinished is None or not unfinished.judged:

@@ -8,6 +8,7 @@ given back when its turn has come, so that calls side by side end in the order i
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,7 @@ from wesichain.core import (
     Event,
     LlmRequest,
     LlmResponse,
+    LlmTraits,
     Message,
     ModelResponded,
     Role,
@@ -37,9 +39,11 @@ from wesichain.tools import PreparedCall, ToolResult
 
 from .agent import Agent
 from .effects import Caller, Checked, Effects, OnText, SameCaller
+from .models import AnyModel
 from .outcomes import Completed, Interrupted, Outcome, with_events
 from .replaying import Script, refusal_in
 from .running import Running
+from .runtime import AgentRuntime
 from .wrapping import retell_spare
 
 if TYPE_CHECKING:
@@ -50,7 +54,12 @@ T = TypeVar("T")
 
 
 async def replay(
-    recording: Recording, agent: Agent[OutT], from_step: int | None = None, *, deps: Any = None
+    recording: Recording,
+    agent: Agent[Any, OutT],
+    from_step: int | None = None,
+    *,
+    deps: Any = None,
+    model: AnyModel | None = None,
 ) -> Outcome[OutT]:
     """Run the agent again as it was recorded, offline, to the same events and outcome.
 
@@ -58,7 +67,8 @@ async def replay(
     otherwise (another prompt, tool or argument) is a `ReplayMismatchError` at the first difference.
     A run that was interrupted and went on does so again, with the decisions of then. With `from_step`,
     the steps before it are replayed and the run goes on live from there. `deps` are for approval rules and
-    the like, which are asked again; no tool is run.
+    the like, which are asked again; no tool is run. A run that was told another model than the agent's is
+    replayed under its name and price; one whose traits are others needs `model` again.
     """
     given: Any = recording
     if not hasattr(given, "events"):
@@ -70,11 +80,10 @@ async def replay(
     if started.resumed:
         raise ReplayMismatchError(f"the recording of {recording.run_id!r} begins in the middle of a run")
     script = Script(legs[0], from_step)
-    _check_tools(script, agent)
+    options = _options(script, agent, deps, model)
+    _check_tools(script, agent.runtime.with_model(options["model"]) if "model" in options else agent.runtime)
     task: Any = [*started.parts] if started.parts else started.user_input
-    outcome = await agent.outcome(
-        task, history=_history(script, agent), run_id=recording.run_id, **_options(script, deps)
-    )
+    outcome = await agent.outcome(task, history=_history(script, agent), run_id=recording.run_id, **options)
     script.check_end()
     told = script.arranged(outcome.events)
     for before, leg in pairwise(legs):
@@ -85,7 +94,7 @@ async def replay(
             )
         decisions = _decisions(start, before, outcome)
         script = Script(leg, from_step, before=outcome.spent.seconds)
-        outcome = await agent.runtime.go_on(outcome, decisions, **_options(script, deps))
+        outcome = await agent.runtime.go_on(outcome, decisions, **_options(script, agent, deps, model))
         script.check_end()
         told += script.arranged(outcome.events)
     return with_events(outcome, told)
@@ -110,9 +119,11 @@ def _legs(events: Sequence[Event]) -> list[list[Event]]:
     return legs
 
 
-def _options(script: Script, deps: Any) -> dict[str, Any]:
+def _options(script: Script, agent: Agent[Any], deps: Any, model: AnyModel | None) -> dict[str, Any]:
     """What makes a run follow a script."""
+    told = model or _model_of(script, agent)
     return {
+        **({} if told is None else {"model": told}),
         "stream": script.is_streamed,
         "effects": partial(ReplayEffects, script, ""),
         "clock": _ReplayClock(script),
@@ -120,6 +131,29 @@ def _options(script: Script, deps: Any) -> dict[str, Any]:
         "deps": deps,
         **_advice(script),
     }
+
+
+class _Named:
+    """Stands for a model that a recording knows by its name: it has a price, and cannot be asked."""
+
+    def __init__(self, model: str, traits: LlmTraits) -> None:
+        self.model = model
+        self.traits = traits
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        raise errors.ConfigError(f"{request.model!r} is known by name alone, from a recording; pass model=")
+
+
+def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
+    """The model that a run was told in place of the agent's."""
+    started, budget = script.events[0], agent.runtime.budget
+    if not isinstance(started, RunStarted) or started.model == agent.runtime.model or not script.is_whole:
+        return None
+    if budget.cost is not None and started.model not in budget.prices:
+        return None  # recorded when the agent had another model, perhaps
+    traits, own = agent.runtime.traits, agent.runtime.registry
+    has_final = any(spec.name.startswith("final_") and spec.name not in own for spec in started.tools)
+    return _Named(started.model, replace(traits, native_output=not has_final, output_with_tools=True))
 
 
 def _advice(script: Script) -> dict[str, Advice]:
@@ -130,10 +164,10 @@ def _advice(script: Script) -> dict[str, Advice]:
     return {}
 
 
-def _check_tools(script: Script, agent: Agent[Any]) -> None:
+def _check_tools(script: Script, runtime: AgentRuntime[Any]) -> None:
     started = next(event for event in script.events if isinstance(event, RunStarted))
     recorded = {spec.name: script.compare.plain(spec) for spec in started.tools}
-    present = {spec.name: script.compare.plain(spec) for spec in agent.runtime.offered()}
+    present = {spec.name: script.compare.plain(spec) for spec in runtime.offered()}
     for name in sorted(recorded.keys() | present.keys()):
         then, now = recorded.get(name), present.get(name)
         if then != now:
@@ -156,7 +190,7 @@ def _history(script: Script, agent: Agent[Any]) -> tuple[Message, ...]:
 class ReplayEffects(Effects):
     """The world as it was recorded; from `from_step` on, the world itself."""
 
-    __slots__ = ("_live", "_run", "_scope", "_script", "cancellation")
+    __slots__ = ("_live", "_run", "_scope", "_script", "cancellation", "needs_deps")
 
     def __init__(self, script: Script, scope: str, live: Effects) -> None:
         self._script = script
@@ -164,6 +198,7 @@ class ReplayEffects(Effects):
         self._live = live
         self._run: Running[Any] | None = None
         self.cancellation = script.token(scope)
+        self.needs_deps = not script.is_whole
 
     @override
     def attach(self, run: Running[Any]) -> None:

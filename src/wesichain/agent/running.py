@@ -149,10 +149,6 @@ class Running(Generic[OutT]):
     def run_id(self) -> str:
         return self.narrator.run_id
 
-    @property
-    def is_timed(self) -> bool:
-        return self.account.is_timed
-
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
         excluded = self.tally.excluded
@@ -165,8 +161,6 @@ class Running(Generic[OutT]):
 
     def spent(self) -> Spent:
         return self.account.spent(self.now())
-
-    # --- stopping ----------------------------------------------------------------------------------
 
     def driven_by(self, task: asyncio.Task[Any] | None) -> None:
         """The task that takes the next steps: a cancel of it stops the run."""
@@ -186,17 +180,17 @@ class Running(Generic[OutT]):
 
     @property
     def is_stopped(self) -> bool:
-        if self._token is not None and self._token.cancelled:
-            return True
-        return self.task is not None and self.task.cancelling() > self._cancels
+        token, task = self._token, self.task
+        return (token is not None and token.cancelled) or (
+            task is not None and task.cancelling() > self._cancels
+        )
 
     def check_stop(self) -> None:
-        if self._token is not None and self._token.cancelled:
-            raise Stopped(self._token.reason or "cancelled")
+        token = self._token
+        if token is not None and token.cancelled:
+            raise Stopped(token.reason or "cancelled")
         if self.task is not None and self.task.cancelling() > self._cancels:
             raise CutOff
-
-    # --- waiting -----------------------------------------------------------------------------------
 
     def wait(self, effect: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
         """What the effect gives, unless the run is stopped or out of time first."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
@@ -13,21 +13,16 @@ from typing_extensions import Unpack
 from wesichain.context import counter_of
 from wesichain.core import (
     Advice,
-    Approve,
-    ApproveWith,
     CancellationToken,
     Clock,
     Content,
     Decided,
     Decision,
+    LlmTraits,
     Message,
-    PendingCall,
-    Provide,
-    Refuse,
     Role,
     Spent,
     SystemClock,
-    ToolCall,
     ToolCallingLlm,
     ToolSpec,
     around,
@@ -36,16 +31,26 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware
-from wesichain.policy import Account, Budget, FailFast, ObserveErrors
+from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolRegistry, ToolSet
 
-from .calls import Site, site_of, token_for, with_decided_args
+from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
 from .handing import Stage, acting_in, present_of
-from .memory import clean_history, is_over, messages_of, question_of
+from .memory import is_over, messages_of, opening, question_of
+from .models import AnyModel, Models, name_of_model
 from .narrate import Narrator, listeners
-from .options import AgentKeywords, RunKeywords, RunOptions, agent_options, as_sinks, random_id, run_options
+from .options import (
+    AgentKeywords,
+    Deps,
+    RunKeywords,
+    RunOptions,
+    agent_options,
+    as_sinks,
+    random_id,
+    run_options,
+)
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
 from .rules import Checks, Tally, judge_of, output_form
 from .running import Running, Settings
@@ -57,7 +62,6 @@ if TYPE_CHECKING:
 
 OutT = TypeVar("OutT")
 
-_REMEMBERED_TOKENS = 10_000
 _CLOCK: Clock = SystemClock()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = maker(Message), maker(RunInfo)
@@ -71,7 +75,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         self: AgentRuntime[str],
         llm: ToolCallingLlm,
         tools: Iterable[Any] | ToolRegistry = (),
-        **options: Unpack[AgentKeywords],
+        **options: Unpack[AgentKeywords[str]],
     ) -> None: ...
     @overload
     def __init__(
@@ -80,7 +84,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         tools: Iterable[Any] | ToolRegistry = (),
         *,
         output_type: TypeForm[OutT],
-        **options: Unpack[AgentKeywords],
+        **options: Unpack[AgentKeywords[OutT]],
     ) -> None: ...
     def __init__(
         self,
@@ -99,14 +103,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 f"a plain text model goes into wesichain.llm.react_text.TextReAct"
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
-        traits = traits_of(llm)
-        has_tools = bool(registry.names or registry.sources or given.handoffs)
-        output = output_form(output_type, traits, mode=given.output_mode, has_tools=has_tools)
-        model = str(getattr(llm, "model", "") or type(llm).__name__)
-        Account(given.budget, model)  # a cost without a price is found here, not at the first run
-        counter_of(given.context)  # likewise
-        self._llm = llm
-        self._live = LiveEffects(llm, registry)
+        counter_of(given.context)  # what cannot be counted is found here, not at the first run
+        self._given = given
+        self._deps = Deps(given.deps_type)
         self._around, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
         self._inside = tuple(inside) if any(inside) else None
         self._budget = given.budget
@@ -114,14 +113,29 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         self._sinks = as_sinks(given.events)
         self._redactor = given.redactor
         self._new_id = given.new_id or random_id
-        self._used_tokens: OrderedDict[str, None] = OrderedDict()
+        self._used_tokens = UsedTokens()
+        self._models: Models[AgentRuntime[OutT]] = Models()
+        self._told = ""  # the name of a model that a run was told in place of the agent's
+        self.output_type = output_type
+        self._take(llm, registry)
+        Account(given.budget, self.model)  # a cost without a price is found here
+        self._prepare_handoffs(given.handoffs, output_type, given.output_mode)
+
+    def _take(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
+        """Take a model: how a typed answer is asked for, and what is made of faults, depends on it."""
+        given, traits = self._given, traits_of(llm)
+        has_tools = bool(registry.names or registry.sources or given.handoffs)
+        output = output_form(self.output_type, traits, mode=given.output_mode, has_tools=has_tools)
+        policy = ObserveErrors() if traits.observes_errors else given.default_policy
+        self._llm = llm
+        self._live = LiveEffects(llm, registry)
         self._settings: Settings[OutT] = Settings(
             name=given.name,
-            model=model,
+            model=name_of_model(llm),
             registry=registry,
             judge=judge_of(registry, output),
             checks=Checks.of(output, given.output_checks) if given.output_checks else None,
-            policy=given.policy or (ObserveErrors() if traits.observes_errors else FailFast()),
+            policy=given.policy or policy,
             clock=given.clock or _CLOCK,
             on_limit=given.on_limit,
             tool_concurrency=given.tool_concurrency,
@@ -130,7 +144,26 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
         )
-        self._prepare_handoffs(given.handoffs, output_type, given.output_mode)
+
+    def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
+        """The same with another model, for one run or several: a client, or its name."""
+
+        def make(llm: ToolCallingLlm) -> AgentRuntime[OutT]:
+            made = copy(self)
+            made._take(llm, self.registry)
+            made._told = model if isinstance(model, str) else made.model
+            return made
+
+        return self._models.get(model, make)
+
+    def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
+        """The runtime for a run: this one, unless it is told another model, or was `before`."""
+        model = given.model or self._models.known(before)
+        return self if model is None else self.with_model(model)
+
+    def deps_of(self, options: RunOptions) -> Any:
+        """The deps of a run, its own or its caller's; a `ConfigError` where they are of another type."""
+        return self._deps.of(options, self._settings.name, needed=options.effects is None)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
@@ -143,6 +176,10 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
     def new_id(self) -> str:
         """The id of a run that has none yet."""
         return self._new_id()
+
+    @property
+    def traits(self) -> LlmTraits:
+        return traits_of(self._llm)
 
     @property
     def budget(self) -> Budget:
@@ -164,21 +201,14 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             content, task = asked.content, asked.text
         question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else question_of(task)
         over = bool(scratchpad) and is_over(scratchpad)
-        messages: list[Message] = []
         text = self._instructions if instructions is None else instructions
-        if advice is not None:
-            text = advice.under(text)
-        text = self.system(text)
-        if text:
-            messages.append(_message(Role.SYSTEM, text))
-        if history:
-            own = messages.copy()  # instructions are the agent's, not the history's: those of others go
-            messages += [one for one in clean_history(history) if not own or one.role is not Role.SYSTEM]
+        messages = opening(text, advice, self._settings.judge.output.prompt, history)
         first_new = len(messages)
         messages.append(_message(Role.USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        info = _info(run_id or self._new_id(), question, task, first_new, agent=self._settings.name)
+        name, told = self._settings.name, self._told
+        info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=told)
         if counted or content is not None:
             info = replace(
                 info,
@@ -206,6 +236,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
 
     def opened(self, task: object, history: Sequence[Message], given: RunOptions) -> Drive[OutT]:
         """The same, with the options as one value."""
+        if given.model is not None and (other := self._for(given)) is not self:
+            return other.opened(task, history, given)
         site = None if given.parent is None else site_of(given.parent)
         if site is not None:
             waiting = site.take_waiting(self._settings.name)
@@ -238,15 +270,10 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         given: Any = interrupted
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
-        clock = options.get("clock") or self._settings.clock
+        clock, decided = options.get("clock") or self._settings.clock, decisions or {}
         acting_in(self, interrupted.info)
-        tokens = self._check_decisions(interrupted, decisions or {}, clock.time())
-        try:
-            return await self.go_on(interrupted, decisions or {}, **options)
-        except ConfigError:  # a decision that a run inside could not follow may be given again
-            for token in tokens:
-                self._used_tokens.pop(token, None)
-            raise
+        with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
+            return await self.go_on(interrupted, decided, **options)
 
     def go_on(
         self,
@@ -261,7 +288,10 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
     ) -> Drive[OutT]:
         """An interrupted run, to be taken a step at a time from where it was."""
-        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions))
+        other = self._for(options, interrupted.info.model)
+        if other is not self:
+            return other.reopen(interrupted, decisions, options)
+        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions), model=self._told)
         drive = self._drive(phase, options, site_of(options.parent), tally=interrupted.tally)
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
@@ -270,52 +300,6 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         )
         drive.goes_on_from(interrupted, decided, decisions)
         return drive
-
-    def _check_decisions(
-        self, interrupted: Interrupted[Any], decisions: Mapping[str, Decision], now: float
-    ) -> list[str]:
-        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now."""
-        waiting = {item.token: item for item in interrupted.pending}
-        unknown = [token for token in decisions if token not in waiting]
-        if unknown:
-            raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
-        missing = [item.call.name for token, item in waiting.items() if token not in decisions]
-        if missing:
-            raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
-        for token, item in waiting.items():
-            if item.expires_at is not None and now > item.expires_at:
-                raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
-            if token in self._used_tokens:
-                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
-            self._check_decision(item, decisions[token])
-        for token in waiting:
-            self._used_tokens[token] = None
-        while len(self._used_tokens) > _REMEMBERED_TOKENS:
-            self._used_tokens.popitem(last=False)
-        return [*waiting]
-
-    def _check_decision(self, item: PendingCall, decision: Any) -> None:
-        """A decision that cannot be followed is refused before it uses up its token."""
-        call = item.call
-        match decision:
-            case Refuse():
-                pass
-            case Provide() if item.external:
-                pass
-            case Approve() if not item.external:
-                pass
-            case ApproveWith(args=args) if not item.external:
-                if item.scope == ():  # the arguments of calls further down are checked by their own run
-                    refusal = self.refusal_of(ToolCall(call.id, call.name, args))
-                    if refusal is not None:
-                        raise ConfigError(f"the approved arguments do not fit: {refusal}")
-            case _:
-                use = (
-                    "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
-                )
-                raise ConfigError(
-                    f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)"
-                )
 
     def _drive(
         self,
@@ -343,40 +327,47 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         elif token is not None:
             token = token.child()
         narrator = Narrator(info.run_id, info.events, settings.clock.time, info.last_seq, told)
+        around_run: Sequence[Middleware] = self._around
         try:
             account = Account(
                 options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
             )
-            changing = self._is_changing or info.opened_by
-            present = present_of(self, info, account) if changing else None
+            effects = live = self._world(info, account)
+            if wrap is not None:
+                effects = wrap(live)
+                around_run = effects.around_run(around_run)
+                stops = getattr(effects, "cancellation", None)
+                if stops is not None:
+                    token = CancellationToken(*([token] if token else []), stops)
+            deps = self._deps.of(options, settings.name, needed=effects.needs_deps)
         except ConfigError as error:
             if site is not None:
                 site.failure = error
             raise
-        deps = options.deps
         if site is not None:
             site.living.append(narrator)
-            deps = deps if deps is not None or parent is None else parent.deps
-        live: Effects = self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
-        live = live if present is None else present
-        effects = live
-        around_run: Sequence[Middleware] = self._around
-        if wrap is not None:
-            effects = wrap(live)
-            around_run = effects.around_run(around_run)
-            stops = getattr(effects, "cancellation", None)
-            if stops is not None:
-                token = CancellationToken(*([token] if token else []), stops)
         scope = () if site is None else site.scope
         running = Running(settings, effects, narrator, account, token, info.step, tally, deps, scope)
         if effects is not self._live:
             live.attach(running)
             effects.attach(running)
         if not around_run:
-            return Drive(running, phase, site, stream=True) if options.stream else Drive(running, phase, site)
-        again = None if start is None else partial(self._again, options, site, start)
-        wrapped = (around_run, start, again)
-        return WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)
+            drive = (
+                Drive(running, phase, site, stream=True) if options.stream else Drive(running, phase, site)
+            )
+        else:
+            again = None if start is None else partial(self._again, options, site, start)
+            wrapped = (around_run, start, again)
+            drive = WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)
+        if options.on_open is not None:
+            options.on_open(drive)
+        return drive
+
+    def _world(self, info: RunInfo, account: Account) -> Effects:
+        """The model and the tools of a run, with what stands around them, and whoever acts in it."""
+        if self._is_changing or info.opened_by:
+            return present_of(self, info, account)
+        return self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
 
     def _again(self, options: RunOptions, site: Site | None, start: Any, task: object) -> Drive[OutT]:
         return self._drive(start(task), options, site, start=start)

@@ -61,7 +61,7 @@ def build(
     more: Sequence[Any] = (),
     *,
     learned: Mapping[str, Any],
-) -> Agent[str]:
+) -> Agent[Any, str]:
     """`learned`: what the agent is told of a playbook."""
     try:
         found: list[Any] = [*(load_tools(tools) if tools is not None else ()), *more]

@@ -142,12 +142,12 @@ class Office:
         shop.close()
         return int(cents)
 
-    def agent(self, model: str) -> Agent[str]:
+    def agent(self, model: str) -> Agent[Any, str]:
         """An agent with the three tools. A local model, being small, is shown first how they are used."""
         tools = [calculate, self.query_orders, self.search_notes]
         return Agent(_llm(model, _EXAMPLES), tools=tools, budget=Budget(steps=6), on_limit="partial")
 
-    def clerk(self, model: str, playbook: StrategySource | None = None) -> Agent[str]:
+    def clerk(self, model: str, playbook: StrategySource | None = None) -> Agent[Any, str]:
         """An agent at the till, with nothing to go by but the tools' descriptions and, if any, a playbook."""
         tools = [self.refund, self.search_notes]
         return Agent(_llm(model), tools=tools, budget=Budget(steps=4), on_limit="partial", playbook=playbook)

@@ -52,23 +52,27 @@ class Seen:
 
     def take(self, messages: Iterable[Message]) -> None:
         """The log has grown."""
+        count, task = self._count, self.task
         for message in messages:
             place, role = self.length, message.role
-            size = tokens_of(message, self._count)
+            size = tokens_of(message, count)
             self.length = place + 1
             self.tokens += size
             self._messages.append(message)
             self._places.append(place)
             self._sizes.append(size)
-            if role is Role.SYSTEM or place == self.task:
+            if role is Role.TOOL:
+                if size > _SHORT:
+                    self._whole.append(place)
+                if self._begun and place != task:
+                    continue
+            if role is Role.SYSTEM or place == task:
                 self._fixed.append(place)
                 self.fixed_tokens += size
                 self._fresh = True
             elif self._begins_unit(role, place):
                 self._starts.append(place)
                 self._begun, self._fresh = True, False
-            if role is Role.TOOL and size > _SHORT:
-                self._whole.append(place)
 
     def _begins_unit(self, role: Role, place: int) -> bool:
         if not self._begun:

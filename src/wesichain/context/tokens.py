@@ -22,7 +22,7 @@ def tokens_of(message: Message, count: CountTokens = estimate_tokens) -> int:
     """What a message takes: its text, reasoning and calls, and a thousand for each picture or the like."""
     content = message.content
     if isinstance(content, str):
-        tokens = count(content)
+        tokens = len(content) // 4 + 4 if count is estimate_tokens else count(content)
     else:
         tokens = count(message.text) + _PART * sum(not isinstance(part, Text) for part in content)
     for call in message.tool_calls:

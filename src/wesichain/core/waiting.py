@@ -37,7 +37,9 @@ class CancellationToken:
 
     @property
     def cancelled(self) -> bool:
-        return self.reason is not None
+        if self._reason is not None:
+            return True
+        return bool(self._parents) and any(parent.cancelled for parent in self._parents)
 
     @property
     def reason(self) -> str | None:
@@ -56,7 +58,9 @@ class CancellationToken:
             if self._reason is not None:
                 return
             self._reason = reason or "cancelled"  # None would mean that it is not
-            watchers, self._watchers = self._watchers or {}, None
+            watchers, self._watchers = self._watchers, None
+        if watchers is None:
+            return
         failure: Exception | None = None
         for watcher in watchers:
             try:
@@ -107,8 +111,10 @@ class CallToken(CancellationToken):
 
     __slots__ = ()
 
-    def __init__(self, run: CancellationToken) -> None:
-        super().__init__(run)
+    def __init__(self, run: CancellationToken) -> None:  # what its class does, without the way there
+        self._parents = (run,)
+        self._reason = None
+        self._watchers = None
 
     @override
     def cancel(self, reason: str = "cancelled") -> None:
@@ -116,7 +122,7 @@ class CallToken(CancellationToken):
 
     def abandon(self, reason: str) -> None:
         """Tell whoever still works on the call that nobody waits for it any more."""
-        super().cancel(reason)
+        CancellationToken.cancel(self, reason)
 
 
 def _forget(line: Iterable[CancellationToken], watcher: _Watcher) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunResult, result_of
 from wesichain.core import Clock, Event, EventSink, Message, SystemClock, ToolCall
@@ -43,7 +43,7 @@ class DurableAgent(Generic[OutT]):
 
     def __init__(
         self,
-        agent: Agent[OutT],
+        agent: Agent[Any, OutT],
         name: str | None = None,
         *,
         database_url: str | None = None,

@@ -42,7 +42,7 @@ class Execution(Generic[OutT]):
 
     def __init__(
         self,
-        agent: Agent[OutT],
+        agent: Agent[Any, OutT],
         program: Program,
         *,
         sinks: Sequence[EventSink],

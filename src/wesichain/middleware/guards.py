@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -12,28 +12,30 @@ from wesichain.core import ToolCall
 from wesichain.errors import ConfigError, GuardrailError
 from wesichain.tools import RunContext, ToolContext, ToolResult
 
-from .middleware import CallRun, CallTool, Middleware
+from .middleware import CallRun, CallTool, DepsT_contra, Middleware
 
-Check: TypeAlias = Callable[..., "Verdict | Awaitable[Verdict]"]
+DepsT = TypeVar("DepsT")
 Verdict: TypeAlias = bool | str | None
+Said: TypeAlias = Verdict | Awaitable[Verdict]
+Check: TypeAlias = Callable[[Any], Said] | Callable[[RunContext[DepsT], Any], Said]
 
 _ONE_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _RETURNS = "return None or True to let it pass, False or a text (the reason) to refuse"
 
 
-class _Guard(Middleware):
+class _Guard(Middleware[DepsT_contra]):
     """What the guards have in common: a check, and what is made of its word."""
 
     what = ""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: Check[DepsT_contra]) -> None:
         given: Any = check
         if not callable(given):
             raise ConfigError(f"{type(self).__name__}({given!r}): pass a function of (value) or (ctx, value)")
-        self._check = check
+        self._check: Any = check
         self._takes_ctx = _takes_context(type(self).__name__, check)
 
-    async def _let_pass(self, ctx: RunContext[Any], value: object) -> None:
+    async def _let_pass(self, ctx: RunContext[DepsT_contra], value: object) -> None:
         """Return if the check lets the value pass; a check that breaks refuses it."""
         name = getattr(self._check, "__name__", type(self._check).__name__)
         try:
@@ -53,42 +55,44 @@ class _Guard(Middleware):
         raise GuardrailError(f"{self.what} was refused: the check {name!r} gave {said!r}; {_RETURNS}")
 
 
-class InputGuard(_Guard):
+class InputGuard(_Guard[DepsT_contra]):
     """Checks the task before a run begins or goes on: `InputGuard(lambda task: len(task) < 1000)`."""
 
     what = "the task"
 
     @override
-    async def wrap_run(self, ctx: RunContext[Any], task: Any, call_next: CallRun) -> Any:
+    async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
         await self._let_pass(ctx, task)
         return await call_next(task)
 
 
-class OutputGuard(_Guard):
+class OutputGuard(_Guard[DepsT_contra]):
     """Checks the answer before a run completes: `OutputGuard(lambda answer: "secret" not in answer)`."""
 
     what = "the answer"
 
     @override
-    async def wrap_run(self, ctx: RunContext[Any], task: Any, call_next: CallRun) -> Any:
+    async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
         outcome = await call_next(task)
         if hasattr(outcome, "output"):  # it has completed
             await self._let_pass(ctx, outcome.output)
         return outcome
 
 
-class ToolGuard(_Guard):
+class ToolGuard(_Guard[DepsT_contra]):
     """Checks each tool call before it is run: `ToolGuard(lambda call: call.name != "delete")`."""
 
     what = "the tool call"
 
     @override
-    async def wrap_tool(self, ctx: ToolContext[Any], call: ToolCall, call_next: CallTool) -> ToolResult:
+    async def wrap_tool(
+        self, ctx: ToolContext[DepsT_contra], call: ToolCall, call_next: CallTool
+    ) -> ToolResult:
         await self._let_pass(ctx, call)
         return await call_next(call)
 
 
-def _takes_context(guard: str, check: Check) -> bool:
+def _takes_context(guard: str, check: Check[Any]) -> bool:
     """Whether a check is one of (ctx, value); a parameter with a default is its own affair."""
     try:
         parameters = inspect.signature(check).parameters.values()

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
 from wesichain.tools import RunContext, ToolContext, ToolResult
+
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 
 CallRun: TypeAlias = Callable[[Any], Awaitable[Any]]
 CallModel: TypeAlias = Callable[[LlmRequest], Awaitable[LlmResponse]]
 CallTool: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
 
 
-class Middleware:
+class Middleware(Generic[DepsT_contra]):
     """Stands around the runs of an agent. Override what is needed; the rest calls on, and costs nothing.
 
     A method may change what it hands on or what it gives back, answer without calling on, or call on again.
     One object serves all the runs of its agent, also at the same time: what belongs to one run is in `ctx`.
-    To raise a `GuardrailError` ends the run as Failed.
+    To raise a `GuardrailError` ends the run as Failed. `Middleware[Desk]` says what deps it wants of a run.
     """
 
-    async def wrap_run(self, ctx: RunContext[Any], task: Any, call_next: CallRun) -> Any:
+    async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
         """Around a run, or the part of it that is resumed: `await call_next(task)` gives its outcome.
 
         The log and a recording tell the run's own outcome; another one is for the caller alone.
@@ -30,7 +34,7 @@ class Middleware:
         return await call_next(task)
 
     async def wrap_model(
-        self, ctx: RunContext[Any], request: LlmRequest, call_next: CallModel
+        self, ctx: RunContext[DepsT_contra], request: LlmRequest, call_next: CallModel
     ) -> LlmResponse:
         """Around a model call: `await call_next(request)` asks the model, and raises what the model raises.
 
@@ -40,7 +44,9 @@ class Middleware:
         del ctx
         return await call_next(request)
 
-    async def wrap_tool(self, ctx: ToolContext[Any], call: ToolCall, call_next: CallTool) -> ToolResult:
+    async def wrap_tool(
+        self, ctx: ToolContext[DepsT_contra], call: ToolCall, call_next: CallTool
+    ) -> ToolResult:
         """Around a tool call that was checked and approved: `await call_next(call)` runs it.
 
         A tool that fails gives a result with an error. Other arguments are checked again; another tool, or a

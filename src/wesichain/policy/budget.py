@@ -101,7 +101,7 @@ class Account:
             self._price = self.price_of(model)
         self._started = now
         self._deadline = inf if budget.seconds is None else now + budget.seconds
-        self.is_timed = budget.seconds is not None or (parent is not None and parent.is_timed)
+        self.is_timed: bool = budget.seconds is not None or (parent is not None and parent.is_timed)
         self._before = 0.0
         self._details: Usage | None = None  # tokens of the rarer kinds, if there were any
         self.cost = 0.0

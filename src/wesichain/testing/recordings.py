@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from wesichain.agent import Agent, Outcome, replay
 from wesichain.trace import diff, load
@@ -12,7 +12,7 @@ from wesichain.trace import diff, load
 OutT = TypeVar("OutT")
 
 
-def assert_replays(path: str | Path, agent: Agent[OutT]) -> Outcome[OutT]:
+def assert_replays(path: str | Path, agent: Agent[Any, OutT]) -> Outcome[OutT]:
     """Replay a recording offline and assert that it gives the same events; returns the outcome.
 
     def test_the_refund_still_works() -> None:

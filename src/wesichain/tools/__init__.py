@@ -9,7 +9,7 @@ from .function import FunctionTool, tool
 from .identifiers import Id
 from .isolation import Isolation
 from .json_tool import JsonTool, validate_json
-from .registry import ToolRegistry, ToolSet
+from .registry import Offered, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
 from .running.threads import in_thread
 from .search import TextEmbedder, ToolSearch
@@ -25,6 +25,7 @@ __all__ = [
     "Id",
     "Isolation",
     "JsonTool",
+    "Offered",
     "PreparedCall",
     "RunContext",
     "TextEmbedder",

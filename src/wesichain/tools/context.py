@@ -12,11 +12,12 @@ from wesichain.core import CancellationToken, Event, Message, Spent, dataclass
 
 __all__ = ["CancellationToken", "RunContext", "ToolContext"]
 
-DepsT = TypeVar("DepsT", default=Any)
+DepsT_co = TypeVar("DepsT_co", covariant=True, default=Any)
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext(Generic[DepsT]):
+class RunContext(Generic[DepsT_co]):
     """A run, as instructions, tools, checks and middleware see it.
 
     `deps` is what the caller of the run gave it, and is written nowhere. `scope` names the agents above
@@ -26,7 +27,7 @@ class RunContext(Generic[DepsT]):
     correlation_id: str = ""
     step_id: int = 0
     cancellation: CancellationToken = field(default_factory=CancellationToken)
-    deps: DepsT = field(default=None, kw_only=True, repr=False, compare=False)  # type: ignore[assignment]  # without deps it is None
+    deps: DepsT_co = field(default=None, kw_only=True, repr=False, compare=False)  # type: ignore[assignment]  # without deps it is None
     agent: str = field(default="", kw_only=True)
     scope: tuple[str, ...] = field(default=(), kw_only=True)
     link: Any = field(default=None, kw_only=True, repr=False, compare=False)
@@ -47,7 +48,7 @@ class RunContext(Generic[DepsT]):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolContext(RunContext[DepsT], Generic[DepsT]):
+class ToolContext(RunContext[DepsT_co], Generic[DepsT_co]):
     """A run, as one of its calls sees it. A parameter annotated with this class is filled in.
 
     `idempotency_key` is the same whenever the same call is run again, and of no other call: pass it on to

@@ -6,14 +6,14 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
 from typing_extensions import TypedDict, Unpack, override
 
 from wesichain.core import JsonValue, ToolSpec
 from wesichain.errors import InvalidArgsError, ToolDefinitionError
 
-from .context import ToolContext
+from .context import DepsT_contra, RunContext, ToolContext
 from .isolation import Isolation
 from .json_schema import Issue, RejectedError, one_of, shorten
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .schema.plan import Plan
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
-Approval: TypeAlias = bool | Callable[[Any], bool]
+Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _MAX_MESSAGE = 2_000
@@ -79,7 +79,7 @@ class Parts(NamedTuple):
     by_name: bool = False
 
 
-class Tool(ABC):
+class Tool(ABC, Generic[DepsT_contra]):
     """A tool. Make one with `@tool`, `TypedTool` or `JsonTool`.
 
     `timeout` bounds a call in seconds. `effect` says what running it twice does: nothing ("pure"), no
@@ -125,7 +125,7 @@ class Tool(ABC):
         """The arguments as `call` takes them; raises `InvalidArgsError`. Has no effects."""
 
     @abstractmethod
-    def call(self, args: Any, ctx: ToolContext | None) -> Any:
+    def call(self, args: Any, ctx: ToolContext[DepsT_contra] | None) -> Any:
         """Do it: returns a coroutine, or the value itself (see `is_async`)."""
 
     @abstractmethod
@@ -176,7 +176,7 @@ class Tool(ABC):
         return InvalidArgsError(f"{told}\n{usage}", tool_name=self.name, issues=texts)
 
 
-class PythonTool(Tool):
+class PythonTool(Tool[DepsT_contra]):
     """A tool that is described by Python types; `plan` reads them when it is first asked."""
 
     @abstractmethod

@@ -9,14 +9,14 @@ import types
 import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from typing_extensions import Unpack, override
 
 from wesichain.core import ToolSpec
 from wesichain.errors import ToolDefinitionError
 
-from .context import ToolContext
+from .context import DepsT_contra, ToolContext
 from .definition import Parts, PythonTool, ToolOptions, ToolWarning
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+DepsT = TypeVar("DepsT")
 
 
-class FunctionTool(PythonTool, Generic[P, R]):
+class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
     """A function with a schema; still callable as the function that it was.
 
     In a class body it is a method: `instance.method` is the tool, bound to its instance.
@@ -73,10 +74,12 @@ class FunctionTool(PythonTool, Generic[P, R]):
         return self.function(*args, **kwargs)  # type: ignore[no-any-return]  # it is the R of __init__
 
     @overload
-    def __get__(self, instance: None, owner: type) -> FunctionTool[P, R]: ...
+    def __get__(self, instance: None, owner: type) -> FunctionTool[P, R, DepsT_contra]: ...
     @overload
-    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R]: ...
-    def __get__(self, instance: object | None, owner: type | None = None) -> FunctionTool[..., R]:
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R, DepsT_contra]: ...
+    def __get__(
+        self, instance: object | None, owner: type | None = None
+    ) -> FunctionTool[..., R, DepsT_contra]:
         holder = owner or type(instance) if self.binds_class else instance
         if not self.is_unbound or holder is None:
             return self
@@ -95,7 +98,7 @@ class FunctionTool(PythonTool, Generic[P, R]):
         return super().spec
 
     @override
-    def call(self, args: Any, ctx: ToolContext | None) -> Any:
+    def call(self, args: Any, ctx: ToolContext[DepsT_contra] | None) -> Any:
         positional, named = self.plan().signature.bind(args, ctx or ToolContext())
         result = self.function(*positional, **named)
         return _collect(result) if self.collects else result
@@ -106,6 +109,8 @@ class FunctionTool(PythonTool, Generic[P, R]):
         check, render = plan.arguments.quick or self.check, plan.output.render
         if plan.signature.is_simple and not self.collects:
             return Parts(check, self.function, render, by_name=True)
+        if plan.signature.is_simple_but_for_context and not self.collects:
+            return Parts(check, _with_context(self.function, plan.signature.context or ""), render)
         return Parts(check, self.call, render)
 
     @override
@@ -133,6 +138,15 @@ class FunctionTool(PythonTool, Generic[P, R]):
         )
         self.takes_context = plan.signature.context is not None
         return plan
+
+
+def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, with its context by name; `bind` says the same at three times the price."""
+
+    def call(args: dict[str, Any], ctx: ToolContext | None) -> Any:
+        return function(**{**args, name: ctx or ToolContext()})
+
+    return call
 
 
 async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:
@@ -163,6 +177,27 @@ def _docstring(function: Any) -> str | None:
     return called.__doc__ or type(function).__doc__
 
 
+class MakesTool(Protocol):
+    """`@tool(...)` with its options: makes a tool of the function below it."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[DepsT], P], R], /
+    ) -> FunctionTool[Concatenate[ToolContext[DepsT], P], R, DepsT]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> FunctionTool[P, R, object]: ...
+
+
+# Checkers know which deps a tool wants where its context is the first parameter.
+@overload
+def tool(
+    function: Callable[Concatenate[ToolContext[DepsT], P], R],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[ToolOptions],
+) -> FunctionTool[Concatenate[ToolContext[DepsT], P], R, DepsT]: ...
 @overload
 def tool(
     function: Callable[P, R],
@@ -171,11 +206,11 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     **options: Unpack[ToolOptions],
-) -> FunctionTool[P, R]: ...
+) -> FunctionTool[P, R, object]: ...
 @overload
 def tool(
     *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+) -> MakesTool: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .json_schema.compile import Validator
 
 
-class JsonTool(Tool):
+class JsonTool(Tool[object]):
     """A JSON schema and a function of the arguments: `invoke(args)` or `invoke(args, ctx)`, sync or async.
 
     `returns` is the schema of the result, if there is one; both are checked. An external tool needs no

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from wesichain.core import ToolCall, ToolSpec, maker
 from wesichain.errors import (
@@ -27,7 +29,22 @@ from .typed import TypedTool
 if TYPE_CHECKING:
     from .calls import Perform
 
+DepsT = TypeVar("DepsT")
+
+
+class PlainFunction(Protocol):
+    """A function or a method as it was written. A tool is callable too, but not this."""
+
+    @property
+    def __code__(self) -> CodeType: ...
+
+
 ToolLike: TypeAlias = Tool | ToolSource | type[TypedTool[Any, Any]] | Callable[..., Any]
+# What an agent with such deps may offer, for checkers: a tool that wants other deps is an error. An object
+# that can be called is made a tool with `tool(...)`.
+Offered: TypeAlias = (
+    Tool[DepsT] | ToolSource | type[TypedTool[Any, Any, DepsT]] | PlainFunction | partial[Any]
+)
 
 
 _prepared = maker(PreparedCall)

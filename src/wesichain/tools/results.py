@@ -23,11 +23,11 @@ class PreparedCall:
     @property
     def needs_approval(self) -> bool:
         """Whether a person is asked first."""
-        rule = self.tool.approval
+        rule: Any = self.tool.approval
         if not callable(rule):
-            return rule
+            return bool(rule)
         try:
-            return rule(self.args)
+            return bool(rule(self.args))
         except Exception as error:
             raise ConfigError(
                 f"the approval rule of tool {self.tool.name!r} raised {type(error).__name__}: {error}; "

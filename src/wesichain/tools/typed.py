@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wesichain.errors import ToolDefinitionError
 
-from .context import ToolContext
+from .context import DepsT_contra, ToolContext
 from .definition import PythonTool, Tool
 
 if TYPE_CHECKING:
@@ -22,20 +22,26 @@ Args = TypeVar("Args")
 Result = TypeVar("Result")
 
 
-class TypedTool(PythonTool, Generic[Args, Result]):
+class TypedTool(PythonTool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
     """Subclass with the two types, set `name` and `description`, write `run`.
+
+    A third type says what deps it wants of the run: `TypedTool[Args, Result, Desk]`.
 
     The options of `@tool` are class attributes here. `Args` is a pydantic model, a dataclass or a
     TypedDict; `run` may also be a plain function, and then runs in a thread.
     """
 
     @abstractmethod
-    def run(self, args: Args, ctx: ToolContext) -> Awaitable[Result] | Result:
+    def run(self, args: Args, ctx: ToolContext[DepsT_contra]) -> Awaitable[Result] | Result:
         """Do what the tool does."""
 
     @override
-    def call(self, args: Args, ctx: ToolContext | None) -> Any:
+    def call(self, args: Args, ctx: ToolContext[DepsT_contra] | None) -> Any:
         return self.run(args, ctx or ToolContext())
+
+    def types(self) -> tuple[Any, Any]:
+        """The types of its arguments and its result; a tool that is made at run time says them here."""
+        return _types(type(self))
 
     @override
     def plan(self) -> Plan:
@@ -50,7 +56,7 @@ class TypedTool(PythonTool, Generic[Args, Result]):
         description = self.description or read_docstring(cls.__doc__).description
         self.configure(self.name if _says_its_name(self) else cls.__name__, description)
         self.is_async = inspect.iscoroutinefunction(cls.run)
-        takes, gives = _types(cls)
+        takes, gives = self.types()
         return plan_types(
             takes, gives, name=self.name, description=self.description, max_output=self.max_output
         )

@@ -137,14 +137,21 @@ def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
         case RunInterrupted():
             waiting = "".join(f"\nwaits for approval: {_line(item.call.name)}" for item in event.pending)
             return [("error", "‖ ", event.reason + waiting)]
-        case HandedOff():
-            return [("dim", "» ", f"{_line(event.source)} hands over to {_line(event.target)}")]
-        case NodeStarted():
-            return [("dim", "» ", f"node {_line(event.node)}")]
-        case NodeFailed():
-            return [("error", "! ", f"node {_line(event.node)}: {event.error}: {_cut(event.message, width)}")]
+        case HandedOff() | NodeStarted() | NodeFailed():
+            return [_moved(event, width)]
         case _:
             return []
+
+
+def _moved(event: HandedOff | NodeStarted | NodeFailed, width: int) -> tuple[str, str, str]:
+    """Who has the word now."""
+    match event:
+        case HandedOff():
+            return "dim", "» ", f"{_line(event.source)} hands over to {_line(event.target)}"
+        case NodeStarted():
+            return "dim", "» ", f"node {_line(event.node)}"
+        case NodeFailed():
+            return "error", "! ", f"node {_line(event.node)}: {event.error}: {_cut(event.message, width)}"
 
 
 def _named(parts: Sequence[Part], style: str) -> list[tuple[str, str, str]]:

@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel
 
+from typing import Any
+
 from wesichain import Agent, TypedTool, ToolContext, tool
 from wesichain.core import ToolCallingLlm
 
@@ -34,5 +36,5 @@ class Weather(TypedTool[WeatherArgs, WeatherOut]):
         return WeatherOut(degrees=len(args.city))
 
 
-def build(llm: ToolCallingLlm) -> Agent[str]:
+def build(llm: ToolCallingLlm) -> Agent[Any, str]:
     return Agent(llm, tools=[add, fetch_page, Weather()])

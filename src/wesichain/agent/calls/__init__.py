@@ -2,7 +2,8 @@
 
 from .agent_tool import AgentTool
 from .batch import Batch
+from .decisions import UsedTokens
 from .questions import Slot, with_decided_args
 from .site import Site, site_of, token_for
 
-__all__ = ["AgentTool", "Batch", "Site", "Slot", "site_of", "token_for", "with_decided_args"]
+__all__ = ["AgentTool", "Batch", "Site", "Slot", "UsedTokens", "site_of", "token_for", "with_decided_args"]

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict, override
 
 from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
-from wesichain.core import JsonValue
 from wesichain.errors import RunInterruptedError, ToolError
-from wesichain.tools import Effect, JsonTool, ToolContext
+from wesichain.tools import Effect, ToolContext, TypedTool
 
 _DAY = 86_400.0
 
 
-class AgentTool(JsonTool):
-    """A tool that runs an agent. After an interruption the agent goes on where it was."""
+class AgentTool(TypedTool[Any, Any]):
+    """A tool that runs an agent. After an interruption the agent goes on where it was.
+
+    `takes` is str, and then the tool has one parameter, the task; or an object type, whose fields are the
+    parameters: the agent's task is then the checked arguments, as JSON text. `gives` is what the agent
+    answers with; `read` makes such a value of an answer's text.
+    """
 
     is_agent = True
+    timeout = _DAY  # the caller's budget and cancellation are what bounds it
 
     def __init__(
         self,
@@ -26,30 +33,49 @@ class AgentTool(JsonTool):
         name: str,
         description: str,
         effect: Effect,
+        takes: Any = str,
+        gives: Any = str,
+        read: Callable[[str], Any] = str,
     ) -> None:
-        async def ask(args: Any, ctx: ToolContext) -> JsonValue:
-            # The same attempt is the same run, whenever it is made: its own calls keep their keys.
-            again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
-            run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
-            outcome = await run(args["task"], parent=ctx, run_id=run_id)
-            match outcome:
-                case Completed(text=text):
-                    return text
-                case Failed(error=error):
-                    raise ToolError(f"the agent {agent!r} failed: {error}") from error
-                case Interrupted(reason=reason):
-                    raise RunInterruptedError(f"the agent {agent!r} was interrupted: {reason}", outcome)
+        self._ask = run
+        self._agent = agent
+        self._takes = takes
+        self._gives = gives
+        self._read = read
+        self.effect = effect
+        self.name = name
+        self.description = description
+        self.plan()  # a type that cannot be described is refused here
 
-        super().__init__(
-            name,
-            description,
-            {
-                "type": "object",
-                "properties": {"task": {"type": "string", "description": "What it should do or find out."}},
-                "required": ["task"],
-                "additionalProperties": False,
-            },
-            ask,
-            timeout=_DAY,  # the caller's budget and cancellation are what bounds it
-            effect=effect,
-        )
+    @override
+    def types(self) -> tuple[Any, Any]:
+        return _task_of_text() if self._takes is str else self._takes, self._gives
+
+    @override
+    async def run(self, args: Any, ctx: ToolContext) -> Any:
+        # The same attempt is the same run, whenever it is made: its own calls keep their keys.
+        again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
+        run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
+        outcome = await self._ask(self._task_of(args), parent=ctx, run_id=run_id)
+        match outcome:
+            case Completed(text=text):
+                return self._read(text)
+            case Failed(error=error):
+                raise ToolError(f"the agent {self._agent!r} failed: {error}") from error
+            case Interrupted(reason=reason):
+                raise RunInterruptedError(f"the agent {self._agent!r} was interrupted: {reason}", outcome)
+
+    def _task_of(self, args: Any) -> str:
+        if self._takes is str:
+            return str(args["task"])
+        from pydantic import TypeAdapter
+
+        adapter: TypeAdapter[Any] = TypeAdapter(self._takes)
+        return adapter.dump_json(args, by_alias=True).decode()
+
+
+def _task_of_text() -> Any:
+    from pydantic import Field
+
+    said = Field(description="What it should do or find out.")
+    return TypedDict("Task", {"task": Annotated[str, said]})  # type: ignore[operator,misc]  # made when asked

@@ -27,11 +27,14 @@ from wesichain.core import (
     Spent,
     ToolCall,
     ToolProgress,
+    maker,
 )
 from wesichain.policy import Account
 from wesichain.tools import ToolContext
 
 _GIVEN_UP = "the call that it ran in was given up"
+_context = maker(ToolContext[Any])
+_NOBODY: tuple[Child, ...] = ()
 
 
 class Host(Protocol):
@@ -67,7 +70,7 @@ class Site:
     def __init__(self, host: Host, call: ToolCall, attempt: int, waiting: Sequence[Child]) -> None:
         self._host = host
         self._loop = asyncio.get_running_loop()
-        self._waiting = [*waiting]  # runs from before an interruption, to go on with
+        self._waiting = [*waiting] if waiting else _NOBODY  # runs from before an interruption, to go on with
         self._is_open = True
         self._started = 0
         self.call = call
@@ -118,7 +121,7 @@ class Site:
 
     def context(self) -> ToolContext:
         run, call = self._host.run, self.call
-        return ToolContext(
+        return _context(
             run.run_id,
             run.step,
             self.token,
@@ -135,9 +138,10 @@ class Site:
 
     def take_waiting(self, agent: str) -> Interrupted[Any] | None:
         """A run of this agent that was interrupted in this call, and goes on now."""
-        for index, child in enumerate(self._waiting):
+        for child in self._waiting:
             if child.agent == agent:
-                return self._waiting.pop(index).outcome
+                self._waiting = [other for other in self._waiting if other is not child]
+                return child.outcome
         return None
 
     # --- what runs inside tell ---------------------------------------------------------------------

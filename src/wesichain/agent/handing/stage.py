@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from wesichain.agent.effects import Effects, LiveEffects
+from wesichain.agent.models import Models
 from wesichain.agent.rules import Actor, Handoff, OutputMode, Transfer, judge_of, output_form
 from wesichain.agent.running import Settings
 from wesichain.agent.wrapping import WrappedEffects
@@ -28,6 +29,7 @@ class Stage(Generic[OutT]):
     _settings: Settings[OutT]
     _around: Sequence[Middleware]  # middleware that stands around whole runs
     _inside: tuple[Any, ...] | None  # and around model calls and tool calls
+    _models: Models[Any]  # copies with other models
 
     def _prepare_handoffs(
         self, handoffs: Iterable[Actor | Handoff], output_type: Any, mode: OutputMode
@@ -59,6 +61,7 @@ class Stage(Generic[OutT]):
         self._settings = replace(settings, registry=registry, judge=judge_of(registry, output), checks=checks)
         self._live = LiveEffects(self._llm, registry)
         self._is_changing = True
+        self._models.make_anew()
 
     @property
     def name(self) -> str:

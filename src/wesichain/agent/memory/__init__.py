@@ -1,7 +1,7 @@
 """Memory: what was said before a run, made fit to be shown, and kept for the next one."""
 
 from .conversation import Conversation, RunMemory, checked_memory
-from .history import clean_history, is_over, messages_of, question_of
+from .history import clean_history, is_over, messages_of, opening, question_of
 from .postgres import PostgresConversations
 from .sqlite import SqliteConversations
 from .stores import Conversations, MemoryConversations, StoredConversation
@@ -18,5 +18,6 @@ __all__ = [
     "clean_history",
     "is_over",
     "messages_of",
+    "opening",
     "question_of",
 ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from wesichain.context import estimate_tokens
 from wesichain.core import Message
 from wesichain.errors import ConfigError
 
-from .window import Window, estimate_tokens
+from .window import Window
 
 
 @runtime_checkable

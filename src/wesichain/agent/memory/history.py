@@ -9,6 +9,7 @@ from typing import Any
 
 from wesichain.core import (
     Action,
+    Advice,
     ErrorStep,
     FinalAnswer,
     Message,
@@ -17,10 +18,29 @@ from wesichain.core import (
     Role,
     Thought,
     ToolCall,
+    maker,
     read_state,
     text_of,
 )
 from wesichain.errors import ConfigError
+
+_message = maker(Message)
+
+
+def opening(
+    instructions: str | None, advice: Advice | None, form: str, history: Sequence[Message]
+) -> list[Message]:
+    """What stands before the task: the instructions, with advice and the answer's form, and a history.
+
+    Instructions are the agent's, not the history's: where it has its own, those of others go.
+    """
+    text = instructions if advice is None else advice.under(instructions)
+    if form:
+        text = f"{text}\n\n{form}" if text else form
+    messages = [_message(Role.SYSTEM, text)] if text else []
+    if history:
+        messages += [one for one in clean_history(history) if not text or one.role is not Role.SYSTEM]
+    return messages
 
 
 def clean_history(history: Iterable[Message]) -> list[Message]:

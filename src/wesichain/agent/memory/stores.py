@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
+from wesichain.context import estimate_tokens
 from wesichain.core import Message, Role, from_json, to_json
 from wesichain.errors import CodecError, ConfigError, ConversationError
 
-from .window import Window, estimate_tokens
+from .window import Window
 
 Turn: TypeAlias = tuple[Message, ...]
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from wesichain.context import tokens_of
 from wesichain.core import Message, Role, dataclass
 from wesichain.errors import ConfigError
-
-
-def estimate_tokens(text: str) -> int:
-    """A guess that needs no tokenizer: four characters a token, and a few for the frame."""
-    return len(text) // 4 + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +45,7 @@ class Window:
         return tuple(message for unit in reversed(kept) for message in unit)
 
     def _cost(self, unit: Iterable[Message]) -> int:
-        count = self.count_tokens
-        return sum(
-            count(message.text) + sum(count(f"{call.name}{call.args}") for call in message.tool_calls)
-            for message in unit
-        )
+        return sum(tokens_of(message, self.count_tokens) for message in unit)
 
 
 def _is_system(unit: list[Message]) -> bool:

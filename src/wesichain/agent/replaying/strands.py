@@ -55,6 +55,7 @@ class Strands(EventSink):
         self.compare = Comparison(from_step, is_resumed=isinstance(start, RunStarted) and start.resumed)
         self._before = before
         self._from_step = from_step
+        self.is_whole = from_step is None  # nothing of it goes live
         self._is_live = False
         self._told = [False] * len(self.events)
         self._order: list[int] = []  # the places in the recording of what was told again, as it was told

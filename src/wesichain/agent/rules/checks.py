@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from wesichain.core import dataclass
 from wesichain.errors import AgentError, CodecError, ConfigError, ToolError
@@ -12,8 +12,12 @@ from wesichain.tools import RunContext
 
 from .output import OutputForm
 
+DepsT = TypeVar("DepsT")
+OutT = TypeVar("OutT")
 # `(output)` or `(ctx, output)`, sync or async; returns the output, or raises ValueError or ToolError.
-OutputCheck: TypeAlias = Callable[..., Any]
+OutputCheck: TypeAlias = (
+    Callable[[OutT], OutT | Awaitable[OutT]] | Callable[[RunContext[DepsT], OutT], OutT | Awaitable[OutT]]
+)
 
 
 class Refused(Exception):  # noqa: N818  # carries the error
@@ -29,10 +33,10 @@ class Checks:
     """The checks of one runtime, in order: each is given what the one before it returned."""
 
     form: OutputForm[Any]
-    functions: tuple[tuple[OutputCheck, bool], ...] = ()  # and whether it takes the context
+    functions: tuple[tuple[Callable[..., Any], bool], ...] = ()  # and whether it takes the context
 
     @staticmethod
-    def of(form: OutputForm[Any], functions: Sequence[OutputCheck]) -> Checks:
+    def of(form: OutputForm[Any], functions: Sequence[OutputCheck[Any, Any]]) -> Checks:
         return Checks(form, tuple((function, _takes_context(function)) for function in functions))
 
     async def run(self, ctx: RunContext[Any], output: Any, text: str) -> tuple[Any, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
@@ -77,11 +78,10 @@ class Asking(Showing[OutT]):
             reply: LlmResponse | ModelTransportError | None = self._arrived
             if reply is None:
                 run.check_stop()
-                if self._delay:
-                    delay, self._delay = self._delay, 0.0
-                    await run.sleep(delay)
-                if self._seen is not None or run.present is not None:
-                    await self._set_out(phase)
+                if self._delay or self._seen is not None or run.present is not None:
+                    waiting = self._set_out(phase)
+                    if waiting is not None:
+                        await waiting
                 request = self._request(phase)
                 if request is None:
                     return await self._last_word(phase, None)
@@ -111,6 +111,25 @@ class Asking(Showing[OutT]):
             self._arrived = None
             if following is not None:
                 return following
+
+    def _set_out(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, None] | None:
+        """Make ready what the next request shows and offers; what that has to wait for is returned."""
+        if self._delay:
+            return self._set_out_later(phase)
+        seen, present = self._seen, self._run.present
+        question = None if seen is None else self._reduce(phase, seen)
+        if seen is not None and question is not None:
+            return self._show(phase, seen, question)
+        offering: Coroutine[Any, Any, None] | None = None if present is None else present.offer(phase)
+        return offering
+
+    async def _set_out_later(self, phase: Thinking[OutT]) -> None:
+        """The same, after the rest that a provider was to have."""
+        delay, self._delay = self._delay, 0.0
+        await self._run.sleep(delay)
+        waiting = self._set_out(phase)
+        if waiting is not None:
+            await waiting
 
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks

@@ -30,19 +30,14 @@ class Showing(Generic[OutT]):
     def _view_of(self, phase: Active[OutT]) -> Seen:
         return Seen(phase.info.first_new, counter_of(self._run.settings.context))
 
-    async def _set_out(self, phase: Thinking[OutT]) -> None:
-        """Make ready what the next request shows and offers, where that is not all there is."""
-        if self._seen is not None:
-            await self._show(phase, self._seen)
-        if self._run.present is not None:
-            await self._run.present.offer(phase)
-
-    async def _show(self, phase: Thinking[OutT], seen: Seen) -> None:
-        """Let the views have their say, one after the other; some have to ask a model."""
-        asked = self._reduce(phase, seen)
+    async def _show(self, phase: Thinking[OutT], seen: Seen, question: tuple[int, Question]) -> None:
+        """Ask a model what a view wants to know, and let those behind it have their say."""
+        asked: tuple[int, Question] | None = question
         while asked is not None:
             await self._consult(seen, *asked)
             asked = self._reduce(phase, seen, asked[0] + 1)
+        if self._run.present is not None:
+            await self._run.present.offer(phase)
 
     def _reduce(self, phase: Thinking[OutT], seen: Seen, first: int = 0) -> tuple[int, Question] | None:
         """Let the views cut what the next request need not have; each cut is told before the step begins.

@@ -136,7 +136,7 @@ class _Question:
         self._calls = 0
         self._is_over = False
         self._arrived: list[tuple[int, LlmResponse, float]] = []  # replies that nobody has paid for yet
-        self._told: list[LlmResponse] = []  # those that were set aside
+        self._told: tuple[LlmResponse, ...] = ()  # those that were set aside
 
     async def answer(self, request: LlmRequest) -> LlmResponse:
         try:
@@ -161,7 +161,8 @@ class _Question:
             raise ConfigError(
                 f"call_next was given a {type(given).__name__}; wrap_model hands on an LlmRequest"
             )
-        self._check_open()
+        if self._is_over:
+            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
         self._calls += 1
         if self._calls == 1:
             step = run.step
@@ -178,14 +179,10 @@ class _Question:
                 self._arrived.append((step, reply, int((run.now() - started) * 1e6) / 1000))
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
 
-    def _check_open(self) -> None:
-        if self._is_over:
-            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
-
     def _set_aside(self) -> None:
         for step, reply, duration_ms in self._arrived:
             set_aside(self._run, step, reply, duration_ms)
-            self._told.append(reply)
+            self._told += (reply,)
         self._arrived.clear()
 
     def _given(self, answer: LlmResponse) -> LlmResponse:

@@ -33,6 +33,7 @@ from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .effects import Link, context_of
+from .stepper import Stepper
 
 OutT = TypeVar("OutT")
 
@@ -49,7 +50,7 @@ class WrappedDrive(Drive[OutT]):
     it is the true one. `start` makes the first phase of a run of another task, `again` a further run.
     """
 
-    __slots__ = ("_active", "_again", "_around", "_ctx", "_held", "_last", "_reply", "_start")
+    __slots__ = ("_active", "_again", "_around", "_ctx", "_held", "_last", "_reply", "_start", "_stepper")
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class WrappedDrive(Drive[OutT]):
         self._last: WrappedDrive[OutT] | None = (
             None  # the run that was begun last: this one, or a further one
         )
+        self._stepper: Stepper[Outcome[OutT]] | None = None  # where the run is taken a step at a time
         self._ctx: RunContext[Any] = context_of(run, _UnderWay(self))
 
     @override
@@ -101,10 +103,23 @@ class WrappedDrive(Drive[OutT]):
 
     @override
     async def step(self) -> Phase[OutT]:
-        raise ConfigError(
-            "this run has middleware with wrap_run, which stands around the whole of it: it cannot be taken "
-            "a step at a time; use run() or stream()"
-        )
+        """Let the run, in its middleware, take one transition; the last leads to what the middleware says."""
+        if self._stepper is None:
+            self._stepper = Stepper(self.carry)
+        return self._seen_of(await self._stepper.step())
+
+    @override
+    async def leave(self, reason: str) -> None:
+        if self._stepper is None:
+            self.stop(reason)
+        elif not self._stepper.is_over:
+            self._latest.stop(reason)
+            self._seen_of(await self._stepper.leave(reason))
+
+    def _seen_of(self, ended: Outcome[OutT] | None) -> Phase[OutT]:
+        if ended is not None:
+            self.phase = self.outcome = ended
+        return self.phase
 
     @property
     def _task(self) -> Any:
@@ -127,15 +142,29 @@ class WrappedDrive(Drive[OutT]):
             self._last = self
             if task != self._task:
                 self._take_task(task)
-            return await super().carry()
+            return await self._take(self)
         if self._again is None:
             raise ConfigError("call_next was called twice; a run that goes on cannot be begun anew")
         if self._last._held is not None:
             self._last.release(self._last._held)
-        further: Drive[OutT] = self._again(task)  # wrapped as this one is
-        self._last = cast("Any", further)
-        outcome: Outcome[OutT] = await cast("Any", Drive).carry(further)
-        return outcome
+        self._last = cast("Any", self._again(task))  # wrapped as this one is
+        return await self._take(self._latest)
+
+    async def _take(self, drive: WrappedDrive[OutT]) -> Outcome[OutT]:
+        """Carry the run itself to its end, or take its steps as they are asked for."""
+        plain: Any = Drive
+        if self._stepper is None:
+            outcome: Outcome[OutT] = await plain.carry(drive)
+            return outcome
+        self.outcome = None  # the end is where the middleware ends
+        while drive.outcome is None:
+            await self._stepper.turn()
+            if self._stepper.left is not None:
+                drive.stop(self._stepper.left)
+            else:
+                await plain.step(drive)
+            self.phase = drive.phase
+        return drive.outcome
 
     def _take_task(self, task: Any) -> None:
         """Begin with another task than the one that the run was given."""

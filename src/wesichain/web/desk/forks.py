@@ -24,7 +24,7 @@ def step_numbers(recording: Recording) -> tuple[int, ...]:
 
 async def fork(
     recording: Recording,
-    agent: Agent[OutT],
+    agent: Agent[Any, OutT],
     from_step: int,
     *,
     run_id: str,
@@ -44,7 +44,7 @@ async def fork(
     before = _before(recording.events, from_step)
     forked = Recording(run_id, tuple(replace(event, run_id=run_id) for event in before))
     program = _Forked(agent, {"events": events, "stream": stream, "clock": SystemClock(), **options})
-    return await replay(forked, cast("Agent[OutT]", program), from_step)
+    return await replay(forked, cast("Agent[Any, OutT]", program), from_step)
 
 
 def _before(events: Sequence[Event], step: int) -> list[Event]:

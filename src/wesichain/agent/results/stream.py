@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from typing_extensions import override
 
+from wesichain.agent.drive import Drive
+from wesichain.agent.phases import Outcome, Phase
 from wesichain.core import Event, EventSink, abandon
 from wesichain.errors import ConfigError
-
-from .drive import Drive
-from .phases import Outcome, Phase
 
 R = TypeVar("R")
 OutT = TypeVar("OutT")
@@ -44,10 +43,15 @@ class EventQueue(EventSink):
 
 
 class RunStream(Generic[R]):
-    """A run under way: iterate over it, then take `result`. Leaving early stops the run."""
+    """A run under way: iterate over it, then take `result`. Leaving early interrupts the run.
 
-    def __init__(self, run: Callable[[EventSink], Awaitable[R]]) -> None:
+    `outcome` is how it ended, or None: that of a run which was left early can be resumed.
+    """
+
+    def __init__(self, run: Callable[[EventSink, Callable[[Drive[Any]], None]], Awaitable[R]]) -> None:
+        """`run` is given a sink, and something to tell the drive to when it is there."""
         self._run = run
+        self._drive: Drive[Any] | None = None
         self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
 
@@ -56,7 +60,7 @@ class RunStream(Generic[R]):
 
         async def run() -> R:
             try:
-                return await self._run(queue)
+                return await self._run(queue, self._take)
             finally:
                 queue.close()
 
@@ -77,13 +81,21 @@ class RunStream(Generic[R]):
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    def _take(self, drive: Drive[Any]) -> None:
+        self._drive = drive
+
+    @property
+    def outcome(self) -> Outcome[Any] | None:
+        """The phase in which the run ended; None before."""
+        return None if self._drive is None else self._drive.outcome
+
     @property
     def result(self) -> R:
         """What the run gave; raises what `Agent.run` would raise."""
         if self._task is None or not self._task.done():
             raise ConfigError("the run has not ended yet: read the stream to its end first")
         if self._task.cancelled():
-            raise ConfigError("the run was stopped before its end, so that it has no result")
+            raise ConfigError("the run was stopped before its end, so that it has no result: see its outcome")
         return self._task.result()
 
 
@@ -108,7 +120,7 @@ class RunSteps(Generic[OutT]):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._opened.stop(_LEFT)
+        await self._opened.leave(_LEFT)
 
     @property
     def _opened(self) -> Drive[OutT]:

@@ -1,0 +1,79 @@
+"""Decisions: what people say of the calls that wait, checked before it is followed, and used once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from wesichain.agent.phases import Interrupted
+from wesichain.core import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, ToolCall
+from wesichain.errors import ConfigError
+
+_REMEMBERED = 10_000
+
+
+class UsedTokens:
+    """The tokens that were used already: a decision is followed once."""
+
+    def __init__(self) -> None:
+        self._used: OrderedDict[str, None] = OrderedDict()
+
+    @contextmanager
+    def used(
+        self,
+        interrupted: Interrupted[Any],
+        decisions: Mapping[str, Decision],
+        now: float,
+        refusal_of: Callable[[ToolCall], Exception | None],
+    ) -> Iterator[None]:
+        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
+
+        What could not be followed inside, in a run below or by mistake, may be decided again.
+        """
+        waiting = {item.token: item for item in interrupted.pending}
+        unknown = [token for token in decisions if token not in waiting]
+        if unknown:
+            raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
+        missing = [item.call.name for token, item in waiting.items() if token not in decisions]
+        if missing:
+            raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
+        for token, item in waiting.items():
+            if item.expires_at is not None and now > item.expires_at:
+                raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
+            if token in self._used:
+                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
+            _check_decision(item, decisions[token], refusal_of)
+        for token in waiting:
+            self._used[token] = None
+        while len(self._used) > _REMEMBERED:
+            self._used.popitem(last=False)
+        try:
+            yield
+        except ConfigError:
+            for token in waiting:
+                self._used.pop(token, None)
+            raise
+
+
+def _check_decision(
+    item: PendingCall, decision: Any, refusal_of: Callable[[ToolCall], Exception | None]
+) -> None:
+    """A decision that cannot be followed is refused before it uses up its token."""
+    call = item.call
+    match decision:
+        case Refuse():
+            pass
+        case Provide() if item.external:
+            pass
+        case Approve() if not item.external:
+            pass
+        case ApproveWith(args=args) if not item.external:
+            if item.scope == ():  # the arguments of calls further down are checked by their own run
+                refusal = refusal_of(ToolCall(call.id, call.name, args))
+                if refusal is not None:
+                    raise ConfigError(f"the approved arguments do not fit: {refusal}")
+        case _:
+            use = "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
+            raise ConfigError(f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)")

@@ -1,0 +1,108 @@
+"""Results: what a run gave to whoever asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
+from wesichain.core import (
+    Event,
+    JsonValue,
+    LogView,
+    Message,
+    ReActStep,
+    Role,
+    ToolCompleted,
+    ToolDispatched,
+    Usage,
+    dataclass,
+    maker,
+)
+from wesichain.errors import RunFailedError, RunInterruptedError
+
+OutT = TypeVar("OutT")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an answer comes from: one tool's output."""
+
+    tool_name: str
+    args: JsonValue
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[OutT]):
+    """What a completed run gave."""
+
+    outcome: Completed[OutT]
+
+    @property
+    def output(self) -> OutT:
+        return self.outcome.output
+
+    @property
+    def steps(self) -> LogView[ReActStep]:
+        return self.outcome.steps
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """What was said, without the instructions: pass it as the history of the next run."""
+        said, first_new = self.outcome.messages, self.outcome.info.first_new
+        if not any(said[index].role is Role.SYSTEM for index in range(1, first_new)):
+            return said[1:] if said and said[0].role is Role.SYSTEM else said
+        before = [said[index] for index in range(first_new)]  # a history with instructions in it
+        return (*(one for one in before if one.role is not Role.SYSTEM), *self.outcome.new_messages)
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that answered."""
+        return self.outcome.info.agent
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        """The messages of this run alone: pass `messages`, or these after the old ones, as history."""
+        return self.outcome.new_messages
+
+    @property
+    def usage(self) -> Usage:
+        return self.outcome.usage
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.outcome.events
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The outputs of the tools that the run called, in order."""
+        args = {event.call.id: event.call.args for event in self.events if isinstance(event, ToolDispatched)}
+        return tuple(
+            Source(event.tool_name, args.get(event.call_id), event.value)
+            for event in self.events
+            if isinstance(event, ToolCompleted) and not event.scope
+        )
+
+
+_run_result = maker(RunResult[Any])
+
+
+def question_of(outcome: Completed[Any]) -> Message:
+    """The user's message that began the run, with its parts."""
+    first = outcome.messages[outcome.info.first_new]
+    is_it = first.role is Role.USER and first.text == outcome.user_input
+    return first if is_it else Message(Role.USER, outcome.user_input)
+
+
+def result_of(outcome: Outcome[OutT], *, decide: str) -> RunResult[OutT]:
+    """What a completed run gave; any other raises. `decide`: how a person's word on its calls is given."""
+    match outcome:
+        case Completed():
+            return _run_result(outcome)
+        case Failed(error=error):
+            raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
+        case Interrupted(reason=reason):
+            waiting = ", ".join(item.call.name for item in outcome.pending)
+            wants = f"; decide on {waiting} with {decide}" if waiting else ""
+            raise RunInterruptedError(f"the run was interrupted: {reason}{wants}", outcome)
