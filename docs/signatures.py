@@ -126,7 +126,7 @@ def options_of(value: object, words: str) -> Iterator[Option]:
         if name in ("self", "cls"):
             continue
         kind = type_text(parameter.annotation)
-        declared = re.fullmatch(r"Unpack\[(\w+)\]", kind)
+        declared = re.fullmatch(r"Unpack\[(\w+)(?:\[.*\])?\]", kind)
         settings = settings_of(declared[1]) if declared else None
         if settings is None:
             star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
