@@ -9,7 +9,7 @@ JOBS   ?= 2
 export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers lock release test-all clean
+.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -78,11 +78,24 @@ bench-gate: $(STAMP) ## this tree against the last one: slower, larger or broken
 bench-peers: $(STAMP) ## the same scenarios with other frameworks, each in an environment of its own
 	@$(BIN)/python -m bench.peers
 
-lock: $(STAMP)   ## resolve the dependencies anew into requirements/dev.lock
+.venv-docs/.installed: requirements/docs.lock
+	@echo "==> creating .venv-docs and installing what builds the site"
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@touch .venv-docs/.installed
+
+docs: .venv-docs/.installed ## the documentation as a site, in build/site; a warning is an error
+	@echo "==> building the site"
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict --quiet
+	@echo "==> open build/site/index.html"
+
+lock: $(STAMP)   ## resolve the dependencies anew into requirements/*.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --all-extras --group dev pyproject.toml -o requirements/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --extra cli --extra local --extra learning --extra web -c requirements/dev.lock pyproject.toml -o requirements/demo.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	    --group docs pyproject.toml -o requirements/docs.lock
 
 release: $(STAMP) ## a dry run: build, check, install each extra alone in a clean environment
 	@$(BIN)/python .ci/release
@@ -96,4 +109,4 @@ test-all:        ## the test suite on Python 3.11, 3.12 and 3.13, where they are
 	done
 
 clean:           ## remove what the build made
-	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(DEMO) .venv-docs .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -253,6 +253,7 @@ ROOT_FILES = {
     "README.md",
     "SECURITY.md",
     "compose.yaml",
+    "mkdocs.yml",
     "pyproject.toml",
 }
 

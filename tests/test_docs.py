@@ -1,53 +1,151 @@
-"""The docs are true: every block of Python in them compiles and runs, and every link leads somewhere."""
+"""The docs are true: every block of Python in them runs on its own, and every link leads somewhere."""
 
 from __future__ import annotations
 
+import ast
+import json
+import os
 import re
+import select
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.docs.pages import DOCS, NOT_RUN, PAGES, SLOW, Block, anchors_of, blocks_of, links_of, name_of
+from tests.docs.tutorial import FOLDER, PRINTS, REPLIES
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
-
-# What a page's blocks may need and should not have to show: a model that needs no key.
-PRELUDE = """
-import wesichain.agent.models as _models
-from wesichain.testing import FunctionLlm as _FunctionLlm
-_models._by_name = lambda name: _FunctionLlm(lambda request: "an answer", model=name)
-"""
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+RUN = [block for block in BLOCKS if not block.title.endswith((NOT_RUN, SLOW))]
+HARD_STOP = 300.0  # seconds: a block that hangs is an error, whatever the machine does beside
 
 
-def blocks() -> list[object]:
-    return [
-        pytest.param(page, id=str(page.relative_to(ROOT)))
-        for page in PAGES
-        if BLOCK.search(page.read_text(encoding="utf-8"))
-    ]
+class Runner:
+    """Runs blocks, each in a process of its own that costs no new imports."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.docs.zygote"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
+
+    def run(self, code: str, folder: Path, replies: Sequence[object] = ()) -> tuple[int, str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        script = folder / "page.py"
+        script.write_text(code, encoding="utf-8")
+        job = {"script": str(script), "cwd": str(folder), "replies": list(replies)}
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        ready, _, _ = select.select([self._process.stdout], [], [], HARD_STOP)
+        status = self._process.stdout.readline() if ready else ""
+        printed = folder / "out"
+        return int(status or -1), printed.read_text(encoding="utf-8") if printed.exists() else ""
+
+    def close(self) -> None:
+        with self._process:  # closes its pipes, and waits
+            os.killpg(self._process.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("page", blocks())
-def test_the_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
-    code = PRELUDE + "\n\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
-    script = tmp_path / "page.py"
-    script.write_text(code, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    runner = Runner()
+    yield runner
+    runner.close()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("block", RUN, ids=lambda block: block.id)
+def test_a_block_runs_on_its_own(block: Block, runner: Runner, tmp_path: Path) -> None:
+    status, printed = runner.run(block.code, tmp_path, REPLIES.get(block.page.name, ()))
+    assert status == 0, printed[-2000:]
+
+
+@pytest.mark.parametrize("page", sorted(PRINTS))
+def test_a_step_of_the_tutorial_does_what_its_page_says(page: str, runner: Runner, tmp_path: Path) -> None:
+    status, printed = runner.run(blocks_of(FOLDER / page)[0].code, tmp_path, REPLIES[page])
+    assert status == 0, printed[-2000:]
+    assert PRINTS[page] in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(PRINTS))
+def test_a_step_of_the_tutorial_runs_with_the_real_model(page: str, tmp_path: Path) -> None:
+    """Whatever the model says: a small one is wrong at times, and the page's program copes."""
+    pytest.importorskip("xllamacpp")
+    for number, block in enumerate(blocks_of(FOLDER / page)):
+        script = tmp_path / f"{number}.py"
+        script.write_text(block.code, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+            timeout=1800,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout.strip()
+
+
+def test_a_block_that_fails_is_noticed(runner: Runner, tmp_path: Path) -> None:
+    status, printed = runner.run("from wesichain import Agent\nassert Agent is None", tmp_path)
+    assert status == 1
+    assert "AssertionError" in printed
+
+
+def test_blocks_that_are_not_run_are_those_of_others_and_still_python() -> None:
+    """A block of ours is run. Only what needs another framework is not, and says whose it is."""
+    not_run = [block for block in BLOCKS if block.title.endswith(NOT_RUN)]
+    assert {name_of(block.page).rpartition("/")[0] for block in not_run} <= {"docs/migration"}
+    for block in not_run:
+        tree = ast.parse(block.code)
+        assert not any(
+            "wesichain" in ast.unparse(node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ), f"{block.id}: code of ours is run"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        if not target.startswith(("http:", "https:", "mailto:")):
-            assert (page.parent / target).exists(), target
+    for link in links_of(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), link
+        if anchor:
+            assert anchor in anchors_of(found), f"{link}: there are {sorted(anchors_of(found))}"
+
+
+def nav() -> list[str]:
+    """The pages that the site's navigation names, in its order."""
+    _, _, tree = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
+    return re.findall(r"^ +- .*?: ([\w./-]+\.md)$", tree, re.MULTILINE)
+
+
+def test_every_page_is_in_the_navigation_once_and_the_navigation_has_no_other() -> None:
+    named = nav()
+    assert len(named) == len(set(named)), "a page is named twice"
+    made = {"architecture.md", "changelog.md", "contributing.md", "examples.md"}  # by docs/site.py
+    pages = {page.relative_to(DOCS).as_posix() for page in PAGES if page.is_relative_to(DOCS)}
+    assert set(named) == pages | made
+
+
+def test_a_page_has_one_title_and_it_comes_first() -> None:
+    for page in PAGES:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        assert lines[0].startswith("# "), name_of(page)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

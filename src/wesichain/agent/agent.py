@@ -132,7 +132,13 @@ class Agent(Generic[DepsT_contra, OutT]):
         domain: str = "general",
         **options: Unpack[LoopKeywords[Any, Any]],
     ) -> None:
-        """An agent; `AgentOptions` says what the options of the loop are."""
+        """`model`: a model, or its name, `PROVIDER:NAME`. `tools`: functions and tools, mixed.
+
+        `output_type`: what an answer is; text unless told. `instructions`: a text, or a function of nothing,
+        of the `RunContext` or of the task. `name` and `description`: what events, tools and other agents
+        call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
+        `AgentOptions` explains the other options.
+        """
         given: Any = instructions
         if not (given is None or isinstance(given, str) or callable(given)):
             raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")

@@ -46,6 +46,8 @@ class AgentOptions:
     `middleware`: what stands around runs, model calls and tool calls, the first outermost.
     `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to. `deps_type`: what the
     deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
+    `redactor`: takes secrets out of what sinks are told, in place of the usual one. `clock`: where time comes
+    from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
     """
 
     name: str = "agent"
@@ -259,6 +261,33 @@ _ELSEWHERE = {
     "output_guardrails": "middleware=[OutputGuard(...)]",
     "tool_choice": "options= of the model's client",
     "temperature": "options= of the model's client",
+    "model_settings": "options= of the model's client",
+    "chat_history": "history",
+    "checkpointer": "conversation= of a run, or a graph with a checkpointer",
+    "store": "conversation= of a run",
+    "output_cls": "output_type",
+    "output_validators": "output_checks",
+    "final_answer_checks": "output_checks",
+    "output_retries": "policy=SelfCorrect(attempts=...)",
+    "toolsets": "tools",
+    "mcp_servers": "tools=[*server.tools]",
+    "managed_agents": "tools=[agent.as_tool()]",
+    "handoff_description": "description",
+    "history_processors": "context=[...], views of what the model is shown",
+    "pre_model_hook": "context=[...], or middleware=[...]",
+    "post_model_hook": "middleware=[...]",
+    "hooks": "events=, or middleware=[...]",
+    "step_callbacks": "events",
+    "callback_manager": "events",
+    "verbose": "events=ConsoleSink()",
+    "verbosity_level": "events=ConsoleSink()",
+    "timeout": "budget=Budget(seconds=...)",
+    "max_tool_threads": "tool_concurrency",
+    "early_stopping_method": "on_limit",
+    "additional_args": "deps",
+    "thread_id": "conversation",
+    "prepare_tools": "tools=[DynamicTools(function)]",
+    "tool_retriever": "tools=[ToolSearch(tools)]",
 }
 
 

@@ -1,0 +1,186 @@
+"""Signatures: what the code says of a class or a function, as text: parameters, types, defaults, words."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+# Keywords that are declared once for several functions: where their defaults and their words are.
+SETTINGS = {
+    "LoopKeywords": "wesichain.agent:AgentOptions",
+    "AgentKeywords": "wesichain.agent:AgentOptions",
+    "RunKeywords": "wesichain.agent:RunOptions",
+    "ConversationKeywords": "wesichain.agent:RunOptions",
+    "ToolOptions": "wesichain.tools:Tool",
+}
+# Where an agent differs from the runtime below it.
+AGENT_DEFAULTS = {"policy": "SelfCorrect()", "tool_concurrency": "8", "exclude_after": "None"}
+UNSET = inspect.Parameter.empty
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One parameter: its name as a signature shows it, type, default, and what is said of it."""
+
+    name: str
+    shown: str
+    type: str
+    default: str
+    about: str
+
+
+def is_documented(value: object) -> bool:
+    return inspect.isclass(value) or inspect.isroutine(value)
+
+
+def doc_of(value: object) -> str:
+    """The docstring that somebody wrote for it; none is inherited or made up."""
+    if not is_documented(value):
+        return ""
+    text = inspect.cleandoc(value.__doc__ or "")
+    name = getattr(value, "__name__", "")
+    return "" if text.startswith(f"{name}(") else text
+
+
+def paragraphs(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
+
+
+def sentences(text: str) -> list[str]:
+    found = []
+    for paragraph in paragraphs(text):
+        found += re.split(r"(?<=\.) (?=[`A-Z(])|(?<=;) (?=`\w+`:)", paragraph)
+    return found
+
+
+def about(name: str, text: str) -> str:
+    """The sentences of a docstring that speak of a parameter."""
+    found = [one for one in sentences(text) if f"`{name}`" in one or f"`{name}=" in one]
+    return " ".join(re.sub(rf"^`{name}`: (.)", lambda first: first[1].upper(), one) for one in found)
+
+
+def type_text(annotation: object) -> str:
+    if annotation is UNSET:
+        return ""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:typing|collections\.abc|typing_extensions|wesichain(?:\.\w+)+)\.", "", text)
+
+
+def value_text(value: object) -> str:
+    """A default as one would write it: of a value with fields, those that are not as usual."""
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return getattr(value, "__name__", "...")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [
+            (field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value)
+        ]
+        given = [f"{name}={now!r}" for name, now, usual in fields if now != usual and now not in ({}, ())]
+        return f"{type(value).__name__}({', '.join(given)})"
+    text = repr(value)
+    return text if len(text) <= 80 and "<" not in text else "..."
+
+
+def default_text(owner: object, name: str, default: object) -> str:
+    if default is UNSET:
+        return ""
+    if inspect.isclass(owner) and dataclasses.is_dataclass(owner):
+        for field in dataclasses.fields(owner):
+            if field.name == name and field.default_factory is not dataclasses.MISSING:
+                return value_text(field.default_factory())
+    return value_text(default)
+
+
+def settings_of(name: str) -> tuple[Mapping[str, object], object] | None:
+    """The keywords of a TypedDict, and the class that has their defaults and words."""
+    if name not in SETTINGS:
+        return None
+    door, _, owner = SETTINGS[name].partition(":")
+    holder = getattr(importlib.import_module(door), owner)
+    for module in [*sys.modules.values()]:
+        found = vars(module).get(name)
+        if hasattr(found, "__total__") and (module.__name__ or "").startswith("wesichain"):
+            return all_hints(found), holder
+    return None
+
+
+def all_hints(typed_dict: Any) -> dict[str, object]:
+    return {name: getattr(hint, "__forward_arg__", hint) for name, hint in typed_dict.__annotations__.items()}
+
+
+def signature_of(value: object) -> inspect.Signature | None:
+    try:
+        return inspect.signature(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+
+
+def options_of(value: object, words: str) -> Iterator[Option]:
+    """The parameters of a class or a function, keywords that are declared elsewhere among them."""
+    signature = signature_of(value)
+    for name, parameter in signature.parameters.items() if signature else ():
+        if name in ("self", "cls"):
+            continue
+        kind = type_text(parameter.annotation)
+        declared = re.fullmatch(r"Unpack\[(\w+)(?:\[.*\])?\]", kind)
+        settings = settings_of(declared[1]) if declared else None
+        if settings is None:
+            star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+            default = default_text(value, name, parameter.default)
+            yield Option(name, star + name, kind, default, about(name, words))
+            continue
+        hints, holder = settings
+        for option, hint in hints.items():
+            default = default_text(holder, option, default_of(holder, option))
+            if getattr(value, "__qualname__", "").startswith("Agent") and value.__module__.endswith(
+                "agent.agent"
+            ):
+                default = AGENT_DEFAULTS.get(option, default)
+            said = about(option, words) or about(option, doc_of(holder))
+            yield Option(option, option, type_text(hint), default, said)
+
+
+def default_of(holder: object, name: str) -> object:
+    if inspect.isclass(holder) and dataclasses.is_dataclass(holder):
+        for field in dataclasses.fields(holder):
+            if field.name == name:
+                return field.default
+        return None
+    return getattr(holder, name, None)
+
+
+def heading(name: str, value: object) -> str:
+    """A signature on one line, or a parameter a line."""
+    signature = signature_of(value)
+    if signature is None:
+        return name
+    parts = []
+    keyword_only = False
+    for parameter in signature.parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            if not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+                parts.append("*")
+        star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        kind = type_text(parameter.annotation)
+        default = default_text(value, parameter.name, parameter.default)
+        text = star + parameter.name + (f": {kind}" if kind else "")
+        parts.append(text + ((" = " if kind else "=") + default if default else ""))
+        if parameter.kind is parameter.POSITIONAL_ONLY and not any(
+            p.kind is p.POSITIONAL_ONLY
+            for p in [*signature.parameters.values()][[*signature.parameters].index(parameter.name) + 1 :]
+        ):
+            parts.append("/")
+    result = type_text(signature.return_annotation)
+    gives = "" if inspect.isclass(value) or not result else f" -> {result}"
+    awaits = "async " if inspect.iscoroutinefunction(value) else ""
+    line = f"{awaits}{name}({', '.join(parts)}){gives}"
+    if len(line) <= 100:
+        return line
+    return f"{awaits}{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){gives}"

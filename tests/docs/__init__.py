@@ -1,0 +1,1 @@
+"""The documentation, held: pages, links, blocks of code, the reference, the tutorial."""
