@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 OutT = TypeVar("OutT", default=Any)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 AnyDeps = TypeVar("AnyDeps", default=Any)
+GivenDeps = TypeVar("GivenDeps")
+GivenOut = TypeVar("GivenOut")
 
 
 class ConversationKeywords(RunKeywords[AnyDeps], Generic[AnyDeps], total=False):
@@ -73,31 +75,31 @@ class Agent(Generic[DepsT_contra, OutT]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Agent[Any, OutT],
+        self: Agent[Any, GivenOut],
         model: AnyModel,
         *,
-        output_type: TypeForm[OutT],
+        output_type: TypeForm[GivenOut],
         tools: Iterable[Any] | ToolRegistry = (),
         instructions: Instructions[Any] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Unpack[LoopKeywords[OutT, Any]],
+        **options: Unpack[LoopKeywords[GivenOut, Any]],
     ) -> None: ...
     @overload
     def __init__(
-        self: Agent[DepsT_contra, str],
+        self: Agent[GivenDeps, str],
         model: AnyModel,
         *,
-        deps_type: TypeForm[DepsT_contra],
-        tools: Iterable[Offered[DepsT_contra]] | ToolRegistry = (),
-        instructions: Instructions[DepsT_contra] = None,
+        deps_type: TypeForm[GivenDeps],
+        tools: Iterable[Offered[GivenDeps]] | ToolRegistry = (),
+        instructions: Instructions[GivenDeps] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Unpack[LoopKeywords[str, DepsT_contra]],
+        **options: Unpack[LoopKeywords[str, GivenDeps]],
     ) -> None: ...
     @overload
     def __init__(
@@ -355,6 +357,7 @@ class Agent(Generic[DepsT_contra, OutT]):
         """
         return AgentTool(
             self.outcome,
+            self.runtime.resume,
             agent=self.name,
             name=name or self.name,
             description=description or self.description or f"Ask the agent {self.name!r}.",

@@ -58,6 +58,7 @@ class Settings(Generic[OutT]):
     exclude_after: int | None
     loop_guard: LoopGuard | None
     approval_ttl: float | None
+    beside: Callable[..., Any]  # makes another runtime of the same model
     context: tuple[ContextView, ...] = ()
 
 

@@ -143,6 +143,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             loop_guard=given.loop_guard,
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
+            beside=partial(AgentRuntime, llm),
         )
 
     def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:

@@ -100,7 +100,8 @@ class DurableEffects(Effects):
         call, ctx = prepared.call, caller.context(prepared.call)
         name = f"{self._scope}call {ctx.step_id} {_label(call.id)} {ctx.attempt}"
         asked = fingerprint_of_call(prepared)
-        if prepared.tool.effect == "once" and not self._journal.knows(name):
+        tool = prepared.tool
+        if tool.effect == "once" and not (self._journal.knows(name) or tool.is_waiting(ctx.idempotency_key)):
             await self._intend(prepared, name, asked)
         result: list[ToolResult] = []
 

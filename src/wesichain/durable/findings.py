@@ -67,6 +67,7 @@ def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
             item.scope,
             item.expires_at,
             item.external,
+            item.question,
         )
         for item in pending_of(found.ending)
     ]

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import Any
 
-from wesichain.core import ToolCall, dataclass
+from wesichain.core import Question, ToolCall, dataclass
 from wesichain.errors import ConfigError, DurableError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
@@ -54,6 +54,7 @@ class PendingDecision:
     scope: tuple[str, ...] = ()
     expires_at: float | None = None
     external: bool = False  # nothing is run here: somebody provides the result
+    question: Question | None = None  # it has begun, and somebody provides the answer to this
 
 
 def checked_id(run_id: str) -> str:
