@@ -653,9 +653,9 @@ async def test_a_node_cannot_swallow_its_timeout(node: Any, beside: bool) -> Non
     if beside:
         builder.add_node("c", note("c")).add_edge("a", "c")
     started = time.monotonic()
-    with pytest.raises(GraphTimeoutError, match=r"node 'b' did not finish within 0\.05 s") as caught:
-        await builder.build().invoke({}, ExecutionOptions(node_timeout=0.05))
-    assert time.monotonic() - started < 3
+    with pytest.raises(GraphTimeoutError, match=r"node 'b' did not finish within 0\.5 s") as caught:
+        await builder.build().invoke({}, ExecutionOptions(node_timeout=0.5))
+    assert time.monotonic() - started < 5
     assert caught.value.node == "b"
     assert caught.value.state["log"] == ["a"]
 
@@ -683,8 +683,8 @@ async def test_the_whole_run_has_a_time_too(beside: bool) -> None:
         builder.add_node("c", lambda _: asyncio.sleep(5)).add_edge("a", "c")
     started = time.monotonic()
     with pytest.raises(GraphTimeoutError, match="out of time at node 'b'"):
-        await builder.build().invoke({}, ExecutionOptions(max_duration=0.05))
-    assert time.monotonic() - started < 3
+        await builder.build().invoke({}, ExecutionOptions(max_duration=1.0))
+    assert time.monotonic() - started < 5
 
 
 def test_a_run_of_sync_nodes_ends_at_the_next_super_step() -> None:

@@ -87,7 +87,7 @@ async def test_a_blocking_call_does_not_freeze_the_loop() -> None:
     graph = GraphBuilder(Log).add_node("a", lambda _: time.sleep(0.5)).set_entry("a").build()
     await graph.invoke({})
     ticker.cancel()
-    assert ticks >= 5
+    assert ticks >= 2  # none, where the loop is frozen
 
 
 async def test_a_node_that_hangs_keeps_no_other_waiting() -> None:
