@@ -1,8 +1,10 @@
 """What durability costs, against bare DBOS with the same steps: CPU, wall time and bytes a step, a start.
 
-Run: python -m bench.durable [URL] [--large]    (interleaved; a SQLite file unless a URL is given)
+Run: python -m bench.durable [URL] [--workers] [--sizes] [--large]    (a SQLite file unless a URL is given)
 
-`--large` also fills the database with 100,000 finished runs, and measures what a start and a list cost then.
+Without options it compares with bare DBOS, interleaved. `--workers` measures what 1, 2 and 4 worker processes
+do together, `--sizes` what runs of several lengths keep, `--large` what a start and a list cost with 100,000
+finished runs beside them.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from wesichain import Agent, Budget, tool
+from wesichain.agent import Approve
 from wesichain.core import LlmRequest, LlmResponse, Role
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.durable.workflows import Store
+from wesichain.errors import RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 
 HOPS = 50  # a model call and a tool call each
@@ -101,26 +106,103 @@ async def bare(url: str) -> dict[str, float]:
     return {"cpu": cpu / number * 1e3, "wall": wall / number * 1e3}
 
 
-def bytes_a_step(url: str) -> float:
-    """What the database keeps of a run of `HOPS` hops, by its steps."""
+def bytes_of(url: str, run_id: str) -> int:
+    """What the database keeps of a run, in all its stretches."""
     store = Store(url)
-    tables = ["workflow_input", "workflow_output", "operation_outputs"]
     prefix = "" if store.database.is_sqlite else "dbos."
     length = "LENGTH" if store.database.is_sqlite else "OCTET_LENGTH"
     columns = {"workflow_input": "inputs", "workflow_output": "output", "operation_outputs": "output"}
-    rows = store.database.read(
-        f"SELECT current AS id FROM wesichain_runs WHERE agent = 'hops-{HOPS}' LIMIT 1"  # ours
-    )
     total = 0
-    for table in tables:
+    for table, column in columns.items():
         found = store.database.read(
-            f"SELECT COALESCE(SUM({length}({columns[table]})), 0) AS bytes FROM {prefix}{table} "  # ours
-            f"WHERE workflow_uuid = :id",
-            {"id": rows[0].id},
+            f"SELECT COALESCE(SUM({length}({column})), 0) AS bytes FROM {prefix}{table} "  # ours
+            f"WHERE workflow_uuid = :id OR workflow_uuid LIKE :later",
+            {"id": run_id, "later": f"{run_id}/%"},
         )
         total += int(found[0].bytes)
     store.close()
-    return total / (2 * HOPS + 2)
+    return total
+
+
+async def sizes(url: str) -> None:
+    """What runs of several lengths, and of several approvals, keep."""
+    for hops in (10, 50, 200):
+        async with DurableAgent(agent(hops), database_url=url) as durable:
+            await durable.run("How is the weather?", run_id=f"size-{hops}")
+        steps = 2 * hops + 2
+        print(f"a run of {steps:4} steps keeps {bytes_of(url, f'size-{hops}') / steps:6.0f} bytes a step")
+    for pages in (10, 40):
+        async with DurableAgent(signer(pages), f"signer-{pages}", database_url=url) as durable:
+            run_id = f"signed-{pages}"
+            with suppress(RunInterruptedError):
+                await durable.run("Sign.", run_id=run_id)
+            for _ in range(pages):
+                (waiting,) = await durable.pending(run_id)
+                await durable.approve(run_id, waiting.token, Approve())
+                with suppress(RunInterruptedError):
+                    await durable.resume(run_id)
+        print(f"a run of {pages:4} approvals keeps {bytes_of(url, run_id) / pages:6.0f} bytes an approval")
+
+
+def signer(pages: int) -> Agent[str]:
+    @tool(approval=True)
+    async def sign(page: int) -> str:
+        """Sign a page."""
+        return f"signed {page}"
+
+    def reply(request: LlmRequest) -> LlmResponse | str:
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        return calls(("sign", {"page": turn})) if turn < pages else "Signed."
+
+    return Agent(FunctionLlm(reply), tools=[sign], budget=Budget(steps=pages + 1), loop_guard=None)
+
+
+async def work(url: str) -> None:
+    """Serve until there is nothing to do, and tell what that has cost."""
+    async with DurableAgent(agent(HOPS), database_url=url, concurrency=SIDE_BY_SIDE) as durable:
+        await durable.run("warm up")
+        print("ready", flush=True)
+        sys.stdin.readline()
+        cpu = time.process_time()
+        await asyncio.to_thread(sys.stdin.readline)
+        print(json.dumps(time.process_time() - cpu), flush=True)
+
+
+async def workers(url: str, number: int) -> None:
+    """So many processes, and runs for all of them."""
+    steps, runs = 2 * HOPS + 2, 24
+    command = [sys.executable, "-m", "bench.durable", "--work", url]
+    made = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(number)
+    ]
+    pipes = [(one.stdin, one.stdout) for one in made]
+    for _, told in pipes:
+        assert told is not None
+        told.readline()
+
+    def tell() -> None:
+        for said, _ in pipes:
+            assert said is not None
+            said.write("\n")
+            said.flush()
+
+    async with DurableAgent(agent(HOPS), database_url=url) as client:
+        tell()
+        start = time.perf_counter()
+        run_ids = [await client.enqueue("How is the weather?") for _ in range(runs)]
+        for run_id in run_ids:
+            await client.result(run_id)
+        wall = time.perf_counter() - start
+    tell()
+    cpu = sum(float(told.readline()) for _, told in pipes if told is not None)
+    for one in made:
+        one.wait()
+    done = runs * steps
+    print(
+        f"{number} workers: {done / wall:6.0f} steps/s, {cpu / done * 1e3:5.2f} ms of their CPU a step, "
+        f"{cpu / wall:4.2f} cores busy"
+    )
 
 
 def fill(url: str, number: int) -> None:
@@ -184,27 +266,42 @@ def measured(kind: str, url: str) -> dict[str, float]:
 
 
 def main() -> int:
-    args: list[Any] = [argument for argument in sys.argv[1:] if argument != "--large"]
+    asked = {argument for argument in sys.argv[1:] if argument in ("--large", "--workers", "--sizes")}
+    args: list[Any] = [argument for argument in sys.argv[1:] if argument not in asked]
+    if args and args[0] == "--work":
+        asyncio.run(work(args[1]))
+        return 0
     if args and args[0] in ("--ours", "--bare"):
         print(json.dumps(asyncio.run((ours if args[0] == "--ours" else bare)(args[1]))))
         return 0
     with tempfile.TemporaryDirectory() as folder:
         url = args[0] if args else f"sqlite:///{Path(folder) / 'runs.db'}"
         theirs = args[0] if args else f"sqlite:///{Path(folder) / 'bare.db'}"
-        pairs = [(measured("bare", theirs), measured("ours", url)) for _ in range(ROUNDS)]
-        ratios = [one["cpu"] / two["cpu"] for one, two in pairs]
-        for name in ("cpu", "wall"):
-            one = statistics.median(pair[0][name] for pair in pairs)
-            two = statistics.median(pair[1][name] for pair in pairs)
-            rate = f"{1e3 / two:6.0f} steps/s" if name == "wall" else ""
-            print(f"a step, {name:4}  bare DBOS {one:6.2f} ms   durable agent {two:6.2f} ms  {rate}")
-        low, high = min(ratios), max(ratios)
-        print(f"steps by CPU, against bare DBOS: {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})")
-        print(f"a run of two steps {statistics.median(pair[1]['run'] for pair in pairs):6.1f} ms")
-        print(f"bytes a step {bytes_a_step(url):6.0f}")
-        if "--large" in sys.argv:
+        if not asked:
+            compare(url, theirs)
+        if "--workers" in asked:
+            for number in (1, 2, 4):
+                asyncio.run(workers(url, number))
+        if "--sizes" in asked:
+            asyncio.run(sizes(url))
+        if "--large" in asked:
+            measured("ours", url)  # something to copy
             asyncio.run(large(url))
     return 0
+
+
+def compare(url: str, theirs: str) -> None:
+    """Interleaved, each in a process of its own."""
+    pairs = [(measured("bare", theirs), measured("ours", url)) for _ in range(ROUNDS)]
+    ratios = [one["cpu"] / two["cpu"] for one, two in pairs]
+    for name in ("cpu", "wall"):
+        one = statistics.median(pair[0][name] for pair in pairs)
+        two = statistics.median(pair[1][name] for pair in pairs)
+        rate = f"{1e3 / two:6.0f} steps/s" if name == "wall" else ""
+        print(f"a step, {name:4}  bare DBOS {one:6.2f} ms   durable agent {two:6.2f} ms  {rate}")
+    low, high = min(ratios), max(ratios)
+    print(f"steps by CPU, against bare DBOS: {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})")
+    print(f"a run of two steps {statistics.median(pair[1]['run'] for pair in pairs):6.1f} ms")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""What a step of a graph costs, beside LangGraph: python -m bench.graph [--rounds N] [--peer PYTHON]
+"""What a step of a graph costs, beside LangGraph: python -m bench.graph [--rounds N] [--peer PYTHON] [--page]
 
 CPU time, the two engines in turn, the median of the rounds. LangGraph runs in the environment that
-`python -m bench.peers` made for LangChain, or in one that is named; with checkpoints it needs
-`langgraph-checkpoint-sqlite` there. Sync nodes are run by `invoke_sync` and `invoke`, async ones by `invoke`
-and `ainvoke`.
+`python -m bench.peers` made for LangChain, or in one that is named. Sync nodes are run by `invoke_sync` and
+`invoke`, async ones by `invoke` and `ainvoke`. With `--page` the figures are put into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ from typing import Annotated, Any, TypedDict
 from typing_extensions import override
 
 from bench.peers.environments import CACHE, child_environ
+from bench.peers.report.page import DOCS, rewrite_graphs
+from bench.peers.results import GraphForm, GraphRow, Graphs
 from wesichain import Budget, tool
 from wesichain.agent import AgentRuntime
 from wesichain.core import LlmRequest, LlmResponse, ToolCall, ToolCallingLlm
@@ -34,7 +35,6 @@ from wesichain.graph.sqlite import SqliteCheckpointer
 SHAPES = {"chain": 100, "loop": 1000, "fan-out": 1000}  # and their steps
 WITH_SQLITE = {"chain": 50, "loop": 200, "fan-out": 200, "chat": 100}
 OPTIONS = ExecutionOptions(max_steps=10**7)
-Round = dict[str, float]  # seconds of CPU a step, by shape
 
 
 class Count(TypedDict):
@@ -125,23 +125,6 @@ def timed(run: Callable[[], Awaitable[Any]]) -> float:
     return asyncio.run(measure())
 
 
-class Ours:
-    """This project's graphs, built once."""
-
-    def __init__(self) -> None:
-        self._chain, self._loop = chain(SHAPES["chain"]).build(), loop(SHAPES["loop"]).build()
-        self._fan_out = fan_out(SHAPES["fan-out"], is_async=True).build()
-
-    def round(self) -> Round:
-        found: Round = {}
-        for name, graph in (("chain", self._chain), ("loop", self._loop)):
-            started = time.process_time()
-            graph.invoke_sync({"n": 0}, OPTIONS)
-            found[name] = time.process_time() - started
-        found["fan-out"] = timed(partial(self._fan_out.invoke, {"out": []}, OPTIONS))
-        return {name: seconds / SHAPES[name] for name, seconds in found.items()}
-
-
 # --- rows ------------------------------------------------------------------------------------------
 
 BUILDERS: dict[str, Callable[..., GraphBuilder[Any]]] = {
@@ -166,9 +149,11 @@ class Row:
         kept = "SQLite" if self.sqlite else "-"
         return f"{self.shape:<8} {self.size:>5}  {'async' if self.is_async else 'sync':<6} {kept:<7}"
 
+    def form(self) -> GraphForm:
+        return {"shape": self.shape, "size": self.size, "is_async": self.is_async, "sqlite": self.sqlite}
+
     def plain(self) -> str:
-        row = {"shape": self.shape, "size": self.size, "async": self.is_async, "sqlite": self.sqlite}
-        return json.dumps(row)
+        return json.dumps(self.form())
 
     def inputs(self) -> list[Any]:
         if self.shape == "chat":
@@ -208,21 +193,26 @@ ROWS = [
 ]
 
 
-def compare_rows(python: Path, environ: Mapping[str, str], *, rounds: int) -> None:
+def compare_rows(python: Path, environ: Mapping[str, str], *, rounds: int) -> Graphs:
+    """The figures of both engines in each round, which take turns; the first round only warms up."""
     theirs = Peer(python, environ, "bench.graph_langgraph")
     version = str(theirs.read())
     print(f"microseconds of CPU a step or turn, beside LangGraph {version}; medians of {rounds} rounds")
+    measured: list[GraphRow] = []
     try:
         for row in ROWS:
             pairs = [(row.seconds(), float(theirs.ask(row.plain()))) for _ in range(rounds + 1)][1:]
-            ours, other = (median(pair[index] for pair in pairs) / row.size * 1e6 for index in (0, 1))
+            ours, other = ([pair[index] / row.size for pair in pairs] for index in (0, 1))
             ratio = median(pair[1] / pair[0] for pair in pairs)
-            print(f"  {row.name} {ours:>9.1f}{other:>10.1f}   {ratio:.1f} times as much", flush=True)
+            figures = f"{median(ours) * 1e6:>9.1f}{median(other) * 1e6:>10.1f}"
+            print(f"  {row.name} {figures}   {ratio:.1f} times as much", flush=True)
+            measured.append({**row.form(), "wesichain": ours, "langgraph": other})
     finally:
         theirs.close()
+    return {"version": version, "rows": measured, "stored": stored()}
 
 
-def stored(turns: int = 200) -> None:
+def stored(turns: int = 200) -> float:
     """What a chat takes on the disk, as a multiple of its text."""
     row = Row("chat", turns, is_async=False, sqlite=True)
     with TemporaryDirectory() as folder:
@@ -233,6 +223,7 @@ def stored(turns: int = 200) -> None:
         store.close()
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
     print(f"\n{turns} turns of 2 kB take {size / 1e6:.2f} MB, {size / (turns * 2000):.2f} times their text")
+    return size / (turns * 2000)
 
 
 class Peer:
@@ -261,19 +252,7 @@ class Peer:
         self._process.communicate()
 
 
-# --- the page of all peers -------------------------------------------------------------------------
-
-
-def compare(python: Path, environ: Mapping[str, str], *, rounds: int) -> tuple[str, list[dict[str, Round]]]:
-    """LangGraph's version, and the figures of both in each round; the first round only warms up."""
-    ours = Ours()
-    theirs = Peer(python, environ, "bench.peers.langgraph_worker", json.dumps(SHAPES))
-    version = str(theirs.read())
-    try:
-        taken = [{"wesichain": ours.round(), "langgraph": theirs.ask("")} for _ in range(rounds + 1)][1:]
-    finally:
-        theirs.close()
-    return version, taken
+# --- ours alone ------------------------------------------------------------------------------------
 
 
 def growth() -> None:
@@ -326,12 +305,15 @@ def main() -> None:
     )
     parser.add_argument("--peer", type=Path, default=CACHE / "langchain" / "bin" / "python")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--page", action="store_true", help="put the figures into docs/benchmarks.md")
     asked = parser.parse_args()
     if os.access(asked.peer, os.X_OK):
-        compare_rows(asked.peer, child_environ(CACHE / "home"), rounds=asked.rounds)
+        found = compare_rows(asked.peer, child_environ(CACHE / "home"), rounds=asked.rounds)
+        if asked.page:
+            rewrite_graphs(found, DOCS)
     else:
         print("LangGraph is not installed here: 'make bench-peers' does it, or name a Python with --peer")
-    stored()
+        stored()
     growth()
     react(asked.rounds)
 

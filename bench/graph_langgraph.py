@@ -82,7 +82,7 @@ def inputs(shape: str, size: int) -> list[Any]:
 
 def timed(row: dict[str, Any]) -> float:
     """CPU seconds of a row, without building the graph and opening the file."""
-    shape, size, is_async = row["shape"], row["size"], row["async"]
+    shape, size, is_async = row["shape"], row["size"], row["is_async"]
     config: Any = {"recursion_limit": 10**6, "configurable": {"thread_id": "t"}}
     builder = built(shape, size, is_async=is_async)
     with TemporaryDirectory() as folder:

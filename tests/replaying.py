@@ -47,6 +47,9 @@ REASONS = {
     "durable/test_operate.py::test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_not_done_again": (
         "in a durable run time passes in steps alone: the seconds of a run inside are not those between its events"
     ),
+    "durable/test_children.py::test_instructions_of_an_agent_below_that_change_by_themselves_break_nothing": (
+        "the instructions are others every time that they are asked for"
+    ),
     "agent/test_tree_laws.py::test_twenty_thousand_trees_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_a_tree_comes_to_the_same_end_however_it_is_run": (
         "one run id is run many times, in several processes as it were; the test replays it itself"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MANY = 100  # requests after which a run counts as without end: two are enough for the question
+BEST = "+best"  # behind the name of a contestant: its row with its best documented setting
 GOOD = "All is well."  # what the model says once the trouble is over
 GAVE_UP = "I could not finish."  # what it says when it is asked for an answer amid the trouble
 

@@ -15,17 +15,19 @@ from typing import Any
 from bench.peers.results import Cell
 
 from . import blocking_tools, tools
-from .faults import FAULTS, Fault
+from .faults import BEST, FAULTS, Fault
 
 QUESTION = "Add 1 and 2 and tell me the sum."
 
 
-async def attempt(adapter: Any, url: str, fault: Fault, say: Callable[[Cell], None]) -> None:
+async def attempt(
+    adapter: Any, online: Callable[..., Any], url: str, fault: Fault, say: Callable[[Cell], None]
+) -> None:
     """Run under fire and say how it ended; who started this process ends it where the run has no end."""
     functions = blocking_tools.TOOLS if getattr(adapter, "BLOCKING", False) else tools.TOOLS
     with contextlib.suppress(Exception):  # what is loaded at first use should not count
-        await adapter.online(f"{url}/calm/v1", functions, tool_timeout=None)(QUESTION)
-    run = adapter.online(f"{url}/v1", functions, tool_timeout=fault.tool_timeout)
+        await online(f"{url}/calm/v1", functions, tool_timeout=None)(QUESTION)
+    run = online(f"{url}/v1", functions, tool_timeout=fault.tool_timeout)
     started = time.monotonic()
 
     def ended(how: str, detail: str) -> None:
@@ -41,17 +43,19 @@ async def attempt(adapter: Any, url: str, fault: Fault, say: Callable[[Cell], No
 
 
 def main() -> None:
-    name, url, fault_name = sys.argv[1:]
+    row, url, fault_name = sys.argv[1:]
+    name = row.removesuffix(BEST)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     adapter = importlib.import_module(f"bench.peers.adapters.{name}")
+    online = adapter.online if row == name else adapter.best
     (fault,) = (fault for fault in FAULTS if fault.name == fault_name)
 
     def say(cell: Cell) -> None:
         print(json.dumps(cell), file=out, flush=True)
         os._exit(0)  # at once: threads and tasks may be left that would never end
 
-    asyncio.run(attempt(adapter, url, fault, say))
+    asyncio.run(attempt(adapter, online, url, fault, say))
 
 
 if __name__ == "__main__":

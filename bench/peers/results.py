@@ -41,11 +41,28 @@ class Cell(TypedDict):
     requests: int
 
 
+class GraphForm(TypedDict):
+    """A shape of a graph, how large, with which kind of nodes, with checkpoints or without."""
+
+    shape: str
+    size: int
+    is_async: bool
+    sqlite: bool
+
+
+class GraphRow(GraphForm):
+    """Seconds of CPU a step of such a graph, by engine, in each round."""
+
+    wesichain: list[float]
+    langgraph: list[float]
+
+
 class Graphs(TypedDict):
-    """Seconds of CPU a step of a graph, by engine and shape, in each round."""
+    """Our graphs beside LangGraph's; what our file of a chat takes, as a multiple of its text."""
 
     version: str  # LangGraph's
-    rounds: list[dict[str, dict[str, float]]]
+    rows: list[GraphRow]
+    stored: float
 
 
 class Results(TypedDict):

@@ -60,14 +60,13 @@ async def measure(contestants: tuple[Contestant, ...], effort: Effort, *, cache:
 
 def measure_graphs(*, rounds: int, cache: Path) -> Graphs | None:
     """Our graphs beside LangGraph's; in this process, which has all that they need."""
-    from bench.graph import compare
+    from bench.graph import compare_rows
 
     try:
         python = prepare(LANGCHAIN.environment, cache)
     except InstallError:
         return None  # the page says so where the times stand
-    version, taken = compare(python, child_environ(cache / "home"), rounds=rounds)
-    return {"version": version, "rounds": taken}
+    return compare_rows(python, child_environ(cache / "home"), rounds=rounds)
 
 
 def empty_results(*, concurrent: int) -> Results:

@@ -42,14 +42,16 @@ class Scenario:
     title: str
     hops: int
     malformed: bool = False
+    blocking: bool = False  # its tool is a sync function
 
     def script(self, gate: Gate | None = None) -> Script:
-        return Script(self.hops, malformed=self.malformed, gate=gate)
+        return Script(self.hops, malformed=self.malformed, blocking=self.blocking, gate=gate)
 
 
 SCENARIOS = (
     Scenario("short", "short answer, no tool", hops=0),
     Scenario("hop", "one tool hop", hops=1),
+    Scenario("sync", "one tool hop, sync tool", hops=1, blocking=True),
     Scenario("malformed", "malformed call, recovered", hops=1, malformed=True),
     Scenario("chain10", "chain of 10 hops", hops=10),
     Scenario("chain100", "chain of 100 hops", hops=100),

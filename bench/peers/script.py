@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import os
 import resource
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 QUESTION = "Count up, one addition at a time, and tell me the sum."
 
@@ -37,9 +40,12 @@ class Script:
     gets anywhere if the tool really ran and its result really came back.
     """
 
-    def __init__(self, hops: int, *, malformed: bool = False, gate: Gate | None = None) -> None:
+    def __init__(
+        self, hops: int, *, malformed: bool = False, blocking: bool = False, gate: Gate | None = None
+    ) -> None:
         self.hops = hops
         self.malformed = malformed
+        self.tool: Callable[..., Any] = plain_add if blocking else add  # what the agent is given
         self.gate = gate
         self.steps = hops * 2 + 10  # a limit that no scenario reaches
         self.answer = f"the sum is {hops}"
@@ -87,6 +93,35 @@ async def add(a: int, b: int) -> int:
     """
     Tally.calls += 1
     return a + b
+
+
+def _plain_add() -> Callable[..., Any]:
+    def add(a: int, b: int) -> int:
+        """Add two numbers.
+
+        Args:
+            a: The first number.
+            b: The second number.
+        """
+        Tally.calls += 1
+        return a + b
+
+    return add
+
+
+plain_add = _plain_add()  # the same as a sync function, under the same name
+
+
+def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A tool as a loop without threads of its own would run it: a sync one in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return function
+
+    @functools.wraps(function)
+    async def run(**args: Any) -> Any:
+        return await asyncio.to_thread(function, **args)
+
+    return run
 
 
 def add_blocking(a: int, b: int) -> int:

@@ -612,6 +612,24 @@ def test_the_clock_and_the_limit_are_those_of_the_run() -> None:
     assert (result.output, result.outcome.stopped_by) == ("", "steps")
 
 
+def test_what_a_run_learned_from_names_the_tools_of_all_who_acted() -> None:
+    from wesichain.learning import TaskOutput
+
+    output = TaskOutput.of(desk(say(ADD), "You owe 3.").run_sync("q"))
+    assert output.tools_used == ("transfer_to_billing", "add")
+    assert {*output.metadata["tools"]} == {"echo", "transfer_to_billing", "add", "refund"}
+
+
+def test_the_last_words_are_those_that_the_present_agent_can_see() -> None:
+    other = agent("billing", say(ADD), tools=[add])
+    handoff = Handoff(other, history=lambda messages: messages[:1])
+    reply = say(to("billing"), content="I hand over")
+    first = agent("triage", reply, handoffs=[handoff], on_limit="partial", budget=Budget(steps=1))
+    assert first.run_sync("q").output == ""
+    first = agent("triage", reply, handoffs=[other], on_limit="partial", budget=Budget(steps=1))
+    assert first.run_sync("q").output == "I hand over"
+
+
 def test_a_run_with_another_model_knows_a_handoff_that_was_added_since() -> None:
     """An agent keeps a copy of itself for each model that runs were told: it learns of the handoff too."""
     told = ScriptedLlm(["as I was", say(call("transfer_to_desk", {}))], model="told")

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from bench.peers.report.estimate import estimate
 from bench.peers.report.figures import ratio, rows_of
-from bench.peers.report.page import write_page
+from bench.peers.report.page import rewrite_graphs, write_page
 from bench.peers.report.plots import spread
 from bench.peers.report.words import seconds, size, table
 from bench.peers.results import Entry, Fact, Results, load, save
@@ -118,10 +118,18 @@ def recorded() -> Results:
         },
         "graph": {
             "version": "9.9",
-            "rounds": [
-                {engine: dict.fromkeys(("chain", "loop", "fan-out"), cost) for engine, cost in costs.items()}
-                for costs in ({"wesichain": 1e-6, "langgraph": 2e-5}, {"wesichain": 2e-6, "langgraph": 4e-5})
+            "rows": [
+                {
+                    "shape": "chain",
+                    "size": 100,
+                    "is_async": is_async,
+                    "sqlite": is_async,
+                    "wesichain": [1e-6, 2e-6],
+                    "langgraph": [2e-5, 4e-5],
+                }
+                for is_async in (False, True)
             ],
+            "stored": 1.5,
         },
         "fire": {
             "peer": {
@@ -162,7 +170,9 @@ def test_the_page_says_what_was_found(recorded: Results, tmp_path: Path) -> None
         "`Busy`<br>",
         "| Peer | 1 | 2 | 1 | 1 |",
         "LangGraph 9.9",
-        "| a chain of 100 nodes | 1.5 µs<br><sub>1 µs to 2 µs</sub> | 30 µs<br><sub>20 µs to 40 µs</sub> | 20 |",
+        "| a chain of 100 nodes, sync | 1.5 µs<br><sub>1 µs to 2 µs</sub> | 30 µs<br><sub>20 µs to 40 µs</sub> | 20 |",
+        "| a chain of 100 nodes, async, SQLite | 1.5 µs",
+        "a chat of 200 turns takes 1.50 times its text",
     ):
         assert expected in page
     drawings = sorted(path.name for path in (tmp_path / "benchmarks").iterdir())
@@ -186,3 +196,20 @@ def test_the_results_file_keeps_everything(recorded: Results, tmp_path: Path) ->
     path = tmp_path / "results" / "peers.json"
     save(recorded, path)
     assert load(path) == recorded
+
+
+def test_new_figures_of_graphs_take_the_place_of_the_old_ones_and_of_nothing_else(
+    recorded: Results, tmp_path: Path
+) -> None:
+    write_page(recorded, tmp_path)
+    page = tmp_path / "benchmarks.md"
+    before = page.read_text(encoding="utf-8")
+    graph = recorded["graph"]
+    assert graph is not None
+    rewrite_graphs(graph, tmp_path)
+    assert page.read_text(encoding="utf-8") == before
+    rewrite_graphs({**graph, "version": "10.0", "stored": 2.5}, tmp_path)
+    changed = before.replace("LangGraph 9.9", "LangGraph 10.0").replace(
+        "takes 1.50 times", "takes 2.50 times"
+    )
+    assert page.read_text(encoding="utf-8") == changed

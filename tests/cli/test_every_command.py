@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+from typer.main import get_command
 
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
+from wesichain.cli.app import app
 
 NOWHERE = "http://127.0.0.1:9/v1"
 COMMANDS = [
@@ -28,22 +33,26 @@ COMMANDS = [
     (["serve", "nofile.py:agent"], 2),
     (["mcp", "nofile.py"], 2),
     (["worker", "nofile.py:agent"], 2),
+    (["runs", "list"], 0),
+    (["runs", "show", "nope"], 2),
+    (["runs", "approve", "nope", "t"], 2),
+    (["runs", "refuse", "nope", "t"], 2),
+    (["runs", "provide", "nope", "t", "--value", "1"], 2),
+    (["runs", "cancel", "nope"], 2),
+    (["runs", "resume", "nope"], 2),
+    (["runs", "prune", "--older-than", "1"], 0),
+    (["learn", "nope", "--good"], 2),
 ]
-HELPED = [
-    "ask",
-    "chat",
-    "demo",
-    "run",
-    "serve",
-    "worker",
-    "models",
-    "bench",
-    "mcp",
-    "doctor",
-    "eval",
-    "trace",
-    "playbook",
-]
+
+
+def every(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    """The words that lead to each command there is."""
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from every(inner, *path, name)
+
+
+HELPED = [*every(get_command(app))]
 
 
 @pytest.mark.parametrize(
@@ -58,11 +67,38 @@ def test_in_a_pipe(wesichain: Command, args: list[str], status: int) -> None:
         assert done.err.count("error:") == 1
 
 
-@pytest.mark.parametrize("name", HELPED)
-def test_each_has_its_help(wesichain: Command, name: str) -> None:
-    done = wesichain(name, "--help")
+@pytest.mark.parametrize("words", HELPED, ids=" ".join)
+def test_each_has_its_help(wesichain: Command, words: tuple[str, ...]) -> None:
+    done = wesichain(*words, "--help")
     assert done.status == 0
     assert "Usage:" in done.out
+
+
+def test_the_contract_is_there() -> None:
+    named = {" ".join(words) for words in HELPED}
+    assert {
+        f"runs {name}"
+        for name in ["list", "show", "approve", "refuse", "provide", "cancel", "resume", "prune"]
+    } <= named
+    assert {f"trace {name}" for name in ["list", "show", "replay", "diff", "export"]} <= named
+    plays = "list show search record promote quarantine forget rollback consolidate"
+    assert {f"playbook {name}" for name in plays.split()} <= named
+    assert {
+        *[
+            "ask",
+            "chat",
+            "demo",
+            "run",
+            "serve",
+            "worker",
+            "models",
+            "bench",
+            "mcp",
+            "doctor",
+            "eval",
+            "learn",
+        ]
+    } <= named
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
+from tests.cli.terminal import Terminal
 from tests.tools.mcp.kit import ENV, HERE
 from tests.tools.mcp.kit import serving as serving_mcp
 
@@ -50,6 +51,24 @@ def test_ask_uses_a_server_behind_a_url(wesichain: Command, tools: str) -> None:
         done = wesichain("ask", "1 + 2?", "--model", "openai:stub", "--mcp", address, url=url)
     assert done.status == 0, done.err
     assert "it is 3" in done.out
+
+
+def test_a_question_of_a_server_is_asked_at_the_terminal_until_it_is_answered(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    server = shlex.join(["env", f"NOTES={notes}", sys.executable, str(HERE / "asking_server.py")])
+    with serving(call("order", {"item": "hat"}), text("it is ordered")) as url:
+        terminal = Terminal("ask", "a hat", "--model", "openai:stub", "--mcp", server, url=url)
+        terminal.expect("approve?")
+        terminal.type("y")
+        terminal.expect("Which size of hat?")
+        terminal.expect("decline):")
+        terminal.type("large")
+        terminal.expect("not what is asked for")
+        terminal.expect("decline):", times=2)
+        terminal.type('{"size": 3}')
+        terminal.expect("it is ordered")
+        assert terminal.end() == 0
+    assert notes.read_text(encoding="utf-8").split("\n")[:-1] == ["began hat", "ended hat"]
 
 
 def test_a_destructive_tool_of_a_server_waits_for_a_person(wesichain: Command, tools: str) -> None:

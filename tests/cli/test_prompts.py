@@ -124,6 +124,28 @@ def test_a_run_left_at_its_prompt_waits_and_goes_on_when_it_is_resumed(
         assert wesichain(*again, url=url).status == 2  # nothing waits any more
 
 
+def test_ctrl_c_at_a_question_for_a_result_gives_none(tmp_path: Path) -> None:
+    program = tmp_path / "bank.py"
+    program.write_text(
+        "from wesichain import tool\n@tool(external=True)\n"
+        "def ask_the_bank(amount: int) -> str:\n    'Ask the bank.'\n    raise SystemExit('run')\n"
+    )
+    with serving(call("ask_the_bank", {"amount": 3}), text("granted, then")) as url:
+        terminal = Terminal("ask", "borrow", *MODEL, "--tools", str(program), url=url)
+        terminal.expect("its result")
+        terminal.press_ctrl_c()
+        terminal.expect("not run: ask_the_bank")
+        terminal.type('"yes"', always=False)
+        assert terminal.end() == 130
+        found = re.search(r"--resume (\w+)", terminal.shown)
+        assert found
+        terminal = Terminal("ask", "--resume", found[1], *MODEL, "--tools", str(program), url=url)
+        terminal.expect("its result")
+        terminal.type("yes, by Monday")
+        terminal.expect("granted, then")
+        assert terminal.end() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_another_signal_at_an_approval_ends_the_command_too(number: int, program: Path) -> None:
     with serving(call("erase", {"name": "x"}), text("all done")) as url:

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from wesichain import Agent, tool
-from wesichain.core import LlmRequest, Role
+from wesichain.core import LlmRequest, Role, to_json
 from wesichain.durable import DurableAgent
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
@@ -95,6 +95,58 @@ def test_runs_are_listed_shown_decided_and_pruned(wesichain: Command, url: str) 
     assert [row["run_id"] for row in left] == ["three"], "what waits for a person stays"
 
 
+@tool(external=True)
+def ask_the_bank(amount: int) -> str:
+    """Ask the bank."""
+    raise AssertionError(amount)
+
+
+def borrower() -> Agent[str]:
+    def reply(request: LlmRequest) -> Any:
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        return [calls(("ask_the_bank", {"amount": 3})), "done"][turn]
+
+    clerk = Agent(FunctionLlm(reply), tools=[ask_the_bank], name="clerk")
+
+    def lead(request: LlmRequest) -> Any:
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        return [calls(("clerk", {"task": "borrow"})), "done"][turn]
+
+    return Agent(FunctionLlm(lead), tools=[clerk.as_tool()])
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [(["--value", '{"granted": 3}'], '{"granted":3}'), (["--error", "the bank is closed"], "bank is closed")],
+    ids=["a-result", "a-failure"],
+)
+def test_the_result_of_a_call_that_is_run_elsewhere_is_provided(
+    wesichain: Command, url: str, given: list[str], told: str
+) -> None:
+    async def begin() -> None:
+        async with DurableAgent(borrower(), "borrower", database_url=url) as durable:
+            with pytest.raises(RunInterruptedError):
+                await durable.run("borrow", run_id="one")
+
+    async def end() -> str:
+        async with DurableAgent(borrower(), "borrower", database_url=url) as durable:
+            await durable.resume("one")
+            child = "one:1:clerk-0"
+            return "".join([to_json(event) async for event in durable.events(child)])
+
+    asyncio.run(begin())
+    shown = wesichain("runs", "show", "one", "--database-url", url).out
+    (line,) = [line for line in shown.splitlines() if "runs provide" in line]
+    token = line.split()[4]
+    assert wesichain("runs", "approve", "one", token, "--database-url", url).status == 2
+    done = wesichain("runs", "provide", "one", token, *given, "--database-url", url)
+    assert (done.status, "pending" in done.err) == (0, True), done.err
+    assert told in asyncio.run(end())
+    below = wesichain("runs", "show", "one:1:clerk-0", "--database-url", url).out
+    assert "inside   one\n" in below
+    assert "inside one" in wesichain("runs", "list", "--database-url", url).out
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -102,6 +154,11 @@ def test_runs_are_listed_shown_decided_and_pruned(wesichain: Command, url: str) 
         pytest.param(["show", "../x"], "no run id", id="no-id"),
         pytest.param(["list", "--status", "well"], "no state of a run", id="no-state"),
         pytest.param(["approve", "x", "y", "--args", "{"], "--args: not JSON", id="no-json"),
+        pytest.param(["provide", "x", "y", "--value", "{"], "--value: not JSON", id="no-json-value"),
+        pytest.param(["provide", "x", "y"], "--value JSON, or --error TEXT", id="nothing-provided"),
+        pytest.param(
+            ["provide", "x", "y", "--value", "1", "--error", "e"], "or --error TEXT", id="both-given"
+        ),
     ],
 )
 def test_wrong_use_is_one_line(wesichain: Command, url: str, args: list[str], says: str) -> None:

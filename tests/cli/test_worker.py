@@ -7,13 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from tests.durable.work import agent
+from wesichain.cli.worker import load_durable
 from wesichain.durable import DurableAgent, RunState
 
 MAIN = "from wesichain.cli import main; main()"
@@ -58,6 +61,79 @@ def test_the_command_line_does_not_load_dbos() -> None:
     assert done.stdout.split() == ["False", "False"]
 
 
+DURABLE = """
+from wesichain.core import Event
+from wesichain.durable import Concurrency, DurableAgent, Rate
+from tests.durable.work import agent
+
+class Listener:
+    def emit(self, event: Event) -> None: ...
+
+durable = DurableAgent(agent, "mine", database_url="sqlite:///{folder}/mine.db", version="v7", on_change="adopt",
+    concurrency=Concurrency(3, queue=5, key=2), rate=Rate(9, 60.0), max_recoveries=2, lease=1.5, max_step=1000,
+    events=[Listener()])
+"""
+
+
+def test_a_worker_keeps_the_settings_of_the_object_that_it_serves(tmp_path: Path) -> None:
+    (tmp_path / "settings.py").write_text(DURABLE.format(folder=tmp_path))
+    found = load_durable(f"{tmp_path}/settings.py:durable")
+    assert isinstance(found, DurableAgent)
+    plain = found.configured()
+    assert settings_of(plain) == settings_of(found)
+    other = found.configured(concurrency=8, on_change="wait", database_url="sqlite:///x.db", name="other")
+    assert other._concurrency == replace(found._concurrency, worker=8)
+    assert (other.name, other.version, other._adopts) == ("other", "v7", False)
+    same = ("_rates", "_max_recoveries", "_lease", "_max_step", "_sinks")
+    assert [getattr(other, name) for name in same] == [getattr(found, name) for name in same]
+
+
+def settings_of(durable: DurableAgent[Any]) -> dict[str, Any]:
+    left_out = {"_runs", "_engine", "_execution", "_service"}  # made of the others
+    return {name: value for name, value in vars(durable).items() if name not in left_out}
+
+
+GRAPH = """
+import os
+from typing import TypedDict
+from wesichain.durable import DurableGraph
+from wesichain.graph import GraphBuilder
+from wesichain.graph.sqlite import SqliteCheckpointer
+
+class Notes(TypedDict, total=False):
+    said: str
+
+def note(state):
+    return {"said": "noted"}
+
+graph = GraphBuilder(Notes).add_node("note", note).set_entry("note").build(
+    SqliteCheckpointer(os.environ["THREADS"]))
+durable = DurableGraph(graph, "notes")
+"""
+
+
+async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, program = f"sqlite:///{tmp_path}/runs.db", tmp_path / "notes.py"
+    program.write_text(GRAPH)
+    monkeypatch.setenv("THREADS", str(tmp_path / "threads.db"))
+    found: Any = load_durable(f"{program}:durable")
+    async with found.configured(database_url=url) as client:
+        run_id = await client.enqueue({"said": ""})
+        worker = subprocess.Popen(
+            [sys.executable, "-c", MAIN, "worker", f"{program}:durable", "--database-url", url], cwd=ROOT
+        )
+        try:
+            assert await client.result(run_id, timeout=60) == {"said": "noted"}
+            assert (await client.status(run_id)).version == client.version
+            worker.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(worker.wait, 30) == 0
+        finally:
+            worker.kill()
+            worker.wait()
+    (recorded,) = (home / "runs").glob(f"*{run_id}.jsonl")
+    assert "node_completed" in recorded.read_text()
+
+
 async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
     tmp_path: Path, home: Path
 ) -> None:
@@ -74,7 +150,7 @@ async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
         try:
             for run_id in run_ids:
                 assert (await client.result(run_id, timeout=60)).output == "done"
-                assert await client.status(run_id) is RunState.COMPLETED
+                assert await client.status(run_id) == RunState.COMPLETED
             worker.send_signal(signal.SIGINT)
             _, said = await asyncio.to_thread(worker.communicate, timeout=30)
         finally:

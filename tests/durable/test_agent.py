@@ -203,7 +203,7 @@ async def test_a_run_that_fails_says_why_in_every_process(url: str) -> None:
     async with DurableAgent(agent, "adder", database_url=url) as durable:
         with pytest.raises(RunFailedError) as first:
             await durable.run("1 + 2?", run_id="r")
-        assert await durable.status("r") is RunState.FAILED
+        assert await durable.status("r") == RunState.FAILED
         outcome = await durable.outcome("r")
         assert isinstance(outcome, Failed)
         assert type(outcome.error).__name__ == "BudgetExceededError"
@@ -243,12 +243,12 @@ async def test_a_queued_run_waits_for_a_worker(url: str) -> None:
     async with DurableAgent(adder(), "adder", database_url=url) as client:
         run_id = await client.enqueue("1 + 2?")
         assert await client.enqueue("1 + 2?", run_id=run_id) == run_id
-        assert await client.status(run_id) is RunState.PENDING
+        assert await client.status(run_id) == RunState.PENDING
         with pytest.raises(TimeoutError):
             await client.result(run_id, timeout=0.3)
         async with served(DurableAgent(adder(), "adder", database_url=url)):
             assert (await client.result(run_id, timeout=30)).output == "three"
-        assert await client.status(run_id) is RunState.COMPLETED
+        assert await client.status(run_id) == RunState.COMPLETED
 
 
 async def test_a_worker_that_stops_hands_on_what_it_has_in_hand(url: str) -> None:
@@ -264,8 +264,8 @@ async def test_a_worker_that_stops_hands_on_what_it_has_in_hand(url: str) -> Non
     run_id = await client.enqueue("wait")
     async with served(DurableAgent(Agent(FunctionLlm(reply)), "slow", database_url=url)):
         await started.wait()
-        assert await client.status(run_id) is RunState.RUNNING
-    assert await client.status(run_id) is RunState.PENDING
+        assert await client.status(run_id) == RunState.RUNNING
+    assert await client.status(run_id) == RunState.PENDING
     async with served(DurableAgent(Agent(FunctionLlm(reply)), "slow", database_url=url)):
         assert (await client.result(run_id, timeout=30)).output == "done"
     await client.close()
@@ -286,12 +286,12 @@ async def test_a_run_goes_on_when_everything_is_decided(url: str, decision: Deci
     async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
         with pytest.raises(RunInterruptedError, match=r"approve\('r'"):
             await durable.run("delete", run_id="r")
-        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.status("r") == RunState.INTERRUPTED
         async with DurableAgent(deleter(), "deleter", database_url=url) as another:
             first, second = await another.pending("r")
             await another.approve("r", first.token, decision)
             assert await another.pending("r") == [second]
-            assert await another.status("r") is RunState.INTERRUPTED
+            assert await another.status("r") == RunState.INTERRUPTED
             with pytest.raises(RunInterruptedError):
                 await durable.resume("r")
             await another.approve("r", second.token, Approve())
@@ -320,7 +320,7 @@ async def test_a_decision_is_bound_to_its_call_and_made_once(url: str) -> None:
         clock.advance(61)
         with pytest.raises(DurableError, match="expired"):
             await durable.approve("r", second.token, Approve())
-        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.status("r") == RunState.INTERRUPTED
 
 
 async def test_a_run_that_its_policy_halted_can_be_resumed(url: str) -> None:
@@ -333,7 +333,7 @@ async def test_a_run_that_its_policy_halted_can_be_resumed(url: str) -> None:
     async with DurableAgent(agent, "agent", database_url=url) as durable:
         with pytest.raises(RunInterruptedError, match="ill"):
             await durable.run("hi", run_id="r")
-        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.status("r") == RunState.INTERRUPTED
         assert await durable.pending("r") == []
         with pytest.raises(RunInterruptedError):
             await durable.run("hi", run_id="r")
@@ -396,7 +396,7 @@ async def test_a_cancel_ends_a_run_in_any_phase_for_good(url: str, phase: str, b
     async with DurableAgent(slow.agent(), "slow", database_url=url, events=sink, lease=1.0) as durable:
         running = asyncio.create_task(durable.run("work", run_id="r"))
         await slow.begun.wait()
-        assert await durable.status("r") is RunState.RUNNING
+        assert await durable.status("r") == RunState.RUNNING
         if by == "its-task":
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -406,7 +406,7 @@ async def test_a_cancel_ends_a_run_in_any_phase_for_good(url: str, phase: str, b
                 await (durable if by == "here" else other).cancel("r")
             with pytest.raises(RunInterruptedError, match="cancelled"):
                 await asyncio.wait_for(running, 10)
-        assert await durable.status("r") is RunState.CANCELLED
+        assert await durable.status("r") == RunState.CANCELLED
         assert sink.events[-1].kind == "run_interrupted"
         assert slow.given_up == (0 if phase == "backoff" else 1)
         outcome = await durable.outcome("r")
@@ -415,7 +415,7 @@ async def test_a_cancel_ends_a_run_in_any_phase_for_good(url: str, phase: str, b
     again = DurableAgent(slow.agent(), "slow", database_url=url, lease=0.2)
     async with served(again):  # a restart raises nobody
         await asyncio.sleep(0.5)
-        assert await again.status("r") is RunState.CANCELLED
+        assert await again.status("r") == RunState.CANCELLED
 
 
 async def settle() -> None:
@@ -447,7 +447,7 @@ async def test_a_run_that_waits_for_a_person_can_be_cancelled(url: str) -> None:
             await durable.run("delete", run_id="r")
         first, _ = await durable.pending("r")
         await durable.cancel("r")
-        assert await durable.status("r") is RunState.CANCELLED
+        assert await durable.status("r") == RunState.CANCELLED
         assert await durable.pending("r") == []
         with pytest.raises(DurableError, match="waits for the token"):
             await durable.approve("r", first.token, Approve())
@@ -462,7 +462,7 @@ async def test_a_queued_run_can_be_cancelled(url: str) -> None:
         await durable.cancel(run_id)
         async with served(DurableAgent(adder(), "adder", database_url=url)):
             await asyncio.sleep(1.5)
-            assert await durable.status(run_id) is RunState.CANCELLED
+            assert await durable.status(run_id) == RunState.CANCELLED
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------
@@ -494,7 +494,7 @@ async def test_a_missing_key_ends_the_run_until_it_is_there(url: str) -> None:
     async with DurableAgent(Agent(FunctionLlm(reply)), "agent", database_url=url) as durable:
         with pytest.raises(DurableError, match="set OPENAI_API_KEY"):
             await durable.run("hi", run_id="r")
-        assert await durable.status("r") is RunState.FAILED
+        assert await durable.status("r") == RunState.FAILED
         is_there = True
         assert (await durable.resume("r")).output == "hello"
 

@@ -12,10 +12,12 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from tests.conftest import ROOT
+from wesichain.agent import Approve, Provide, Refuse
 from wesichain.durable import DurableGraph, DurableRuns, RunState
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
 from wesichain.graph import Append, Graph, GraphBuilder, interrupt
 from wesichain.graph.sqlite import SqliteCheckpointer
+from wesichain.trace import CollectingSink
 
 
 class Notes(TypedDict, total=False):
@@ -48,7 +50,7 @@ async def test_a_graphs_run_is_found_by_its_id(url: str, tmp_path: Path) -> None
         expected = {"said": ["zero", "first", "second"]}
         assert await durable.run(given, run_id="r") == expected
         assert await durable.run(given, run_id="r") == expected
-        assert await durable.status("r") is RunState.COMPLETED
+        assert await durable.status("r") == RunState.COMPLETED
         with pytest.raises(RunIdConflictError):
             await durable.run({"said": ["other"]}, run_id="r")
         assert [run.run_id for run in await durable.list()] == ["r"]
@@ -60,14 +62,49 @@ async def test_a_question_waits_in_the_database_and_any_process_answers_it(url: 
         with pytest.raises(GraphInterruptedError) as caught:
             await durable.run({}, run_id="r")
         assert [item.value for item in caught.value.interrupts] == ["well?"]
-        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.status("r") == RunState.INTERRUPTED
         async with DurableRuns(url) as runs:
             assert [run.status for run in await runs.list("interrupted")] == [RunState.INTERRUPTED]
-            assert await runs.pending() == [], "a question of a graph is no call"
+            (waiting,) = await runs.pending()
+            assert (waiting.run_id, waiting.call.name, waiting.call.args) == ("r", "second", "well?")
+            assert waiting.external
+            for wrong in (Approve(), Refuse("no"), Provide(error="no")):
+                with pytest.raises(DurableError, match=r"use Provide\(value\)"):
+                    await runs.approve("r", waiting.token, wrong)
     async with DurableGraph[Any](graph(tmp_path, asks=True), "notes", database_url=url) as elsewhere:
         assert await elsewhere.resume("r", "well") == {"said": ["first", "well"]}
         with pytest.raises(DurableError, match="waits for no answer"):
             await elsewhere.answer("r", "again")
+
+
+async def test_a_question_is_answered_in_the_inbox_like_any_call(url: str, tmp_path: Path) -> None:
+    async with DurableGraph[Any](graph(tmp_path, asks=True), "notes", database_url=url) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({}, run_id="r")
+        async with DurableRuns(url) as runs:
+            (waiting,) = await runs.pending("r")
+            await runs.approve("r", waiting.token, Provide({"by": ["Monday"]}))
+            with pytest.raises(DurableError):
+                await runs.approve("r", waiting.token, Provide("again"))
+        assert await durable.result("r", timeout=30) == {"said": ["first", "{'by': ['Monday']}"]}
+        assert await durable.pending() == []
+
+
+async def test_the_events_of_a_graph_are_told_from_anywhere(url: str, tmp_path: Path) -> None:
+    sink = CollectingSink()
+    made = DurableGraph[Any](graph(tmp_path, asks=True), "notes", database_url=url, events=[sink])
+    async with made as durable, DurableRuns(url) as runs:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({}, run_id="r")
+        before = [event async for event in runs.events("r")]
+        assert (before[0].kind, before[-1].kind) == ("run_started", "run_interrupted")
+        assert {event.run_id for event in before} == {"r"}
+        await durable.resume("r", "well")
+        after = [event async for event in durable.events("r")]
+    assert after[-1].kind == "run_completed"
+    assert after == [*sink.events]
+    assert [event.seq for event in after] == sorted({event.seq for event in after})
+    assert after[: len(before)] == before
 
 
 async def test_a_killed_run_goes_on_from_its_last_checkpoint(url: str, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tests.agent.kit import ADD, add, call, say
 from wesichain.agent import Agent, Approve, Completed
 from wesichain.durable import DurableAgent
-from wesichain.durable.effects import DurableEffects
-from wesichain.durable.journal import Journal
+from wesichain.durable.adoption import adopting
+from wesichain.durable.journal import DurableEffects, Journal
 from wesichain.durable.versions import version_of
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
@@ -85,6 +85,38 @@ async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
     # what was recorded is not asked again, though the function now says something else
     assert program.asked == (1 if kept >= 3 else 2)
     assert again.messages[0].text == ("asked 1 times" if kept >= 3 else "asked 2 times")
+
+
+@pytest.mark.parametrize("kept", [5, 7])
+async def test_a_new_program_goes_on_behind_a_handoff_without_a_tool_that_is_gone(kept: int) -> None:
+    texts: dict[str, str] = {}
+
+    async def step(name: str, act: Any, *_: Any) -> str:
+        texts[name] = await act()
+        return texts[name]
+
+    def program(tools: list[Any]) -> Any:
+        replies = [(2, say(ADD)), (3, say(call("add", {"a": 2, "b": 2}, id="b"))), (4, say(content="end"))]
+        rest = [reply for number, reply in replies if f"ask {number}" not in left]
+        first = [] if "ask 1" in left else [say(call("transfer_to_other", id="t"))]
+        other: Agent[Any] = Agent(ScriptedLlm(rest), tools=tools, name="other")
+        return Agent(ScriptedLlm(first), name="first", handoffs=[other], clock=FakeClock()).runtime
+
+    left: dict[str, str] = {}
+    journal = Journal({}, step, clock=FakeClock(), at=0.0)
+    whole = await program([add]).run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
+    assert [*texts][3:] == ["ask 2", "call 2 add-id 1", "ask 3", "call 3 b 1", "ask 4"]
+    left = dict([*texts.items()][:kept])
+    journal = Journal(left, step, clock=FakeClock(), at=0.0)
+    ids, _ = journal.calls()
+    runtime = adopting(program([]), known=ids, recorded={"add-id", "b"} if kept == 7 else {"add-id"})
+    again = await runtime.run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
+    heard = [message.text for message in again.messages if message.role.value == "tool"][1:]
+    assert isinstance(again, Completed)
+    assert [message.text for message in whole.messages if message.role.value == "tool"][1:] == ["3", "4"]
+    gone = "The tool 'add' is there no more"
+    assert heard[0] == "3"  # what was done stands
+    assert heard[1] == "4" if kept == 7 else heard[1].startswith(gone) or "there is no tool" in heard[1]
 
 
 def desk(*replies: Any, bill: str = "You are billing.") -> Agent[Any]:

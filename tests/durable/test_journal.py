@@ -27,9 +27,7 @@ from wesichain.core import (
     from_json,
     to_plain,
 )
-from wesichain.durable.effects import DurableEffects
-from wesichain.durable.journal import Journal
-from wesichain.durable.records import Conversed, Deed, Record, written
+from wesichain.durable.journal import Conversed, Deed, DurableEffects, Journal, Record, written
 from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedError
 from wesichain.policy import Retry
 from wesichain.testing import FakeClock, FunctionLlm

@@ -111,7 +111,7 @@ async def test_one_is_served_before_two_and_a_delay_is_waited_for(url: str) -> N
     run_ids.append(await durable.enqueue("plain"))
     async with served(durable):
         await finish(durable, run_ids)
-        assert await durable.status(late) is RunState.PENDING
+        assert await durable.status(late) == RunState.PENDING
         await finish(durable, [late])
     assert crowd.order == ["p 1", "p 2", "p 3", "plain", "late"]
 
@@ -164,7 +164,7 @@ async def poisoned(url: str, *, good: int, recoveries: int) -> None:
                 if not {RunState.PENDING, RunState.RUNNING} & {*states}:
                     break
                 await asyncio.sleep(0.2)
-            assert await durable.status(bad) is RunState.FAILED
+            assert await durable.status(bad) == RunState.FAILED
             assert {await durable.status(run_id) for run_id in run_ids} == {RunState.COMPLETED}
             assert len(workers) == recoveries + 2, "it was run once, and recovered so many times"
             summary = await durable.show(bad)

@@ -9,8 +9,7 @@ import pytest
 
 from tests.agent.kit import ADD, add, say
 from wesichain.agent import AgentRuntime, Completed
-from wesichain.durable.effects import DurableEffects
-from wesichain.durable.journal import Journal
+from wesichain.durable.journal import DurableEffects, Journal
 from wesichain.middleware import Middleware
 from wesichain.testing import FakeClock, ScriptedLlm
 

@@ -14,6 +14,8 @@ from typing import Any
 import dbos
 import pytest
 import sqlalchemy as sa
+from bench.durable import agent as weatherman
+from bench.durable import bytes_of
 
 from tests.conftest import ROOT
 from tests.durable.test_agent import Slow, adder, deleter, served, turns
@@ -83,7 +85,7 @@ async def test_events_come_as_they_happen_whichever_process_runs_the_run(url: st
         async for event in runs.events("r"):
             told.append(event)
             if event.kind == "tool_dispatched" and not gate.is_set():
-                assert await runs.status("r") is RunState.RUNNING
+                assert await runs.status("r") == RunState.RUNNING
                 gate.set()
         result = await worker.result("r")
     assert told == [*result.events]
@@ -150,7 +152,7 @@ async def test_a_decision_and_what_follows_from_it_are_one_transaction(
         with pytest.raises(DurableError, match="cannot be reached"):
             await durable.approve("r", second.token, Approve())
         monkeypatch.undo()
-        assert await durable.status("r") is RunState.INTERRUPTED
+        assert await durable.status("r") == RunState.INTERRUPTED
         assert await durable.pending("r") == [second], "nothing was decided, and it can be decided again"
         await durable.approve("r", second.token, Approve())
         assert (await durable.resume("r")).output == "as you wish"
@@ -173,6 +175,15 @@ async def test_a_cancelled_run_tells_what_it_spent_and_said(url: str) -> None:
     )  # the step that was cut off is given back
     assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
     assert outcome.events[-1].kind == "run_interrupted"
+
+
+async def test_storage_is_linear_in_steps(url: str) -> None:
+    sizes: dict[int, float] = {}
+    for hops in (10, 60):
+        async with DurableAgent(weatherman(hops), database_url=url) as durable:
+            await durable.run("How is the weather?", run_id=f"hops-{hops}")
+        sizes[hops] = bytes_of(url, f"hops-{hops}") / (2 * hops + 2)
+    assert sizes[60] < 1.1 * sizes[10], sizes
 
 
 async def test_storage_is_linear_in_approvals(url: str, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.durable.test_agent import add, served, turns
+from tests.durable.test_agent import cut_off as cut_off_at
 from wesichain import Agent, ToolContext, tool
 from wesichain.core import LlmRequest, Role
-from wesichain.durable import DurableAgent, RunState
+from wesichain.durable import DurableAgent, DurableRuns, RunState
 from wesichain.durable.stretches import restore, shorten
+from wesichain.durable.versions import version_of
 from wesichain.errors import ConfigError
 from wesichain.testing import FunctionLlm, calls
 
@@ -98,6 +102,11 @@ async def test_a_run_waits_for_a_worker_of_its_version(url: str, changed: dict[s
             await new.result("r", timeout=0.7)
         waiting = await new.show("r")
         assert (waiting.status, waiting.version, waiting.served) == (RunState.PENDING, version, False)
+        status = await new.status("r")
+        assert status == "pending" == f"{status}"
+        assert status == RunState.PENDING
+        assert hash(status) == hash("pending")
+        assert (status.state, status.version, status.served) == (RunState.PENDING, version, False)
         assert new.version != version
     old = DurableAgent(desk.agent(**OLD), "agent", database_url=url)
     async with served(old):
@@ -149,13 +158,27 @@ async def test_a_call_that_was_under_way_when_its_tool_left_is_not_run_and_the_m
     assert "is there no more" in result.messages[-2].content
 
 
+@asynccontextmanager
+async def served_after(old: DurableAgent[Any], new: DurableAgent[Any]) -> AsyncIterator[None]:
+    """The new one is served too, from when the old one is until both are seen to be."""
+
+    async def until(*versions: str) -> None:
+        async with asyncio.timeout(60):
+            while await new._runs.ask(lambda store: store.leases.served(new.name)) != {*versions}:
+                await asyncio.sleep(0.05)
+
+    await until(old.version)
+    async with served(new):
+        await until(old.version, new.version)
+        yield
+
+
 async def test_of_two_versions_at_once_the_newer_one_adopts_and_the_older_one_does_not(url: str) -> None:
     desk = Desk()
     desk.is_cut = False
     old = DurableAgent(desk.agent(), "agent", database_url=url, on_change="adopt")
     new = DurableAgent(desk.agent(instructions="Be terse."), "agent", database_url=url, on_change="adopt")
-    async with served(old), served(new):
-        await asyncio.sleep(0.5)
+    async with served(old), served_after(old, new):
         run_ids = [await new.enqueue("1 + 2?") for _ in range(6)]
         for run_id in run_ids:
             await new.result(run_id, timeout=30)
@@ -174,6 +197,37 @@ async def test_a_version_that_is_named_says_that_the_program_is_the_same(url: st
     async with served(new):
         assert (await new.result("r", timeout=30)).output == "three"
         assert (await new.show("r")).version == "2024-05"
+
+
+def test_the_program_of_an_agent_below_is_a_part_of_the_version() -> None:
+    def versions(instructions: str, *tools: Any) -> tuple[str, str]:
+        inner = Agent(turns("x"), tools=[*tools], instructions=instructions, name="inner")
+        middle = Agent(turns("x"), tools=[inner.as_tool()], name="middle")
+        outer = Agent(turns("x"), tools=[middle.as_tool()], name="outer")
+        return version_of(outer), version_of(inner)
+
+    found = [versions("a"), versions("b"), versions("a", multiply)]
+    assert len({outer for outer, _ in found}) == 3, "at any depth"
+    assert versions("a") == found[0]
+
+
+async def test_a_change_of_an_agent_below_leaves_runs_with_their_program_or_is_adopted(url: str) -> None:
+    def outer(*tools: Any) -> Agent[str]:
+        replies = turns(calls(("multiply", {"a": 1, "b": 2})), "gold") if tools else turns("none", "gold")
+        miner = Agent(replies, tools=[*tools], name="miner")
+        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
+
+    await cut_off_at(url, outer(multiply), after=13)
+    async with DurableRuns(url) as runs:
+        await runs.resume("r")
+    new = DurableAgent(outer(), "agent", database_url=url)
+    async with served(new):
+        with pytest.raises(TimeoutError):
+            await new.result("r", timeout=0.7)
+        assert await new.status("r") == "pending"
+    adopting = DurableAgent(outer(), "agent", database_url=url, on_change="adopt")
+    async with served(adopting):
+        assert (await adopting.result("r", timeout=30)).output == "rich"
 
 
 def test_the_version_is_that_of_instructions_tools_and_output() -> None:

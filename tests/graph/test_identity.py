@@ -308,3 +308,20 @@ async def test_an_update_as_a_node_leaves_the_deferred_nodes_waiting(at: str) ->
     await graph.update_state("t", {"log": ["me"]}, as_node="b")
     seen = ["a", "me"] if at == "b" else ["a", "b", "me"]
     assert (await graph.resume("t"))["log"] == [*seen, "late"]
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["one-process", "another-each-time"])
+async def test_looking_at_a_question_again_is_no_visit(is_new: bool) -> None:
+    """A node is counted once its super-step is over, not each time that its thread is resumed."""
+    store = MemoryCheckpointer()
+
+    def make() -> Any:
+        builder = GraphBuilder(Log).add_node("ask", lambda _: {"log": [interrupt("?")]})
+        return builder.set_entry("ask").build(store)
+
+    graph = make()
+    options = ExecutionOptions(thread_id="t", max_visits=2)
+    await stopped(graph.invoke({}, options))
+    for _ in range(5):
+        await stopped((make() if is_new else graph).resume("t", options=options))
+    assert (await (make() if is_new else graph).resume("t", "yes", options))["log"] == ["yes"]

@@ -490,3 +490,39 @@ async def test_a_run_is_drawn_with_what_happened_at_each_node() -> None:
 async def test_a_visit_that_never_ended_is_drawn_as_such() -> None:
     events: list[Event] = [NodeStarted("r", 0, 1, 1.0, "a"), NodeStarted("r", 0, 2, 3.0, "b")]
     assert [(one.node, one.seconds, one.ok) for one in visits(events)] == [("a", 2.0, None), ("b", 0.0, None)]
+
+
+async def test_a_graph_that_a_node_invokes_may_have_an_observer_of_its_own() -> None:
+    inner = GraphBuilder().add_node("deep", lambda _: {"x": 1}).set_entry("deep").build()
+    mine, theirs = CollectingObserver(), CollectingObserver()
+
+    async def call(_: Any) -> Any:
+        return await inner.invoke({}, ExecutionOptions(observer=theirs))
+
+    graph = GraphBuilder().add_node("call", call).set_entry("call").build()
+    await graph.invoke({}, ExecutionOptions(observer=mine))
+    assert mine.events == ["start:call", "end:call"]
+    assert theirs.events == ["start:deep", "end:deep"]
+
+
+async def test_an_async_observer_has_heard_of_a_node_before_it_runs() -> None:
+    told: list[str] = []
+
+    class Slow(Observer):
+        @override
+        async def on_node_start(self, node: str, input: Any) -> None:
+            await asyncio.sleep(0.01)
+            told.append(f"start {node}")
+
+        @override
+        async def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
+            told.append(f"end {node}")
+
+    def work(state: Any) -> Any:
+        told.append(f"run {state['n']}")
+
+    builder: GraphBuilder[dict[str, Any]] = GraphBuilder().add_node("work", work, blocking=False)
+    builder.add_conditional_edges(START, lambda _: [Send("work", {"n": n}) for n in range(3)], ["work"])
+    await builder.build().invoke({}, ExecutionOptions(observer=Slow()))
+    assert told[:3] == ["start work"] * 3
+    assert sorted(told[3:]) == ["end work"] * 3 + ["run 0", "run 1", "run 2"]

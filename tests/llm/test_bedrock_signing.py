@@ -69,7 +69,8 @@ class SignedWire(BedrockWire):
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _auth._get_session.cache_clear()  # the SDK looks for credentials once in a process
+    found: Any = _auth._get_session
+    found.cache_clear()  # the SDK looks for credentials once in a process
     for name in ("AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)

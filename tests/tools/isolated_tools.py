@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -44,6 +45,11 @@ def memory() -> list[str]:
 def remember() -> int:
     CALLS.append(1)
     return len(CALLS)
+
+
+@tool(isolate=True, description="Draw a number.")
+def draw() -> float:
+    return random.random()
 
 
 @tool(isolate=True, description="Tell the descriptors.")

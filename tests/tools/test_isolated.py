@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -80,6 +81,17 @@ async def test_it_sees_no_memory_of_ours_nor_of_another_call(monkeypatch: pytest
     monkeypatch.setattr(attacks, "SECRETS", ["canary"])
     assert await value(attacks.memory) == []
     assert [await value(attacks.remember) for _ in range(3)] == [1, 1, 1]
+
+
+async def test_two_calls_do_not_draw_the_same() -> None:
+    drawn = [(await call(attacks.draw)).value for _ in range(3)]
+    assert len(set(map(str, drawn))) == 3
+
+
+async def test_what_a_module_registers_for_the_child_of_a_fork_is_run() -> None:
+    from . import isolated_hooked as hooked
+
+    assert [(await call(hooked.forked)).value for _ in range(2)] == [True, True]
 
 
 async def test_it_sees_no_descriptor_of_ours(tmp_path: Path) -> None:
@@ -369,16 +381,90 @@ def test_a_program_that_is_killed_leaves_nothing(seconds: float, tmp_path: Path)
     assert kill_at(seconds, tmp_path / "victim") == []
 
 
+VICTIMS = VICTIM.replace(
+    "asyncio.run(main(sys.argv[1]))",
+    """
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    folder = line.strip()
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.chdir(folder)
+        asyncio.run(main(folder + "/pid-"))
+        os._exit(0)
+    print(pid, flush=True)
+""",
+).replace("import asyncio, sys", "import asyncio, os, signal, sys")
+
+
+class Victims:
+    """A program that has everything loaded, and forks one after the other that makes isolated calls."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.program = subprocess.Popen(
+            [sys.executable, "-c", VICTIMS],
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def start(self, folder: Path) -> int:
+        folder.mkdir()
+        with self._lock:
+            assert self.program.stdin is not None
+            assert self.program.stdout is not None
+            self.program.stdin.write(f"{folder}\n")
+            self.program.stdin.flush()
+            return int(self.program.stdout.readline())
+
+    def kill(self, seconds: float, folder: Path) -> list[psutil.Process]:
+        """Start one, kill it after a while, and say what is left of it soon after."""
+        pid = self.start(folder)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while (left := left_of(str(folder))) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return left
+
+    def seconds_to_begin(self, folder: Path) -> float:
+        """How long it takes here and now until an isolated call has started something."""
+        began = time.monotonic()
+        pid = self.start(folder)
+        while not any(folder.iterdir()) and time.monotonic() < began + 60:
+            time.sleep(0.01)
+        taken = time.monotonic() - began
+        os.kill(pid, signal.SIGKILL)
+        return taken
+
+
 @pytest.mark.slow
 def test_a_thousand_kills_leave_nothing(tmp_path: Path) -> None:
-    """Each at a random instant from the start of the program to long after its calls began."""
+    """Each at a random instant from before the first process is started until its calls have begun."""
     rounds = int(os.environ.get("WESICHAIN_KILLS", "1000"))
-    chance = random.Random(27)
-    with ThreadPoolExecutor(4) as at_once:
-        left = at_once.map(
-            lambda number: kill_at(chance.uniform(0.2, 3.0), tmp_path / str(number)), range(rounds)
-        )
-        assert [process for each in left for process in each] == []
+    chance = random.Random(int(os.environ.get("WESICHAIN_KILLS_SEED", "27")))
+    victims = Victims()
+    try:
+        with ThreadPoolExecutor(4) as at_once:
+            firsts = at_once.map(
+                lambda number: victims.seconds_to_begin(tmp_path / f"first{number}"), range(4)
+            )
+            longest = 1.5 * min(firsts)
+            instants = [chance.uniform(0.0, longest) for _ in range(rounds)]
+            left = at_once.map(
+                lambda number: victims.kill(instants[number], tmp_path / str(number)), range(rounds)
+            )
+            assert [process for each in left for process in each] == []
+    finally:
+        victims.program.kill()
+        victims.program.communicate()
+    begun = sum(any((tmp_path / str(number)).iterdir()) for number in range(rounds))
+    print(f"{rounds} kills within {longest:.2f} s; {begun} met a call that had begun")
+    assert rounds / 20 < begun < rounds
 
 
 def test_the_interpreter_s_exit_takes_isolated_tools_along(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +26,10 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.cli.stub_server import serving, text
-from wesichain import Agent, AgentRuntime, CancellationToken, tool
-from wesichain.agent import Interrupted
+from wesichain import END, START, Agent, AgentRuntime, CancellationToken, GraphBuilder, tool
+from wesichain.agent import Interrupted, SqliteConversations
 from wesichain.core import LlmResponse, Usage, around
+from wesichain.errors import NodeFailedError
 from wesichain.llm.openai import OpenAiClient
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.trace import otel
@@ -318,6 +321,66 @@ async def test_a_conversation_is_on_every_span(world: World) -> None:
     assert {said(span).get("gen_ai.conversation.id") for span in world.spans()} == {None}
 
 
+async def test_a_stored_conversation_names_itself(world: World, tmp_path: Path) -> None:
+    helper = Agent(FunctionLlm(lambda _: "inner"), name="helper")
+    model = ScriptedLlm([calls(("helper", {"task": "x"})), "one", "two", "three"])
+    agent = Agent(model, tools=[helper.as_tool()])
+    with closing(SqliteConversations(tmp_path / "talk.db")) as store:
+        await agent.run("a", conversation=store.open("c-1"))
+        told = [said(span).get("gen_ai.conversation.id") for span in world.spans()]
+        assert {*told} == {"c-1"}, "on every span, those of agents below too"
+        world.exporter.clear()
+        await asyncio.gather(
+            agent.run("b", conversation=store.open("c-2")), agent.run("c", conversation=store.open("c-3"))
+        )
+        runs = world.named("invoke_agent")
+        assert {said(span)["gen_ai.conversation.id"] for span in runs} == {"c-2", "c-3"}
+        by_run = {own(span): said(span)["gen_ai.conversation.id"] for span in runs}
+        for span in world.named("chat scripted"):
+            assert said(span)["gen_ai.conversation.id"] == by_run[parent(span) or 0]
+    world.exporter.clear()
+    await Agent(FunctionLlm(lambda _: "x")).run("d")
+    assert {said(span).get("gen_ai.conversation.id") for span in world.spans()} == {None}
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "blocking"])
+async def test_the_nodes_of_a_graph_are_current_while_they_run(world: World, kind: str) -> None:
+    agent = Agent(FunctionLlm(lambda _: "hi"), name="greeter")
+
+    def fetch(state: dict[str, Any]) -> dict[str, Any]:
+        requests.get(f"{world.url}/x", timeout=10)
+        return {"seen": True}
+
+    async def afetch(state: dict[str, Any]) -> dict[str, Any]:
+        return fetch(state)
+
+    async def greet(state: dict[str, Any]) -> dict[str, Any]:
+        return {"said": (await agent.run("hello")).output}
+
+    def fail(state: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError("no: api_key=sk-live-abcdefghijklmnop1234")
+
+    builder = GraphBuilder(dict)
+    blocking = True if kind == "blocking" else None
+    builder.add_node("fetch", afetch if kind == "async" else fetch, blocking=blocking)
+    builder.add_node("greet", greet)
+    builder.add_edge(START, "fetch").add_edge(START, "greet")
+    builder.add_node("fail", fail).add_edge("fetch", "fail").add_edge("fail", END)
+    with pytest.raises(NodeFailedError):
+        await builder.build().invoke({})
+    (graph,) = world.named("invoke_workflow")
+    nodes = {name: world.named(f"node {name}")[0] for name in ("fetch", "greet", "fail")}
+    assert {parent(span) for span in nodes.values()} == {own(graph)}
+    (request,) = [span for span in world.spans() if span.name == "GET"]
+    assert parent(request) == own(nodes["fetch"])
+    (run,) = world.named("invoke_agent greeter")
+    assert parent(run) == own(nodes["greet"])
+    assert said(nodes["fail"])["error.type"] == "ValueError"
+    assert nodes["fail"].status.status_code is graph.status.status_code is StatusCode.ERROR
+    assert "abcdefghijklmnop1234" not in str([span.status.description for span in world.spans()])
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
 async def test_calls_and_tokens_are_measured(world: World) -> None:
     model = ScriptedLlm([LlmResponse("hi", usage=Usage(100, 7))])
     await Agent(model).run("x")
@@ -326,7 +389,12 @@ async def test_calls_and_tokens_are_measured(world: World) -> None:
         (point.attributes["gen_ai.operation.name"], point.attributes.get("error.type")): point.count
         for point in world.points("gen_ai.client.operation.duration")
     }
-    assert durations == {("chat", None): 1, ("chat", "ConnectionError"): 1}
+    assert durations == {
+        ("chat", None): 1,
+        ("chat", "ConnectionError"): 1,
+        ("invoke_agent", None): 1,
+        ("invoke_agent", "ModelTransportError"): 1,
+    }
     tokens = {
         point.attributes["gen_ai.token.type"]: point.sum
         for point in world.points("gen_ai.client.token.usage")

@@ -38,7 +38,6 @@ from wesichain.web import ApprovalFolder, export_html
 from .browser import Page, until
 from .kit import PRICES, example_store, record, serving
 from .site import Site, is_clean, shoot
-from .test_workbench import Database
 
 RAN: list[str] = []
 
@@ -378,23 +377,6 @@ def test_the_keys_are_listed(page: Page, site: Site) -> None:
     page.click("dialog.help button")
     page.wait("!document.querySelector('dialog.help').open")
     is_clean(page, site)
-
-
-def test_durable_runs_are_listed_and_followed(page: Page, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    with serving(tmp_path / "runs", database=Database(), approvals=tmp_path / "approvals") as url:
-        site = Site(url, tmp_path)
-        site.open(page, "#/durable")
-        page.wait_for("d2")
-        shoot(page, "durable")
-        page.click(".run-link")
-        page.wait_for("completed", ".run-head")
-        assert page.evaluate("document.querySelectorAll('.item.step').length") == 2
-        page.evaluate("location.hash = '#/approvals'")
-        page.wait_for("boss")
-        page.click(".approval button.approve")
-        page.wait_for("Approved.")
-        is_clean(page, site)
 
 
 def test_statistics_of_ten_thousand_runs_are_of_all_of_them(page: Page, tmp_path: Path) -> None:

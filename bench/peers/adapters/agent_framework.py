@@ -12,7 +12,7 @@ from agent_framework import (
     tool,
 )
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "Microsoft Agent Framework"
 VERSION = version("agent-framework-core")
@@ -39,13 +39,14 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
 
 
 def stub(script):
-    return asker(Agent(Scripted(script), tools=[tool(add)]))
+    return asker(Agent(Scripted(script), tools=[tool(script.tool)]))
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, limits=None):
     from agent_framework.openai import OpenAIChatCompletionClient
 
-    limits = None if tool_timeout is None else {"max_duration_seconds": tool_timeout}
+    if tool_timeout is not None:
+        limits = {**(limits or {}), "max_duration_seconds": tool_timeout}
     client = OpenAIChatCompletionClient(
         model="stub", base_url=url, api_key="none", function_invocation_configuration=limits
     )
@@ -62,3 +63,11 @@ def asker(agent):
         return (await agent.run(question)).text
 
     return run
+
+
+LIMITS = {"max_iterations": 12, "max_consecutive_errors_per_request": 3, "include_detailed_errors": True}
+BEST = "max_iterations=12, max_consecutive_errors_per_request=3, include_detailed_errors=True"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, limits=LIMITS)

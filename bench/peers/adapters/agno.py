@@ -9,7 +9,7 @@ from agno.models.response import ModelResponse
 from agno.run.base import RunStatus
 from agno.tools import tool
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "Agno"
 VERSION = version("agno")
@@ -40,7 +40,7 @@ class Scripted(Model):
 
 
 def stub(script):
-    agent = Agent(model=Scripted(script=script), tools=[tool(add)], telemetry=False)
+    agent = Agent(model=Scripted(script=script), tools=[tool(script.tool)], telemetry=False)
 
     async def run(question):
         return (await agent.arun(question)).content
@@ -48,11 +48,11 @@ def stub(script):
     return run
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, **options):
     from agno.models.openai.like import OpenAILike
 
     model = OpenAILike(id="stub", base_url=url, api_key="none")
-    agent = Agent(model=model, tools=[tool(each) for each in tools], telemetry=False)
+    agent = Agent(model=model, tools=[tool(each) for each in tools], telemetry=False, **options)
 
     async def run(question):
         result = await agent.arun(question)
@@ -62,3 +62,12 @@ def online(url, tools, *, tool_timeout):
         )
 
     return run
+
+
+BEST = "tool_call_limit=12, retries=2, exponential_backoff=True"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(
+        url, tools, tool_timeout=tool_timeout, tool_call_limit=12, retries=2, exponential_backoff=True
+    )

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from burr.core import ApplicationBuilder, GraphBuilder, State, action, default, when
 
 from bench.handwritten import call_tool, describe
-from bench.peers.script import Call, add
+from bench.peers.script import Call, threaded
 
 NAME = "Burr"
 VERSION = version("apache-burr")
@@ -16,11 +16,13 @@ NOTE = (
 )
 
 
-def build(model, tools):
+def build(model, tools, limit=None):
     specs = [tool.spec for tool in tools.values()]
 
     @action(reads=["messages"], writes=["messages", "calls"])
     async def ask(state: State) -> State:
+        if limit is not None and len(state["messages"]) > 2 * limit:
+            raise RuntimeError(f"no answer after {limit} model calls")
         reply = await model(state["messages"], specs)
         return state.append(messages=reply).update(calls=reply.get("tool_calls") or [])
 
@@ -67,10 +69,10 @@ def stub(script):
             return {"role": "assistant", "content": None, "tool_calls": calls}
         return {"role": "assistant", "content": reply.text}
 
-    return build(model, describe(add))
+    return build(model, describe(threaded(script.tool)))
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, limit=None):
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(base_url=url, api_key="none")
@@ -79,9 +81,16 @@ def online(url, tools, *, tool_timeout):
         reply = await client.chat.completions.create(model="stub", messages=messages, tools=specs)
         return reply.choices[0].message.model_dump(exclude_none=True)
 
-    ask = build(model, describe(*tools))
+    ask = build(model, describe(*tools), limit)
 
     async def run(question):
         return await ask(question), None
 
     return run
+
+
+BEST = "a limit of 12 model calls, looked at in its action"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, limit=12)

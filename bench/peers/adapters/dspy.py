@@ -5,7 +5,7 @@ from importlib.metadata import version
 import dspy
 from dspy import lm15
 
-from bench.peers.script import Answer, add
+from bench.peers.script import Answer
 
 NAME = "DSPy ReAct"
 VERSION = version("dspy")
@@ -47,12 +47,13 @@ def say(**fields):
 
 def stub(script):
     model = dspy.LM("scripted/scripted", engine=Blocking(), async_engine=Scripted(script), cache=False)
-    return asker(model, [add], max_iters=script.steps)
+    return asker(model, [script.tool], max_iters=script.steps)
 
 
-def online(url, tools, *, tool_timeout):
-    model = dspy.LM("openai/stub", api_base=url, api_key="none", cache=False)
-    ask = asker(model, tools)
+def online(url, tools, *, tool_timeout, retries=None, **limits):
+    again = {} if retries is None else {"num_retries": retries}
+    model = dspy.LM("openai/stub", api_base=url, api_key="none", cache=False, **again)
+    ask = asker(model, tools, **limits)
 
     async def run(question):
         return await ask(question), None
@@ -68,3 +69,10 @@ def asker(model, tools, **limits):
         return (await agent.acall(question=question)).answer
 
     return run
+
+
+BEST = "max_iters=12, num_retries=5"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, retries=5, max_iters=12)

@@ -8,7 +8,7 @@ from google.adk.plugins import ReflectAndRetryToolPlugin
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "Google ADK"
 VERSION = version("google-adk")
@@ -35,18 +35,18 @@ class Scripted(BaseLlm):
 
 
 def stub(script):
-    agent = LlmAgent(name="counter", model=Scripted(script=script), tools=[add])
+    agent = LlmAgent(name="counter", model=Scripted(script=script), tools=[script.tool])
     # By itself it ends the run at the first failing tool; this plugin is its way to recover.
     plugins = [ReflectAndRetryToolPlugin()] if script.malformed else []
     return asker(agent, RunConfig(max_llm_calls=script.steps), plugins)
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, config=None, plugins=()):
     from google.adk.models.lite_llm import LiteLlm
 
     model = LiteLlm(model="openai/stub", api_base=url, api_key="none")
     agent = LlmAgent(name="counter", model=model, tools=tools, timeout=tool_timeout)
-    return asker(agent, RunConfig(), [], with_status=True)
+    return asker(agent, config or RunConfig(), [*plugins], with_status=True)
 
 
 def asker(agent, config, plugins, *, with_status=False):
@@ -67,3 +67,16 @@ def asker(agent, config, plugins, *, with_status=False):
         return (answer, status) if with_status else answer
 
     return run
+
+
+BEST = "ReflectAndRetryToolPlugin(max_retries=3), max_llm_calls=12"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(
+        url,
+        tools,
+        tool_timeout=tool_timeout,
+        config=RunConfig(max_llm_calls=12),
+        plugins=[ReflectAndRetryToolPlugin(max_retries=3)],
+    )

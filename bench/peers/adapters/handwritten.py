@@ -2,7 +2,7 @@
 
 from bench.handwritten import Message, describe
 from bench.handwritten import run as loop
-from bench.peers.script import Call, add
+from bench.peers.script import Call, threaded
 
 NAME = "hand-written loop"
 VERSION = ""
@@ -10,7 +10,7 @@ IMPORT = "from bench.handwritten import run, describe"
 
 
 def stub(script):
-    tools = describe(add)
+    tools = describe(threaded(script.tool))
 
     async def model(messages, specs) -> Message:
         last = messages[-1]

@@ -9,7 +9,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from pydantic import ConfigDict
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "LangChain create_agent"
 VERSION = version("langchain")
@@ -47,7 +47,8 @@ class Scripted(BaseChatModel):
 
 def stub(script):
     ask = asker(
-        create_agent(Scripted(script=script), tools=[tool(add)]), {"recursion_limit": 2 * script.steps}
+        create_agent(Scripted(script=script), tools=[tool(script.tool)]),
+        {"recursion_limit": 2 * script.steps},
     )
 
     async def run(question):
@@ -56,11 +57,11 @@ def stub(script):
     return run
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, middleware=()):
     from langchain_openai import ChatOpenAI
 
     model = ChatOpenAI(model="stub", base_url=url, api_key="none")
-    agent = create_agent(model, tools=[tool(function) for function in tools])
+    agent = create_agent(model, tools=[tool(function) for function in tools], middleware=[*middleware])
     agent.step_timeout = tool_timeout
     ask = asker(agent, None)
 
@@ -77,3 +78,21 @@ def asker(agent, config):
         return state["messages"][-1]
 
     return run
+
+
+BEST = "ModelRetryMiddleware, ToolRetryMiddleware, ModelCallLimitMiddleware(run_limit=12), as errors"
+
+
+def best(url, tools, *, tool_timeout):
+    from langchain.agents.middleware import (
+        ModelCallLimitMiddleware,
+        ModelRetryMiddleware,
+        ToolRetryMiddleware,
+    )
+
+    middleware = [
+        ModelCallLimitMiddleware(run_limit=12, exit_behavior="error"),
+        ModelRetryMiddleware(on_failure="error"),
+        ToolRetryMiddleware(on_failure="continue"),
+    ]
+    return online(url, tools, tool_timeout=tool_timeout, middleware=middleware)

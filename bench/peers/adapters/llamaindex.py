@@ -1,5 +1,6 @@
 """LlamaIndex's FunctionAgent."""
 
+import inspect
 from importlib.metadata import version
 
 from llama_index.core.agent.workflow import FunctionAgent
@@ -8,7 +9,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool, ToolSelection
 from pydantic import ConfigDict
 
-from bench.peers.script import Call, Script, add
+from bench.peers.script import Call, Script
 
 NAME = "LlamaIndex FunctionAgent"
 VERSION = version("llama-index-core")
@@ -51,25 +52,31 @@ class Scripted(FunctionCallingLLM):
     chat = stream_chat = astream_chat = complete = acomplete = stream_complete = astream_complete = _unused
 
 
+def as_tool(function):
+    if inspect.iscoroutinefunction(function):
+        return FunctionTool.from_defaults(async_fn=function)
+    return FunctionTool.from_defaults(fn=function)
+
+
 def stub(script):
     agent = FunctionAgent(
         llm=Scripted(script=script),
-        tools=[FunctionTool.from_defaults(async_fn=add)],
+        tools=[as_tool(script.tool)],
         streaming=False,
         num_concurrent_runs=None,
     )
     return asker(agent, max_iterations=script.steps)
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, retries=None, **limits):
     from llama_index.llms.openai_like import OpenAILike
 
-    model = OpenAILike(
-        model="stub", api_base=url, api_key="none", is_chat_model=True, is_function_calling_model=True
-    )
+    again = {} if retries is None else {"max_retries": retries}
+    kind = {"is_chat_model": True, "is_function_calling_model": True}
+    model = OpenAILike(model="stub", api_base=url, api_key="none", **kind, **again)
     functions = [FunctionTool.from_defaults(async_fn=tool) for tool in tools]
     # The limit is the whole run's: tools have none.
-    ask = asker(FunctionAgent(llm=model, tools=functions, streaming=False, timeout=tool_timeout))
+    ask = asker(FunctionAgent(llm=model, tools=functions, streaming=False, timeout=tool_timeout), **limits)
 
     async def run(question):
         return await ask(question), None
@@ -82,3 +89,10 @@ def asker(agent, **limits):
         return (await agent.run(question, **limits)).response.content
 
     return run
+
+
+BEST = "max_iterations=12, max_retries=5"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, retries=5, max_iterations=12)

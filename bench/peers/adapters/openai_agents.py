@@ -5,7 +5,7 @@ from importlib.metadata import version
 from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "OpenAI Agents SDK"
 VERSION = version("openai-agents")
@@ -36,17 +36,17 @@ class Scripted(Model):
 
 
 def stub(script):
-    agent = Agent(name="counter", model=Scripted(script), tools=[function_tool(add)])
+    agent = Agent(name="counter", model=Scripted(script), tools=[function_tool(script.tool)])
     return asker(agent, max_turns=script.steps)
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, config=None, **limits):
     from agents import OpenAIChatCompletionsModel
     from openai import AsyncOpenAI
 
     model = OpenAIChatCompletionsModel("stub", AsyncOpenAI(base_url=url, api_key="none"))
     functions = [function_tool(tool, timeout=tool_timeout) for tool in tools]
-    ask = asker(Agent(name="counter", model=model, tools=functions))
+    ask = asker(Agent(name="counter", model=model, tools=functions), config, **limits)
 
     async def run(question):
         return await ask(question), None
@@ -54,10 +54,18 @@ def online(url, tools, *, tool_timeout):
     return run
 
 
-def asker(agent, **limits):
-    config = RunConfig(tracing_disabled=True)
+def asker(agent, config=None, **limits):
+    config = config or RunConfig(tracing_disabled=True)
 
     async def run(question):
         return (await Runner.run(agent, question, run_config=config, **limits)).final_output
 
     return run
+
+
+BEST = "tool_not_found_behavior='return_error_to_model', max_turns=12"
+
+
+def best(url, tools, *, tool_timeout):
+    config = RunConfig(tracing_disabled=True, tool_not_found_behavior="return_error_to_model")
+    return online(url, tools, tool_timeout=tool_timeout, config=config, max_turns=12)

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart, UsageLimits, UserPromptPart
 from pydantic_ai.models import Model
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "Pydantic AI"
 VERSION = version("pydantic-ai-slim")
@@ -43,7 +43,7 @@ class Scripted(Model):
 
 
 def stub(script):
-    agent = Agent(Scripted(script), tools=[add])
+    agent = Agent(Scripted(script), tools=[script.tool])
     limits = UsageLimits(request_limit=script.steps)
 
     async def run(question):
@@ -52,14 +52,26 @@ def stub(script):
     return run
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, limits=None, **options):
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     provider = OpenAIProvider(base_url=url, api_key="none")
-    agent = Agent(OpenAIChatModel("stub", provider=provider), tools=tools, tool_timeout=tool_timeout)
+    agent = Agent(
+        OpenAIChatModel("stub", provider=provider), tools=tools, tool_timeout=tool_timeout, **options
+    )
 
     async def run(question):
-        return (await agent.run(question)).output, None
+        return (await agent.run(question, usage_limits=limits)).output, None
 
     return run
+
+
+BEST = "retries=3, UsageLimits(request_limit=12)"
+
+
+def best(url, tools, *, tool_timeout):
+    from pydantic_ai.usage import UsageLimits
+
+    limits = UsageLimits(request_limit=12)
+    return online(url, tools, tool_timeout=tool_timeout, limits=limits, retries=3)

@@ -59,14 +59,22 @@ def stub(script):
     return run
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, client=None, **options):
     from smolagents import OpenAIModel
 
-    model = OpenAIModel(model_id="stub", api_base=url, api_key="none")
-    agent = ToolCallingAgent(tools=[tool(each) for each in tools], model=model, verbosity_level=LogLevel.OFF)
+    model = OpenAIModel(model_id="stub", api_base=url, api_key="none", client_kwargs=client)
+    made = [tool(each) for each in tools]
+    agent = ToolCallingAgent(tools=made, model=model, verbosity_level=LogLevel.OFF, **options)
 
     async def run(question):
         result = agent.run(question, return_full_result=True)
         return result.output, None if result.state == "success" else result.state
 
     return run
+
+
+BEST = "max_steps=12, five retries of its client"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, client={"max_retries": 5}, max_steps=12)

@@ -6,7 +6,7 @@ from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.models import Model
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 
 NAME = "Strands Agents"
 VERSION = version("strands-agents")
@@ -45,7 +45,7 @@ class Scripted(Model):
 
 
 def stub(script):
-    model, function = Scripted(script), tool(add)
+    model, function = Scripted(script), tool(script.tool)
 
     def build():
         return Agent(
@@ -66,14 +66,14 @@ def stub(script):
     return run
 
 
-def online(url, tools, *, tool_timeout):
+def online(url, tools, *, tool_timeout, **options):
     from strands.models.openai import OpenAIModel
 
     model = OpenAIModel(client_args={"base_url": url, "api_key": "none"}, model_id="stub")
     agent = Agent(model, tools=[tool(each) for each in tools], callback_handler=None)
 
     async def run(question):
-        result = await agent.invoke_async(question)
+        result = await agent.invoke_async(question, **options)
         return answer(
             result
         ), None if result.stop_reason == "end_turn" else f"stop_reason {result.stop_reason}"
@@ -83,3 +83,10 @@ def online(url, tools, *, tool_timeout):
 
 def answer(result):
     return str(result).strip()
+
+
+BEST = "limits of 12 turns"
+
+
+def best(url, tools, *, tool_timeout):
+    return online(url, tools, tool_timeout=tool_timeout, limits={"turns": 12})

@@ -1,6 +1,6 @@
 """This project."""
 
-from bench.peers.script import Call, add
+from bench.peers.script import Call
 from wesichain import (
     Agent,
     Budget,
@@ -36,7 +36,9 @@ class Scripted:
 
 def stub(script):
     policy = RepromptN(3) if script.malformed else FailFast()
-    agent = Agent(Scripted(script), tools=[tool(add)], policy=policy, budget=Budget(steps=script.steps))
+    agent = Agent(
+        Scripted(script), tools=[tool(script.tool)], policy=policy, budget=Budget(steps=script.steps)
+    )
 
     async def run(question):
         return (await agent.run(question)).output

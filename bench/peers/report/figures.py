@@ -45,6 +45,7 @@ LATE = _per_hop("chain1000", "chain100", 900)
 FIGURES: dict[str, tuple[tuple[str, ...], Callable[[Facts], float]]] = {
     "short": (("short",), _cpu("short")),
     "hop": (("hop",), _cpu("hop")),
+    "sync": (("sync",), _cpu("sync")),
     "malformed": (("malformed",), _cpu("malformed")),
     "chain10": (("chain10",), _cpu("chain10")),
     "chain100": (("chain100",), _cpu("chain100")),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
+from copy import copy
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
@@ -19,6 +20,7 @@ from wesichain.core import (
     Role,
     StrategySource,
     advise,
+    around,
 )
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 OutT = TypeVar("OutT", default=Any)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 AnyDeps = TypeVar("AnyDeps", default=Any)
+GivenDeps = TypeVar("GivenDeps")
+GivenOut = TypeVar("GivenOut")
 
 
 class ConversationKeywords(RunKeywords[AnyDeps], Generic[AnyDeps], total=False):
@@ -73,31 +77,31 @@ class Agent(Generic[DepsT_contra, OutT]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Agent[Any, OutT],
+        self: Agent[Any, GivenOut],
         model: AnyModel,
         *,
-        output_type: TypeForm[OutT],
+        output_type: TypeForm[GivenOut],
         tools: Iterable[Any] | ToolRegistry = (),
         instructions: Instructions[Any] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Unpack[LoopKeywords[OutT, Any]],
+        **options: Unpack[LoopKeywords[GivenOut, Any]],
     ) -> None: ...
     @overload
     def __init__(
-        self: Agent[DepsT_contra, str],
+        self: Agent[GivenDeps, str],
         model: AnyModel,
         *,
-        deps_type: TypeForm[DepsT_contra],
-        tools: Iterable[Offered[DepsT_contra]] | ToolRegistry = (),
-        instructions: Instructions[DepsT_contra] = None,
+        deps_type: TypeForm[GivenDeps],
+        tools: Iterable[Offered[GivenDeps]] | ToolRegistry = (),
+        instructions: Instructions[GivenDeps] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
-        **options: Unpack[LoopKeywords[str, DepsT_contra]],
+        **options: Unpack[LoopKeywords[str, GivenDeps]],
     ) -> None: ...
     @overload
     def __init__(
@@ -276,12 +280,16 @@ class Agent(Generic[DepsT_contra, OutT]):
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
         if callable(self._instructions) and rest.get("instructions") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
             rest["instructions"] = await self.prompt(words, self._context(rest))
         if self._playbook is not None and rest.get("advice") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id()
+            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
             rest["advice"] = await self.advise(words, rest["run_id"])
-        return self.runtime.open(task, history=history, **rest)
+        known: Any = getattr(conversation, "id", None)
+        if around.hook is None or not isinstance(known, str):
+            return self.runtime.open(task, history=history, **rest)
+        with around.hook.conversation(known):
+            return self.runtime.open(task, history=history, **rest)
 
     def _ended_of(
         self, options: ConversationKeywords[DepsT_contra]
@@ -345,6 +353,12 @@ class Agent(Generic[DepsT_contra, OutT]):
         await self._ended_of(options)(outcome)
         return self._result(outcome)
 
+    def with_playbook(self, playbook: StrategySource | None, domain: str = "general") -> Self:
+        """The same agent, advised by what runs of this domain have taught."""
+        made = copy(self)
+        made._playbook, made._domain = playbook, domain
+        return made
+
     def as_tool(
         self,
         name: str | None = None,
@@ -361,6 +375,7 @@ class Agent(Generic[DepsT_contra, OutT]):
         """
         return AgentTool(
             self.outcome,
+            self.runtime.resume,
             agent=self.name,
             name=name or self.name,
             description=description or self.description or f"Ask the agent {self.name!r}.",

@@ -270,7 +270,9 @@ class Drive(Asking[OutT]):
             return self._fail(phase, error)
         self._told = self._shown = 0  # the other agent sees it all for the first time
         self._follows = False
-        self._seen = self._view_of(thinking) if run.settings.context or run.tally.cuts else None
+        words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
+        self._last_content = next(words, "")  # as a run that goes on from here would take it
+        self._seen = self._view_of(thinking) if run.settings.context else None
         return thinking
 
     async def _finished(self, phase: Observing[OutT], result: Observed) -> Phase[OutT]:

@@ -172,13 +172,13 @@ class Narrator:
         parts: tuple[Part, ...] = (),
     ) -> None:
         """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
-        self._seq = seq = self._seq + 1
+        self._seq += 1
         at = self._time()
         said: tuple[Any, ...]
         if decided is None:
-            said = (_run_started, self.run_id, 0, seq, at, task, model, tools, False, (), parts)
+            said = (_run_started, 0, at, task, model, tools, False, (), parts)
         else:
-            said = (_run_started, self.run_id, 0, seq, at, task, model, tools, True, decided)
+            said = (_run_started, 0, at, task, model, tools, True, decided)
         if self._hear is None:
             self._events.append(said)
         else:
@@ -187,8 +187,8 @@ class Narrator:
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
     ) -> None:
-        self._seq = seq = self._seq + 1
-        said = (_step_started, self.run_id, step, seq, self._time(), messages, follows, free)
+        self._seq += 1
+        said = (_step_started, step, self._time(), messages, follows, free)
         if self._hear is None:
             self._events.append(said)
         else:
@@ -199,28 +199,26 @@ class Narrator:
         self._tell(TextDelta(self.run_id, step, seq, self._time(), text))
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float, cost: float) -> None:
-        self._seq = seq = self._seq + 1
-        said = (_model_responded, self.run_id, step, seq, self._time(), reply, duration_ms, cost)
+        self._seq += 1
+        said = (_model_responded, step, self._time(), reply, duration_ms, cost)
         if self._note is None:
             self._events.append(said)
         else:
             self._say(said, self._note)
 
     def tool_dispatched(self, step: int, call: ToolCall, attempt: int) -> None:
-        self._seq = seq = self._seq + 1
-        said = (_tool_dispatched, self.run_id, step, seq, self._time(), call, attempt)
+        self._seq += 1
+        said = (_tool_dispatched, step, self._time(), call, attempt)
         if self._note is None:
             self._events.append(said)
         else:
             self._say(said, self._note)
 
     def tool_completed(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        self._seq = seq = self._seq + 1
+        self._seq += 1
         said = (
             _tool_completed,
-            self.run_id,
             step,
-            seq,
             self._time(),
             call.id,
             call.name,
@@ -257,9 +255,9 @@ class Narrator:
         self._tell(make(self.run_id, step, seq, self._time(), *fields))
 
     def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
-        self._seq = seq = self._seq + 1
+        self._seq += 1
         at, usage, seconds = self._time(), spent.usage, spent.seconds
-        said = (_run_completed, self.run_id, step, seq, at, output, usage, seconds, stopped_by)
+        said = (_run_completed, step, at, output, usage, seconds, stopped_by)
         if self._hear is None:
             self._events.append(said)
         else:
@@ -289,7 +287,7 @@ class Narrator:
     def told_since(self, seq: int) -> tuple[Event, ...]:
         """The events behind the one with this number."""
         count = self._seq - seq
-        return tuple(events_in(self._events[-count:])) if count else ()
+        return tuple(events_in(self._events[-count:], self.run_id, seq)) if count else ()
 
     @property
     def is_closed(self) -> bool:
@@ -305,7 +303,8 @@ class Narrator:
 
     def _say(self, said: tuple[Any, ...], hear: Listener | None) -> None:
         """Tell an event of which there is what it takes to make it: it is made where somebody listens."""
-        event = said[0](*said[1:])
+        make, step, *rest = said
+        event = make(self.run_id, step, self._seq, *rest)
         self._events.append(event)
         if hear is not None:
             hear(event)

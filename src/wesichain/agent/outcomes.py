@@ -152,7 +152,7 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return tuple(events_in(self.info.events))
+        return tuple(events_in(self.info.events, self.info.run_id, self.info.last_seq))
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
@@ -160,7 +160,7 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @property
     def last_seq(self) -> int:
-        return events_in(self.info.events[-1:])[0].seq if self.info.events else self.info.last_seq
+        return self.events[-1].seq if self.info.events else self.info.last_seq
 
     def _final_output(self) -> str | None:
         return None

@@ -58,6 +58,7 @@ class Settings(Generic[OutT]):
     exclude_after: int | None
     loop_guard: LoopGuard | None
     approval_ttl: float | None
+    beside: Callable[..., Any]  # makes another runtime of the same model
     context: tuple[ContextView, ...] = ()
 
 
@@ -92,24 +93,9 @@ class Running(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
     __slots__ = (
-        "_cancels",
-        "_excluded",
-        "_specs",
-        "_token",
-        "account",
-        "deps",
-        "effects",
-        "is_bare",
-        "narrator",
-        "now",
-        "present",
-        "scope",
-        "settings",
-        "step",
-        "tally",
-        "task",
-        "used_ids",
-    )
+        "_cancels", "_excluded", "_specs", "_token", "account", "deps", "effects", "is_bare", "narrator",
+        "now", "present", "scope", "settings", "step", "tally", "task", "used_ids",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
         self,

@@ -32,7 +32,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, ObserveErrors
-from wesichain.tools import ToolRegistry, ToolSet
+from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
 from .drive import Drive
@@ -143,6 +143,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             loop_guard=given.loop_guard,
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
+            beside=partial(AgentRuntime, llm),
         )
 
     def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
@@ -173,9 +174,10 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
         return self._settings.judge.output.read(text)
 
-    def new_id(self) -> str:
-        """The id of a run that has none yet."""
-        return self._new_id()
+    def new_id(self, parent: ToolContext | None = None) -> str:
+        """The id of a run that has none yet; inside a call, the same whenever that call is run."""
+        site = site_of(parent)
+        return self._new_id() if site is None else site.new_id()
 
     @property
     def traits(self) -> LlmTraits:
@@ -249,7 +251,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             idle = self.start(
                 task,
                 history=history,
-                run_id=given.run_id,
+                run_id=given.run_id or self.new_id(given.parent),
                 instructions=given.instructions,
                 advice=given.advice,
             )

@@ -151,14 +151,19 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
     no_record: NoRecord = False,
+    playbook: Learned = None,
+    domain: Domain = "general",
     runs: Runs = None,
 ) -> None:
     """Run an agent of your own, from a file or a module: one task, or all the tasks of a file."""
+    learned = advised_by(playbook, domain)
     try:
         if agent.endswith(".jsonl") and not task:
-            usual, tasks = build(model, None, None, 12, learned={}), Path(agent)
+            usual, tasks = build(model, None, None, 12, learned=learned), Path(agent)
             raise typer.Exit(run_batch(usual, tasks, workers=workers, out=out, database_url=database_url))
         found = load_agent(agent)
+        if learned:
+            found = found.with_playbook(learned["playbook"], domain)
         if task.endswith(".jsonl") and Path(task).is_file():
             tasks = Path(task)
             raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -42,18 +42,24 @@ def learn(
     embedder: Using = None,
     folder: Annotated[Path | None, typer.Option("--runs", help="Where the recordings are.")] = None,
 ) -> None:
-    """Teach a playbook from recorded runs."""
+    """Teach a playbook from recorded runs: those that are named, or those that were marked in the viewer."""
+    where = folder or home_folder() / "runs"
+    marked = where / "labels.jsonl"
     try:
         marks = [*_given(runs or [], good=good, bad=bad, why=why), *(_read(labels) if labels else ())]
+        if not marks and labels is None and marked.is_file():
+            marks = [*_kept(_read(marked), where)]
     except ConfigError as error:
         fail(error)
     if not marks:
-        fail("say which runs were good or bad: wesichain learn RUN --good, or --labels FILE")
+        fail(
+            "say which runs were good or bad: wesichain learn RUN --good, --labels FILE, or mark them in "
+            "'wesichain serve'"
+        )
     with opened(playbook, embedder) as book:
         from wesichain.learning import Feedback, Learner
 
         book.bullets(domain)  # a name that is none is said first
-        where = folder or home_folder() / "runs"
         learner = Learner(playbook=book)
         for mark in marks:
             path = Path(mark.run)
@@ -73,6 +79,17 @@ def _given(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[
     if not runs and (good or bad):
         raise ConfigError("say which runs: wesichain learn RUN --good")
     yield from (Mark(run, good, why) for run in runs)
+
+
+def _kept(marks: Iterable[Mark], where: Path) -> Iterator[Mark]:
+    """The marks of runs whose recordings are still there."""
+    for mark in marks:
+        try:
+            find_run(where, mark.run)
+        except ConfigError:
+            note(f"{mark.run} was marked, and its recording is gone")
+        else:
+            yield mark
 
 
 def _read(path: Path) -> Iterator[Mark]:

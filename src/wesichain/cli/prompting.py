@@ -8,14 +8,15 @@ import sys
 from collections.abc import Iterable
 
 from wesichain.agent import Approve, ApproveWith, Decision, Refuse
-from wesichain.core import PendingCall, Provide, dump_json, parse_json, to_plain
+from wesichain.core import PendingCall, Provide, Question, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError
-from wesichain.tools import CancellationToken
+from wesichain.tools import CancellationToken, validate_json
 from wesichain.trace import redact
 
 from .terminal import note, tell
 
 _QUESTION = "approve? [y]es, [n]o, or other arguments as JSON [n]: "
+_FIELDS = "the answer, as JSON (empty: decline): "
 _RESULT = "its result, as JSON or text (empty: it failed): "
 
 
@@ -73,14 +74,45 @@ async def ask_person(pending: Iterable[PendingCall], stop: CancellationToken) ->
         args = to_plain(item.call.args)
         shown = redact(args)
         what = "a result is needed" if item.external else "approval needed"
+        if item.question is not None:
+            what = "an answer is needed"
         tell(f"[yellow]{what}:[/yellow] {{}}", f"{item.call.name} {dump_json(shown)}")
         if shown != args:
             note("secrets in the arguments are hidden here; the call has them")
+        if item.question is not None:
+            answered = await _answer(item.question, stop)
+            if answered is None:
+                return None
+            decisions[item.token] = answered
+            continue
         answer = await ask_line(_RESULT if item.external else _QUESTION, stop)
         if answer is None:
             return None
         decisions[item.token] = _result(answer.strip()) if item.external else _decision(answer.strip())
     return decisions
+
+
+async def _answer(question: Question, stop: CancellationToken) -> Decision | None:
+    """The answer to a question of a call: its fields as JSON, or the only one; asked until it fits."""
+    fields = question.schema.get("properties")
+    names = [*fields] if is_object(fields) else []
+    tell("{}", question.message)
+    note(f"its fields: {dump_json(fields)}")
+    while True:
+        line = await ask_line(_FIELDS, stop)
+        if line is None:
+            return None
+        if not line.strip():
+            return Refuse()
+        try:
+            value = parse_json(line)
+        except CodecError:
+            value = line.strip()
+        given = value if is_object(value) or len(names) != 1 else {names[0]: value}
+        wrong = validate_json(question.schema, question.filled(given)) if is_object(given) else ["no object"]
+        if not wrong:
+            return Provide(given)
+        note(f"that is not what is asked for: {wrong[0]}")
 
 
 def _result(answer: str) -> Decision:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wesichain.agent import Approve, ApproveWith, Decision, Refuse
+from wesichain.agent import Approve, ApproveWith, Decision, Provide, Refuse
 from wesichain.core import parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, WesichainError
 
@@ -50,7 +50,7 @@ def list_runs(
         print_json([to_plain(summary) for summary in found])
         return
     table(("RUN", "AGENT", "STATUS", "VERSION", "SINCE", ""), [_row(summary) for summary in found])
-    waiting = [run for run in found if run.status == "pending" and not run.served]
+    waiting = [run for run in found if _is_stuck(run)]
     if waiting:
         versions = ", ".join(sorted({f"{run.agent} {run.version}" for run in waiting}))
         note(f"no worker serves {versions}: start one, or one with --adopt")
@@ -61,7 +61,8 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
     """One run: where it stands, and what it waits for."""
 
     async def look(runs: DurableRuns) -> tuple[RunSummary, list[PendingDecision]]:
-        return await runs.show(run), await runs.pending(run)
+        summary = await runs.show(run)
+        return summary, [] if summary.parent else await runs.pending(run)
 
     summary, pending = _ask(database_url, look)
     if as_json:
@@ -70,6 +71,7 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
     for name, value in (
         ("run", summary.run_id),
         ("agent", summary.agent),
+        ("inside", summary.parent or ""),
         ("status", summary.status),
         ("version", summary.version + ("" if summary.served else " (no worker serves it)")),
         ("created", _when(summary.created_at)),
@@ -81,7 +83,8 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
     for item in pending:
         above = "".join(f"{agent} > " for agent in item.scope)
         say(f"waits    {above}{item.call.name} {to_plain(item.call)['args']}")
-        say(f"         wesichain runs approve {run} {item.token}")
+        answer, end = ("provide", " --value JSON") if item.external else ("approve", "")
+        say(f"         wesichain runs {answer} {run} {item.token}{end}")
 
 
 @app.command()
@@ -112,6 +115,25 @@ def refuse(
 ) -> None:
     """Keep a waiting call from running."""
     _decide(database_url, run, token, Refuse(reason) if reason else Refuse())
+
+
+@app.command()
+def provide(
+    run: Run,
+    token: Token,
+    *,
+    database_url: Url = None,
+    value: Annotated[str | None, typer.Option(help="The result of the call, as JSON.")] = None,
+    error: Annotated[str | None, typer.Option(help="Why the call has failed, for the model.")] = None,
+) -> None:
+    """Give the result of a call that is run elsewhere, or say that it has failed."""
+    if (value is None) == (error is None):
+        fail("say what came of the call: --value JSON, or --error TEXT")
+    try:
+        decision = Provide(error=error) if value is None else Provide(parse_json(value))
+    except CodecError as wrong:
+        fail(f"--value: {wrong}")
+    _decide(database_url, run, token, decision)
 
 
 @app.command()
@@ -172,7 +194,8 @@ def _ask(
 
 
 def _row(summary: RunSummary) -> tuple[str, ...]:
-    what = summary.error or ("no worker of its version" if _is_stuck(summary) else "")
+    inside = f"inside {summary.parent}" if summary.parent else ""
+    what = summary.error or ("no worker of its version" if _is_stuck(summary) else inside)
     when = _when(summary.updated_at)
     return summary.run_id, summary.agent, summary.status, summary.version, when, what[:120]
 

@@ -19,7 +19,7 @@ from .loading import load_object
 from .terminal import CTRL_C, OK, fail, note
 
 if TYPE_CHECKING:
-    from wesichain.durable import DurableAgent
+    from wesichain.durable import DurableAgent, DurableGraph
 
 
 def worker(
@@ -53,19 +53,20 @@ def worker(
         fail(error)
 
 
-def load_durable(target: str) -> DurableAgent[Any]:
-    """The durable agent that a name stands for, with its own settings; of an agent, one with the usual."""
-    from wesichain.durable import DurableAgent  # it takes a second to load: no other command pays for it
+def load_durable(target: str) -> DurableAgent[Any] | DurableGraph[Any]:
+    """What a name stands for, with its own settings; of an agent, a durable one with the usual."""
+    from wesichain.durable import DurableAgent, DurableGraph  # slow to load: no other command pays for it
 
-    found: Any = load_object(target, (Agent, DurableAgent))
-    if isinstance(found, DurableAgent):
+    found: Any = load_object(target, (Agent, DurableAgent, DurableGraph))
+    if isinstance(found, DurableAgent | DurableGraph):
         return found  # pyright: ignore[reportUnknownVariableType]  # of what type it answers is the user's affair
     if not isinstance(found, Agent):
-        raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent or a DurableAgent")
+        kind = type(found).__name__
+        raise ConfigError(f"{target!r} is a {kind}, not an Agent, a DurableAgent or a DurableGraph")
     return DurableAgent(found)  # pyright: ignore[reportUnknownArgumentType]  # likewise
 
 
-async def _serve(durable: DurableAgent[Any], *, grace: float) -> int:
+async def _serve(durable: DurableAgent[Any] | DurableGraph[Any], *, grace: float) -> int:
     stop = CancellationToken()
     status = OK
 

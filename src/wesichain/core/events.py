@@ -8,13 +8,14 @@ first, and exactly one of `RunCompleted`, `RunFailed`, `RunInterrupted` is last.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
 from .content import Part
 from .dataclass import dataclass
 from .exchange import LlmResponse, ToolSpec
-from .json import JsonValue
+from .json import JsonValue, is_object
 from .messages import OMIT, Message, ToolCall
 from .spending import NO_USAGE, Usage
 
@@ -32,11 +33,29 @@ class RunEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What a call asks a person in the middle of its work; `schema` has the fields of the answer."""
+
+    message: str
+    schema: Mapping[str, JsonValue]
+
+    def filled(self, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """The answer, with the defaults of what it leaves out."""
+        fields = self.schema.get("properties")
+        known = fields if is_object(fields) else {}
+        return {
+            **{name: one["default"] for name, one in known.items() if is_object(one) and "default" in one},
+            **answer,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class PendingCall:
     """A call that waits for a person. `token` is bound to exactly this call and is used once.
 
     `scope` names the agents above the run that the call belongs to, outermost first; `external`: nothing
-    is run here, and somebody has to `Provide` its result.
+    is run here, and somebody has to `Provide` its result. Where there is a `question`, the call has begun,
+    and waits for the answer to it: `Provide({...})` with its fields.
     """
 
     call: ToolCall
@@ -44,6 +63,7 @@ class PendingCall:
     expires_at: float | None = field(default=None, metadata=OMIT)
     scope: tuple[str, ...] = field(default=(), metadata=OMIT)
     external: bool = field(default=False, metadata=OMIT)
+    question: Question | None = field(default=None, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +91,10 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Provide:
-    """The result of a call that somebody else has run (`external=True`), or the error that came of it."""
+    """The result of a call that somebody else has run (`external=True`), or the error that came of it.
+
+    For a call that waits with a question: the answer to it.
+    """
 
     kind: ClassVar[str] = "provide"
     value: JsonValue = field(default=None, metadata=OMIT)

@@ -8,9 +8,10 @@ that were not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from wesichain.errors import CodecError
 
@@ -186,6 +187,9 @@ async def advise(
 # --- around every call of the process --------------------------------------------------------------
 
 
+Failing: TypeAlias = Callable[[BaseException], None]
+
+
 class CallHook(Protocol):
     """Runs each call of this process inside something of its own, such as a span."""
 
@@ -207,6 +211,18 @@ class CallHook(Protocol):
 
     def responded(self, *, id: str, model: str) -> None:
         """A provider has named its reply, and the model that gave it."""
+        ...
+
+    def conversation(self, id: str) -> AbstractContextManager[None]:
+        """Runs that are opened inside belong to this conversation."""
+        ...
+
+    def workflow(self, run_id: str) -> AbstractContextManager[Failing]:
+        """What a graph's run happens in. It is told of a failure, which is also raised."""
+        ...
+
+    def node(self, name: str, step: int) -> AbstractContextManager[Failing]:
+        """What a node of a graph happens in. It is told of a failure, which is a value there."""
         ...
 
 

@@ -3,7 +3,7 @@
 from .agent import DurableAgent
 from .graph import DurableGraph
 from .runs import DurableRuns
-from .states import PendingDecision, RunState, RunSummary
+from .states import PendingDecision, RunState, RunStatus, RunSummary
 from .store import Concurrency, Rate
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "PendingDecision",
     "Rate",
     "RunState",
+    "RunStatus",
     "RunSummary",
 ]

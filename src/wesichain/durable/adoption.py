@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -60,7 +61,8 @@ def adopting(
 ) -> AgentRuntime[OutT]:
     """The runtime for a run that another program began: the same, with stand-ins for tools that are gone."""
     made: Any = copy(runtime)
-    tools = AdoptedTools(runtime.registry, known, recorded)
+    made.adapt = partial(AdoptedTools, known=known, recorded=recorded)  # those of agents it is handed to
+    tools = made.adapt(runtime.registry)
     settings = made._settings
     made._settings = replace(settings, registry=tools, judge=replace(settings.judge, registry=tools))
     made._live = LiveEffects(made._llm, tools)

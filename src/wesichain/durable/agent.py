@@ -12,15 +12,16 @@ from wesichain.core import Clock, Event, EventSink, Message, SystemClock, ToolCa
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 
-from .engine import CANCELLED, Engine, Service, Work, engine_for, release
+from .engine import Engine, engine_for, release
 from .execution import Execution
 from .findings import Found
 from .journal import MAX_STEP, Program
 from .runs import DurableRuns, Pending, mapped
-from .states import PendingDecision, RunState, RunSummary, checked_name
+from .states import PendingDecision, RunStatus, RunSummary, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, new_order, run_of
 from .versions import OnChange, checked_on_change, checked_version, version_of
+from .work import CANCELLED, Service, Work
 
 OutT = TypeVar("OutT")
 PRIORITY = 10
@@ -190,12 +191,12 @@ class DurableAgent(Generic[OutT]):
 
     # --- looking and deciding ------------------------------------------------------------------------
 
-    async def status(self, run_id: str) -> RunState:
-        """Where the run stands."""
+    async def status(self, run_id: str) -> RunStatus:
+        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
         return await self._runs.status(run_id)
 
     async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
-        """The agent's runs, the newest first: all, or those in a state."""
+        """The agent's runs and those inside them, the newest first: all, or those in a state."""
         return await self._runs.list(status, limit)
 
     async def show(self, run_id: str) -> RunSummary:

@@ -14,79 +14,38 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from wesichain.agent import Outcome
-from wesichain.core import dataclass
 from wesichain.errors import DurableError
 from wesichain.tools import CancellationToken
 
-from .journal import LostRunError
-from .journal import Step as Perform
+from .journal import Inside, LostRunError
 from .store import (
     AWAY,
     Claimed,
-    Concurrency,
     Kept,
     Lease,
+    NewChild,
     NewRun,
     NotOursError,
-    Rate,
-    Serving,
     Step,
     Wanted,
     brief,
+    end_children,
 )
 from .store.watch import LOOKS, Census, Watch, this_machine
 from .stretches import run_of, stretches_of
+from .work import CANCELLED, Ended, Service, Work
 from .workflows import Store, Workflows, free_the_loop
 
 _log = logging.getLogger("wesichain.durable")
 
 _POLL = 0.2  # seconds between two looks into the queues
-CANCELLED = "the run was cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A stretch of a run, to be carried to its end: what was given and done before, and how to do more."""
-
-    workflow_id: str
-    order: str
-    earlier: Sequence[str]  # the texts of the endings of earlier stretches
-    recorded: Mapping[str, str]
-    step: Perform
-    token: CancellationToken
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What a stretch came to, and the text by which that is kept."""
-
-    outcome: Outcome[Any]
-    text: str
-
-
-Execute: TypeAlias = Callable[[Work], Awaitable[Ended]]
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """An agent as it is served here."""
-
-    serving: Serving
-    adopts: bool
-    concurrency: Concurrency
-    rates: tuple[Rate, ...]
-    execute: Execute
-
-    @property
-    def agent(self) -> str:
-        return self.serving.agent
 
 
 class Engine:
@@ -269,6 +228,13 @@ class Engine:
     ) -> Ended:
         lost = False
         number = 0
+        run_id = run_of(workflow_id)
+
+        async def begin_inside(child: NewChild) -> None:
+            begin = partial(self.store.children.begin, run_id, child, workflow_id=workflow_id, owner=owner)
+            await self._insist(begin)
+
+        inside = Inside(begin_inside)
 
         async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
             nonlocal lost, number
@@ -276,7 +242,7 @@ class Engine:
             text = await act()
             number += 1
             ended_at = time.time_ns() // 1_000_000
-            kept = Kept(workflow_id, owner, number, name, text, began, ended_at)
+            kept = Kept(workflow_id, owner, number, name, text, began, ended_at, inside.take())
             keep = partial(self.store.steps.keep, kept)
             try:
                 await self._insist(keep)
@@ -293,19 +259,21 @@ class Engine:
             earlier, steps = await asyncio.to_thread(self._before, workflow_id)
             number = max((done.number for done in steps), default=0)
             recorded = {done.name: done.text for done in steps}
-            ended = await service.execute(Work(workflow_id, order, earlier, recorded, step, token))
+            work = Work(workflow_id, order, earlier, recorded, step, token, inside)
+            ended = await service.execute(work)
         except (LostRunError, *AWAY):
             raise asyncio.CancelledError from None  # no end of the run: it is taken up again, or is over
         except Exception as error:
             _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
             raise
-        run_id = run_of(workflow_id)
         if token.cancelled and token.reason == CANCELLED and ended.outcome.kind == "interrupted":
             await self._insist(partial(self.store.ledger.keep_ending, run_id, workflow_id, ended.text))
             lost = True
         if lost or (self._is_closing and token.cancelled):
             raise asyncio.CancelledError  # nothing is recorded: another process goes on with it
-        await self._insist(partial(self.store.ledger.ended, run_id, workflow_id, ended.outcome.kind))
+        also = partial(end_children, self.store.database, run_id=run_id, ended=inside.take())
+        kind = ended.outcome.kind
+        await self._insist(partial(self.store.ledger.ended, run_id, workflow_id, kind, also=also))
         return ended
 
     def _before(self, workflow_id: str) -> tuple[list[str], Sequence[Step]]:

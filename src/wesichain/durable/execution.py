@@ -13,12 +13,10 @@ from wesichain.errors import DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken
 
 from .adoption import adopting
-from .effects import DurableEffects, is_of
-from .engine import CANCELLED, Ended, Work
 from .findings import Found, given_up
-from .journal import Journal, LostRunError, Program
-from .records import Deed, Record, fingerprint
+from .journal import Deed, DurableEffects, Journal, LostRunError, Program, Record, fingerprint, is_of
 from .stretches import Begin, Ending, GoOn, read_ending, run_of, write_ending
+from .work import CANCELLED, Ended, Work
 from .workflows import Store
 
 OutT = TypeVar("OutT")
@@ -76,7 +74,7 @@ class Execution(Generic[OutT]):
             recorded = {call_id for call_id in ids if any(is_of(name, call_id) for name in names)}
             runtime = adopting(runtime, known=ids, recorded=recorded)
         hearing = _Hearing()
-        journal.told = hearing.events
+        journal.told, journal.inside = hearing.events, work.inside
         sinks = (*self._sinks, hearing)
         effects = partial(DurableEffects, journal)
         match given:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from wesichain.agent import Failed, Interrupted
 from wesichain.core import Event, dataclass, from_json
 from wesichain.errors import DurableError
 
-from .records import Record
-from .states import PendingDecision, RunState, RunSummary
-from .store import Standing, Step
-from .stretches import GRAPH, Ending, pending_of, read_ending, stretches_of
+from .journal import Record
+from .questions import decisions_on, graph_ending
+from .states import PendingDecision, RunState, RunStatus, RunSummary
+from .store import Child, Standing, Step
+from .stretches import Ending, pending_of, read_ending, stretches_of
 from .workflows import Store
 
 
@@ -34,16 +36,10 @@ def found_of(store: Store, standing: Standing) -> Found:
     return Found(standing, texts, payloads[-1].error if payloads else None)
 
 
-def _graph(texts: Sequence[str]) -> dict[str, str] | None:
-    """How the run of a graph ended, if these are its endings."""
-    is_one = bool(texts) and texts[-1].startswith(GRAPH)
-    return from_json(dict[str, str], texts[-1].removeprefix(GRAPH)) if is_one else None
-
-
 def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
     payloads = store.payloads(stretches_of(run_id, stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
-    if _graph(texts) is not None:
+    if graph_ending(texts) is not None:
         return ()
     if len(texts) > stretch:
         return read_ending(texts).events
@@ -56,8 +52,9 @@ def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
     if standing.status != "SUCCESS" or standing.outcome != "interrupted":
         return []
     found = found_of(store, standing)
-    if _graph(found.texts) is not None:
-        return []
+    ending = graph_ending(found.texts)
+    if ending is not None:
+        return decisions_on(standing.run_id, standing.agent, ending)
     return [
         PendingDecision(
             standing.run_id,
@@ -67,6 +64,7 @@ def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
             item.scope,
             item.expires_at,
             item.external,
+            item.question,
         )
         for item in pending_of(found.ending)
     ]
@@ -94,6 +92,34 @@ def summary_of(store: Store, standing: Standing, served: Collection[str]) -> Run
     )
 
 
+def summary_of_child(child: Child, served: Collection[str]) -> RunSummary:
+    top = child.top
+    return RunSummary(
+        child.id,
+        child.agent,
+        RunState(child.state),
+        top.version,
+        child.created_at,
+        child.updated_at,
+        child.error,
+        top.version in served,
+        top.priority,
+        top.key,
+        child.parent,
+    )
+
+
+def status_of(state: str, version: str, served: Collection[str]) -> RunStatus:
+    return RunStatus(RunState(state), version, served=version in served)
+
+
+def events_of_child(event: Event, child: Child, seq: int) -> Event | None:
+    """An event of the run at the top as one of a run inside it, if it is."""
+    if event.scope != child.scope and not event.scope.startswith(f"{child.scope}/"):
+        return None
+    return replace(event, run_id=child.id, seq=seq, scope=event.scope[len(child.scope) + 1 :])
+
+
 def _error(store: Store, standing: Standing) -> str | None:
     """Why a run has failed, or what it waits for."""
     if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
@@ -102,9 +128,9 @@ def _error(store: Store, standing: Standing) -> str | None:
     if standing.status == "ERROR":
         kind, message = found.error or ("DurableError", "DBOS gave it up")
         return f"{kind}: {message}"
-    graph = _graph(found.texts)
+    graph = graph_ending(found.texts)
     if graph is not None:
-        return graph["error"]
+        return graph.error
     match found.ending.outcome:
         case Failed(error=error):
             return f"{type(error).__name__}: {error}"
@@ -155,5 +181,6 @@ class Told:
             found.append(self._events.pop(self._next))
             self._next += 1
         if everything:
-            found += [self._events.pop(seq) for seq in sorted(self._events)]
+            found += [self._events[seq] for seq in sorted(self._events) if seq >= (self._next or 0)]
+            self._events.clear()
         return found

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar, cast, get_args, get_type_hints
 
-from wesichain.core import Clock, JsonValue, SystemClock, dataclass, dump_json, parse_json, to_plain
+from wesichain.core import (
+    Clock,
+    Decision,
+    Event,
+    EventSink,
+    JsonValue,
+    SystemClock,
+    dump_json,
+    parse_json,
+    to_plain,
+)
 from wesichain.errors import (
     CheckpointError,
     ConfigError,
@@ -20,13 +30,15 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .engine import CANCELLED, Ended, Engine, Service, Work, engine_for, release
-from .records import fingerprint
-from .runs import DurableRuns, mapped
-from .states import RunState, RunSummary, checked_id, checked_name
+from .engine import Engine, engine_for, release
+from .journal import Telling, fingerprint
+from .questions import GraphEnding, questions_of, write_graph_ending
+from .runs import DurableRuns, Pending, mapped
+from .states import RunState, RunStatus, RunSummary, checked_id, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
-from .stretches import GRAPH, asked_of, run_of
+from .stretches import asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
+from .work import CANCELLED, Ended, Service, Work
 
 StateT = TypeVar("StateT")
 _PRIORITY = 10
@@ -41,14 +53,6 @@ class Graphlike(Protocol):
     def resume(self, thread_id: str, value: Any = None, options: Any = None) -> Any: ...
     def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Any: ...
     def to_mermaid(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOutcome:
-    """How a stretch of a graph's run ended; its state is with the checkpointer."""
-
-    kind: str  # completed, failed or interrupted
-    error: str = ""
 
 
 class DurableGraph(Generic[StateT]):
@@ -70,6 +74,7 @@ class DurableGraph(Generic[StateT]):
         rate: Rate | tuple[int, float] | Sequence[Rate] | None = None,
         max_recoveries: int = 5,
         lease: float = 5.0,
+        events: Iterable[EventSink] = (),
         clock: Clock | None = None,
     ) -> None:
         if getattr(graph, "checkpointer", None) is None:
@@ -81,7 +86,9 @@ class DurableGraph(Generic[StateT]):
         drawn = fingerprint(graph.to_mermaid())[:12]
         self.version = drawn if version is None else checked_version(version)
         self._lease = lease
-        self._runs = DurableRuns(database_url, agent=self.name, clock=clock or SystemClock())
+        self._clock = clock or SystemClock()
+        self._sinks = tuple(events)
+        self._runs = DurableRuns(database_url, agent=self.name, clock=self._clock)
         self._options = _options_of(graph)
         self._engine: Engine | None = None
         self._service = Service(
@@ -95,6 +102,32 @@ class DurableGraph(Generic[StateT]):
     @property
     def database_url(self) -> str:
         return self._runs.database_url
+
+    def configured(
+        self,
+        *,
+        name: str | None = None,
+        database_url: str | None = None,
+        concurrency: int | None = None,
+        on_change: OnChange | None = None,
+        events: Iterable[EventSink] = (),
+    ) -> DurableGraph[StateT]:
+        """The same with other settings: those that are given. `events` hear its runs as well."""
+        service = self._service
+        own = service.concurrency
+        return DurableGraph(
+            self.graph,
+            name or self.name,
+            database_url=database_url or self.database_url,
+            version=self.version,
+            on_change=on_change or ("adopt" if service.adopts else "wait"),
+            concurrency=own if concurrency is None else replace(own, worker=concurrency),
+            rate=service.rates,
+            max_recoveries=service.serving.max_recoveries,
+            lease=self._lease,
+            events=(*self._sinks, *events),
+            clock=self._clock,
+        )
 
     async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
         """The state at the end. A `run_id` that exists goes on, or gives its state again.
@@ -146,7 +179,7 @@ class DurableGraph(Generic[StateT]):
         """Go on with a run that was cancelled or failed, or answer what it waits with; then as `run`."""
         state = await self._runs.status(run_id)
         await self._serving()
-        if state is RunState.INTERRUPTED:
+        if state == RunState.INTERRUPTED:
             await self.answer(run_id, value)
         else:
             await self._runs.resume(run_id)
@@ -169,8 +202,8 @@ class DurableGraph(Generic[StateT]):
         why = (await self._runs.show(run_id)).error or state
         raise DurableError(f"the run {run_id!r} is {state}: {why}")
 
-    async def status(self, run_id: str) -> RunState:
-        """Where the run stands."""
+    async def status(self, run_id: str) -> RunStatus:
+        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
         return await self._runs.status(run_id)
 
     async def show(self, run_id: str) -> RunSummary:
@@ -180,6 +213,18 @@ class DurableGraph(Generic[StateT]):
     async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
         """The graph's runs, the newest first: all, or those in a state."""
         return await self._runs.list(status, limit)
+
+    async def pending(self, run_id: str | None = None) -> Pending:
+        """The questions that wait for an answer, of one run or of all: the node is the name of the call."""
+        return await self._runs.pending(run_id)
+
+    async def approve(self, run_id: str, token: str, decision: Decision) -> None:
+        """Answer a waiting question, once, with `Provide(value)`; with the last one the run is queued."""
+        await self._runs.approve(run_id, token, decision)
+
+    def events(self, run_id: str) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+        return self._runs.events(run_id)
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever."""
@@ -230,40 +275,48 @@ class DurableGraph(Generic[StateT]):
 
     async def _carry(self, work: Work) -> Ended:
         """Carry the thread on, from where its checkpoints say that it is."""
-        running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), parse_json(work.order)))
+        telling = Telling(work.recorded, work.step, clock=self._clock, version=self.version)
+        given = parse_json(work.order)
+        running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), given, telling))
+        keeping = asyncio.ensure_future(telling.keep_on())
         undo = work.token.on_cancel(running.cancel)
         try:
+            await asyncio.wait((running, keeping), return_when=asyncio.FIRST_COMPLETED)
+            if keeping.done():
+                await keeping  # the run is not ours any more
             outcome = await running
+            await telling.keep()
         except asyncio.CancelledError:
             if not work.token.cancelled:
                 raise
-            outcome = GraphOutcome("interrupted", CANCELLED)
+            outcome = GraphEnding("interrupted", CANCELLED)
         finally:
             undo()
             running.cancel()
-        text = GRAPH + dump_json({"kind": outcome.kind, "error": outcome.error})
+            keeping.cancel()
         made: Any = outcome  # the engine asks for its kind alone
-        return Ended(made, text)
+        return Ended(made, write_graph_ending(outcome))
 
-    async def _advance(self, run_id: str, given: Any) -> GraphOutcome:
-        options = replace(self._options, thread_id=run_id)
+    async def _advance(self, run_id: str, given: Any, telling: Telling) -> GraphEnding:
+        options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, telling))
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
         try:
             if found is None:
                 await self.graph.invoke(given.get("state"), options)
-                return GraphOutcome("completed")
+                return GraphEnding("completed")
             waiting = {item.id for item in found.interrupts}
             answers = {key: value for key, value in given.get("answers", {}).items() if key in waiting}
             if waiting and not answers:
-                return GraphOutcome("interrupted", "it waits for an answer")
+                asked = questions_of(found.interrupts)
+                return GraphEnding("interrupted", "it waits for an answer", asked)
             await self.graph.resume(run_id, answers or None, options)
         except GraphInterruptedError as error:
-            return GraphOutcome("interrupted", str(error))
+            return GraphEnding("interrupted", str(error), questions_of(error.interrupts))
         except GraphError as error:
-            return GraphOutcome("failed", f"{type(error).__name__}: {error}")
-        return GraphOutcome("completed")
+            return GraphEnding("failed", f"{type(error).__name__}: {error}")
+        return GraphEnding("completed")
 
 
 def _options_of(graph: Any) -> Any:

@@ -28,14 +28,18 @@ from .findings import (
     Told,
     database_time,
     erase,
+    events_of_child,
     found_of,
     last_events,
+    status_of,
     summary_of,
+    summary_of_child,
     undecided_of,
     waiting_of,
 )
-from .states import PendingDecision, RunState, RunSummary, checked_id
-from .store import Standing, Step, checked_url
+from .questions import answers_order, check_answer, graph_ending
+from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
+from .store import Child, Standing, Step, checked_url
 from .store.database import as_durable, is_away
 from .stretches import GoOn, stretches_of
 from .workflows import Store
@@ -75,15 +79,19 @@ class DurableRuns:
     # --- looking -------------------------------------------------------------------------------------
 
     async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
-        """The runs, the newest first: all, or those in a state."""
+        """The runs, the newest first: all, or those in a state. Runs inside others name their parent."""
         state = None if status is None else _state(status)
         if limit < 1:
             raise ConfigError(f"limit={limit} must be above zero")
 
         def listed(store: Store) -> list[RunSummary]:
             found = store.ledger.listed(state=state, agent=self._agent, before=None, limit=limit)
-            served = {agent: store.leases.served(agent) for agent in {standing.agent for standing in found}}
-            return [summary_of(store, standing, served[standing.agent]) for standing in found]
+            inside = store.children.listed(state=state, agent=self._agent, limit=limit)
+            agents = {standing.agent for standing in (*found, *(child.top for child in inside))}
+            served = {agent: store.leases.served(agent) for agent in agents}
+            rows = [summary_of(store, standing, served[standing.agent]) for standing in found]
+            rows += [summary_of_child(child, served[child.top.agent]) for child in inside]
+            return sorted(rows, key=lambda row: row.created_at, reverse=True)[:limit]
 
         return await self.ask(listed)
 
@@ -91,14 +99,24 @@ class DurableRuns:
         """One run, as it is listed."""
 
         def shown(store: Store) -> RunSummary:
+            child = self._child(store, run_id)
+            if child is not None:
+                return summary_of_child(child, store.leases.served(child.top.agent))
             standing = self._standing(store, run_id)
             return summary_of(store, standing, store.leases.served(standing.agent))
 
         return await self.ask(shown)
 
-    async def status(self, run_id: str) -> RunState:
-        """Where the run stands."""
-        return await self.ask(lambda store: RunState(self._standing(store, run_id).state))
+    async def status(self, run_id: str) -> RunStatus:
+        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
+
+        def status(store: Store) -> RunStatus:
+            child = self._child(store, run_id)
+            standing = self._standing(store, run_id) if child is None else child.top
+            state = standing.state if child is None else child.state
+            return status_of(state, standing.version, store.leases.served(standing.agent))
+
+        return await self.ask(status)
 
     async def pending(self, run_id: str | None = None) -> Pending:
         """The calls that wait for a person, of one run or of all, the oldest first."""
@@ -138,7 +156,15 @@ class DurableRuns:
 
     async def events(self, run_id: str) -> AsyncIterator[Event]:
         """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
-        checked_id(run_id)
+        child = await self.ask(lambda store: self._child(store, run_id), patient=True)
+        if child is not None:
+            number = 1
+            async for event in self.events(child.top.run_id):
+                own = events_of_child(event, child, number)
+                if own is not None:
+                    yield own
+                    number += 1
+            return
         stretch, pause = 0, _WAIT
         told = Told()
         while True:
@@ -183,6 +209,7 @@ class DurableRuns:
         def decide(store: Store) -> None:
             before = self._standing(store, run_id)
             waiting = waiting_of(store, before)
+            is_graph = graph_ending(found_of(store, before).texts) is not None
 
             def checked(standing: Standing, decided: Mapping[str, str]) -> tuple[str, str]:
                 found = next((item for item in waiting if item.token == token), None)
@@ -198,12 +225,15 @@ class DurableRuns:
                     )
                 if found.expires_at is not None and self._clock.time() > found.expires_at:
                     raise DurableError(f"the approval of {found.call.name!r} has expired; run the task again")
+                if is_graph:
+                    check_answer(decision, found.call.name)
                 if check is not None:
                     check(found, decision)
                 return token, to_json(decision)
 
             tokens = [item.token for item in waiting]
-            store.ledger.decide(run_id, checked, lambda _, decided: self._order(tokens, decided))
+            order = partial(self._order, tokens, is_graph=is_graph)
+            store.ledger.decide(run_id, checked, lambda _, decided: order(decided))
 
         await self.ask(decide)
 
@@ -224,7 +254,9 @@ class DurableRuns:
             match standing.status, standing.state:
                 case "SUCCESS", "cancelled" | "interrupted":
                     tokens = [item.token for item in waiting_of(store, standing)]
-                    store.ledger.follow(run_id, lambda _, decided: self._order(tokens, decided))
+                    is_graph = graph_ending(found_of(store, standing).texts) is not None
+                    order = partial(self._order, tokens, is_graph=is_graph)
+                    store.ledger.follow(run_id, lambda _, decided: order(decided))
                 case _, "cancelled":
                     store.ledger.uncancel(run_id)
                 case "ERROR" | "MAX_RECOVERY_ATTEMPTS_EXCEEDED", _:
@@ -289,18 +321,32 @@ class DurableRuns:
                     raise as_durable(error) from error
             await asyncio.sleep(0.5)
 
+    def _child(self, store: Store, run_id: str) -> Child | None:
+        """The run inside another that has this id."""
+        found = store.ledger.find(checked_id(run_id, may_be_inside=True))
+        child = None if found is not None else store.children.find(run_id)
+        if child is not None and self._agent not in (None, child.top.agent):
+            top = child.top
+            raise DurableError(f"the run {run_id!r} is inside one of {top.agent!r}, not of {self._agent!r}")
+        return child
+
     def _standing(self, store: Store, run_id: str) -> Standing:
-        standing = store.ledger.standing(checked_id(run_id))
+        standing = store.ledger.find(checked_id(run_id, may_be_inside=True))
+        if standing is None:
+            child = self._child(store, run_id)
+            if child is not None:
+                raise DurableError(f"the run {run_id!r} is inside {child.top.run_id!r}: name that one")
+            raise DurableError(f"there is no run {run_id!r} in this database")
         if self._agent is not None and standing.agent != self._agent:
             raise DurableError(f"the run {run_id!r} is one of {standing.agent!r}, not of {self._agent!r}")
         return standing
 
-    def _order(self, tokens: Sequence[str], decided: Mapping[str, str]) -> str | None:
+    def _order(self, tokens: Sequence[str], decided: Mapping[str, str], *, is_graph: bool) -> str | None:
         """The order for what comes after an interruption, once each of its calls is decided."""
         if any(token not in decided for token in tokens):
             return None
         read = {token: from_json(Decision, decided[token]) for token in tokens}
-        return to_json(GoOn(read, self._clock.time()))
+        return answers_order(read) if is_graph else to_json(GoOn(read, self._clock.time()))
 
 
 async def mapped(work: Awaitable[R]) -> R:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
-from wesichain.core import ToolCall, dataclass
+from typing_extensions import override
+
+from wesichain.core import Question, ToolCall, dataclass
 from wesichain.errors import ConfigError, DurableError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
+_INSIDE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@#~-]{0,127}")  # made of a run's id and those of its calls
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -24,11 +27,45 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
 
 
+class RunStatus(str):
+    """A run's state, as the text that a `RunState` is, with the version of the program that it belongs to.
+
+    `served` tells whether a living worker serves that version: a pending run that is not waits for one.
+    """
+
+    __slots__ = ("served", "state", "version")
+
+    def __new__(cls, state: RunState, version: str = "", *, served: bool = False) -> Self:
+        made = super().__new__(cls, state.value)
+        made.state, made.version, made.served = state, version, served
+        return made
+
+    state: RunState
+    version: str
+    served: bool
+
+    @property
+    def value(self) -> str:
+        return self.state.value
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        """As text: to a `RunState`, too, which a type checker would not believe otherwise."""
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+    @override
+    def __repr__(self) -> str:
+        return f"RunStatus({str(self)!r}, version={self.version!r}, served={self.served})"
+
+
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A run, as it is listed. Times are seconds since 1970, by the database's clock.
 
     `version` is the program that the run belongs to; `served` tells whether a living worker serves it.
+    `parent` is the run that it runs inside of, of an agent that another one uses as a tool.
     """
 
     run_id: str
@@ -41,6 +78,7 @@ class RunSummary:
     served: bool = False
     priority: int = 0
     key: str | None = None
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +92,17 @@ class PendingDecision:
     scope: tuple[str, ...] = ()
     expires_at: float | None = None
     external: bool = False  # nothing is run here: somebody provides the result
+    question: Question | None = None  # it has begun, and somebody provides the answer to this
 
 
-def checked_id(run_id: str) -> str:
+def is_inside_id(run_id: str) -> bool:
+    """Whether a run inside another can be found by this id."""
+    return _INSIDE.fullmatch(run_id) is not None
+
+
+def checked_id(run_id: str, *, may_be_inside: bool = False) -> str:
     given: Any = run_id  # whatever the annotation says
-    if not isinstance(given, str) or not _ID.fullmatch(given):
+    if not isinstance(given, str) or not (_INSIDE if may_be_inside else _ID).fullmatch(given):
         shown = repr(given)[:150]
         raise DurableError(f"{shown} is no run id: use letters, digits and _ . : @ - (128 at most)")
     return run_id

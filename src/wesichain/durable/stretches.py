@@ -29,7 +29,6 @@ from wesichain.errors import DurableError
 
 from .states import checked_id
 
-GRAPH = "graph "  # begins the text of the ending of a graph's run, whose state is kept elsewhere
 _SHORT = "~"  # begins the text of an ending that is kept as an addition
 
 

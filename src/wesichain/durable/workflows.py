@@ -29,7 +29,19 @@ except ModuleNotFoundError as missing:
         raise
     raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
 
-from .store import APPLICATION, Claimed, Database, Leases, Ledger, NewRun, Queue, Steps, brief, queue_of
+from .store import (
+    APPLICATION,
+    Children,
+    Claimed,
+    Database,
+    Leases,
+    Ledger,
+    NewRun,
+    Queue,
+    Steps,
+    brief,
+    queue_of,
+)
 
 FORMAT = "1"
 
@@ -83,6 +95,7 @@ class Store:
         self.leases = Leases(self.database)
         self.queue = Queue(self.database)
         self.steps = Steps(self.database)
+        self.children = Children(self.database)
 
     def close(self) -> None:
         self._client.destroy()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from wesichain.core import JsonValue
+from wesichain.core import JsonValue, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
-from .checkpoints import ANYTHING, Asked, Pending
-from .context import NO_ANSWER, Answer, Paused
+from .checkpoints import ANYTHING, Pending, Questions
+from .context import NO_ANSWER, Answer, Asked, Paused
 from .engine import Run
 from .performing import Frame, Up
 from .state import Values, is_mapping
@@ -27,6 +27,21 @@ async def conduct(
     frame: Frame, run: Run, go: Callable[[], Awaitable[None]], *, given: Any = None, resumed: bool = False
 ) -> Values:
     """Let a run go, from its first event to its last; the values at its end."""
+    if around.hook is None:
+        return await _conduct(frame, run, go, given=given, resumed=resumed)
+    with around.hook.workflow(frame.log.run_id) as failing:
+        try:
+            return await _conduct(frame, run, go, given=given, resumed=resumed)
+        except (GraphInterruptedError, Paused, Up):
+            raise
+        except BaseException as error:
+            failing(error)
+            raise
+
+
+async def _conduct(
+    frame: Frame, run: Run, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
+) -> Values:
     log, scope = frame.log, frame.scope
     if log.is_heard:
         log.run_started(scope, _task(given), resumed=resumed)
@@ -42,7 +57,7 @@ async def conduct(
             log.run_failed(scope, run.position.step, error)
         raise
     except Paused as pause:
-        _tell_stop(frame, run, f"{len(pause.interrupts)} questions wait for an answer")
+        _tell_stop(frame, run, f"{len(pause.asked)} questions wait for an answer")
         raise
     except Up:
         _tell_stop(frame, run, "it handed over to the graph outside")
@@ -82,36 +97,37 @@ def _output(values: Values) -> JsonValue:
 # --- answers ---------------------------------------------------------------------------------------
 
 
-def match_answers(thread_id: str, value: Any, questions: Sequence[Asked]) -> list[tuple[Asked, Any]]:
+def match_answers(thread_id: str, value: Any, questions: Questions) -> list[tuple[Asked, Any]]:
     """Which question each answer is for; none, where no answer was given."""
-    if value is NO_ANSWER or (value is None and not questions):
+    by_id = questions.by_id
+    if value is NO_ANSWER or (value is None and not by_id):
         return []
-    if not questions:
+    if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
             f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
         )
-    by_id = {asked.question.id: asked for asked in questions}
     if is_mapping(value) and value and value.keys() <= by_id.keys():
         return [(by_id[asked_id], answer) for asked_id, answer in value.items()]
-    if len(questions) > 1:
-        listed = ", ".join(f"{asked.question.id} ({asked.question.node!r})" for asked in questions)
-        raise GraphError(f"{len(questions)} questions wait; answer with a mapping of their ids: {listed}")
-    return [(questions[0], value)]
+    if len(by_id) > 1:
+        listed = ", ".join(f"{known} ({asked.question.node!r})" for known, asked in by_id.items())
+        raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
+    return [(asked, value) for asked in by_id.values()]
 
 
 def take_answers(
-    pending: Pending, questions: Sequence[Asked], answers: Sequence[tuple[Asked, Any]]
+    pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[tuple[Asked, Any]]
 ) -> Pending:
-    """What is pending once the answers are in. A task whose questions all still wait is not run again."""
-    answered = {asked.question.id for asked, _ in answers}
-    moving = {asked.way[0] for asked, _ in answers}
+    """What is pending once the answers are in. A task whose questions all still wait is not run again.
+
+    `waiting`: the questions that waited before, by the outermost task that each waits in.
+    """
+    waits = dict(waiting)
     for asked, value in answers:
-        if len(asked.way) == 1:
-            answer = Answer(value, asked.memo)
-            pending.answers.setdefault(asked.task, {})[asked.question.name] = answer
-    pending.asked = {}
-    for asked in questions:
-        if asked.question.id not in answered and asked.way[0] not in moving:
-            pending.asked.setdefault(asked.way[0], []).append(asked)
+        way = asked.way
+        waits.pop(way[0], None)
+        if len(way) == 1:
+            known, answer = pending.answers.get(asked.task, {}), Answer(value, asked.memo)
+            pending.answers[asked.task] = {**known, asked.question.name: answer}
+    pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
     return pending

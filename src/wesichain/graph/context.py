@@ -81,8 +81,14 @@ class Record(Protocol):
         """What was written under this name, in this attempt or one before; None if nothing was."""
         ...
 
-    async def write(self, name: str, data: JsonValue) -> None:
-        """Keep something. When this returns, it is safe."""
+    async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
+        """Keep something. When this returns, it is safe. What has an id that is used `once` is kept for as
+        long as the thread is: whoever goes back, or forks, finds it there.
+        """
+        ...
+
+    def read_once(self, once: str) -> JsonValue:
+        """What was last written under this id, on any branch of the thread; None if nothing was."""
         ...
 
 
@@ -152,63 +158,64 @@ class Answer:
     memo: Any = None
 
 
-class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
-    """A node waits for answers; on its way to the engine."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question on its way to a person, and back: `memo` comes back with the answer, `owner` and `task` say
+    where in the thread that is put. They are empty until the journal has it.
+    """
 
-    def __init__(
-        self,
-        interrupts: tuple[Interrupt, ...],
-        *,
-        memos: tuple[Any, ...] = (),
-        problem: str = "",
-        noted: frozenset[str] = frozenset(),
-    ) -> None:
+    question: Interrupt
+    memo: Any = None
+    owner: str = ""
+    task: str = ""
+
+    @property
+    def way(self) -> list[str]:
+        """The tasks on the way down to it, itself last."""
+        return [*tasks_of(self.owner), self.task]
+
+
+def quoted(task_id: str) -> str:
+    """A task's id as one part of an owner's path, which is checkpoint/task/call, again and again."""
+    return task_id.replace("%", "%25").replace("/", "%2F")
+
+
+def tasks_of(owner: str) -> list[str]:
+    return [part.replace("%2F", "/").replace("%25", "%") for part in owner.split("/")[1::3]]
+
+
+class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
+    """A node waits for answers; on its way to the engine. `problem`: what was wrong with the last answer."""
+
+    def __init__(self, asked: tuple[Asked, ...], *, problem: str = "") -> None:
         super().__init__("a node waits for an answer")
-        self.interrupts = interrupts
-        self.memos = memos or (None,) * len(interrupts)  # data that comes back with the answers
-        self.problem = problem  # what was wrong with the last answer
-        self.noted = noted  # the ids of those that the journal has already
+        self.asked = asked
+        self.problem = problem
+
+
+class Place(Protocol):
+    """Where a task is: in the run of `frame`, and in the thread of that."""
+
+    @property
+    def frame(self) -> Any: ...
+
+    def located(self) -> tuple[str, str]:
+        """Where in its thread a task is kept, and what names it for good."""
+        ...
 
 
 class Asking:
-    """What one task has asked so far, and the answers that it was given: by name, on every replay.
+    """What one task has asked so far, and the answers that it was given: by name, on every replay."""
 
-    `frame` is the run that it is part of, `place` says where in its thread it is kept, `moment` names it
-    for good, `inside` is the scope of what it runs.
-    """
-
-    __slots__ = (
-        "_answers",
-        "_asked",
-        "_inner",
-        "_node",
-        "_scope",
-        "frame",
-        "inside",
-        "is_alone",
-        "moment",
-        "place",
-    )
+    __slots__ = ("_answers", "_asked", "_inner", "_node", "is_alone", "task", "where")
 
     def __init__(
-        self,
-        frame: object,
-        node: str,
-        *,
-        scope: str,
-        inside: str,
-        place: str,
-        moment: str,
-        answers: Mapping[str, Answer],
-        is_alone: bool = False,
+        self, where: Place, node: str, task: str, *, answers: Mapping[str, Answer], is_alone: bool = False
     ) -> None:
-        self.frame = frame
+        self.where = where
+        self.task = task
         self.is_alone = is_alone
-        self.inside = inside
-        self.place = place
-        self.moment = moment
         self._node = node
-        self._scope = scope
         self._answers = answers
         self._asked = 0
         self._inner = 0
@@ -232,14 +239,16 @@ class Asking:
         raise self._pause(str(len(self._answers)), value, memo, problem)
 
     def _pause(self, name: str, value: Any, memo: Any, problem: str) -> Paused:
-        known = sha256(f"{self.moment}\n{name}".encode()).hexdigest()[:16]
-        asked = Interrupt(known, value, self._node, self._scope, name)
-        return Paused((asked,), memos=(memo,), problem=problem)
+        _, moment = self.where.located()
+        known = sha256(f"{moment}\n{name}".encode()).hexdigest()[:16]
+        question = Interrupt(known, value, self._node, self.where.frame.scope, name)
+        return Paused((Asked(question, memo),), problem=problem)
 
     def next_inner(self) -> tuple[str, str]:
         """The place and the moment of the next graph that this task invokes."""
         self._inner += 1
-        return f"{self.place}/{self._inner}", f"{self.moment}/{self._inner}"
+        place, moment = self.where.located()
+        return f"{place}/{self._inner}", f"{moment}/{self._inner}"
 
 
 ALONE: ContextVar[bool] = ContextVar("wesichain_graph_alone", default=False)
@@ -276,10 +285,8 @@ def paused_in(group: BaseExceptionGroup[BaseException]) -> Paused | None:
         return None
     found = list(_leaves(pauses))
     return Paused(
-        tuple(asked for one in found for asked in one.interrupts),
-        memos=tuple(memo for one in found for memo in one.memos),
+        tuple(asked for one in found for asked in one.asked),
         problem=next((one.problem for one in found if one.problem), ""),
-        noted=frozenset[str]().union(*[one.noted for one in found]),
     )
 
 

@@ -73,6 +73,8 @@ class Run:
             await self._settle(at, done)
             if options.interrupt_after and self.position.frontier.tasks:
                 self._stop([task for task, _ in done], options.interrupt_after, "after")
+            if frame.report.owed:
+                await frame.report.settle()
             await self._breathe()
 
     async def _settle(self, at: Position, done: Sequence[Done]) -> None:
@@ -97,11 +99,14 @@ class Run:
             self._cycles.update(folded)
         frontier = advance(frame.definition, at.frontier, finished, targets)
         outward = None if frame.hands is None else _outward(frame.hands, folded, done)
+        ran = [task.node for task, _ in done]
         position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
+        self._visits.update(ran)
         try:
-            await self._save(folded, source="loop", ran=[task.node for task, _ in done], outward=outward)
+            await self._save(folded, source="loop", ran=ran, outward=outward)
         except BaseException:
             self.position = position
+            self._visits.subtract(ran)
             raise
 
     async def _save(
@@ -112,8 +117,9 @@ class Run:
         if frame.journal is not None:
             await self._commit(folded, source, ran, outward, so_far)
         self.outward = so_far
-        if frame.log.is_asked("values"):
-            frame.log.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
+        tap = frame.report.log.tap
+        if tap is not None and tap.wants("values"):
+            tap.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
 
     async def _commit(
         self, folded: Folded, source: str, ran: Sequence[str], outward: Outward | None, so_far: Outward
@@ -131,11 +137,8 @@ class Run:
             outward=outward,
             so_far=None if frame.hands is None else so_far,
         )
-        if frame.log.is_heard:
-            frame.log.checkpoint_saved(frame.scope, at.step, checkpoint)
-        if frame.watcher is not None:
-            for node in dict.fromkeys(ran):
-                await frame.watcher.tell("on_checkpoint_saved", node)
+        if frame.report.is_heard:
+            frame.report.checkpoint_saved(at.step, checkpoint, ran)
 
     # --- limits ------------------------------------------------------------------------------------
 
@@ -149,13 +152,12 @@ class Run:
             )
         if frame.deadline is not None and frame.clock.monotonic() >= frame.deadline:
             raise frame.out_of_time(tasks[0].node)
-        for task in tasks:
-            self._visits[task.node] += 1
-            if options.max_visits is not None and self._visits[task.node] > options.max_visits:
-                raise MaxVisitsExceededError(
-                    f"max visits exceeded: node {task.node!r} has run {options.max_visits} times",
-                    node=task.node,
-                )
+        if options.max_visits is not None:
+            for name, count in Counter(task.node for task in tasks).items():
+                if self._visits[name] + count > options.max_visits:
+                    raise MaxVisitsExceededError(
+                        f"max visits exceeded: node {name!r} has run {options.max_visits} times", node=name
+                    )
         if self._cycles is not None and (node := self._cycles.see(at.frontier)) is not None:
             raise CycleDetectedError(
                 f"cycle detected: node {node!r} sees the same state for the third time within "

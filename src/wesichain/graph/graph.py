@@ -22,7 +22,7 @@ from .snapshots import History, Snapshot
 from .state import Send, Values, is_typed_dict
 from .superstep import Frontier, Position
 from .threads import Threads, Updating
-from .watch import GraphStream, Mode, RunLog, StreamItem, Tap, Watcher, mermaid, run_mermaid
+from .watch import GraphStream, Mode, Report, RunLog, StreamItem, Tap, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
 
@@ -182,17 +182,17 @@ class Graph(Generic[StateT]):
             journal, loaded = await self._threads.find(thread_id, None, goes_on=True)
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
-        questions = journal.open_questions(loaded.checkpoint)
+        questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
         answers = match_answers(thread_id, value, questions)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
         if not journal.is_newest:
             await journal.branch()
             loaded = journal.remembered(loaded)
-            questions = journal.open_questions(journal.head)
+            questions = journal.open_questions(journal.head, loaded.position.frontier)
             answers = match_answers(thread_id, value, questions)
+        pending = take_answers(loaded.pending, questions.by_task, answers)
         await journal.answer(answers)
-        pending = take_answers(loaded.pending, questions, answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
         frame = self._frame(options, journal, how, last_seq=loaded.last_event)
         run = Run(frame, loaded.position, visits=loaded.visits)
@@ -204,6 +204,9 @@ class Graph(Generic[StateT]):
         """Conduct a run; the state at its end. Its thread is kept at hand for the next."""
         try:
             return self._out(await self._go(frame, run, go, **known))
+        except BaseException:
+            await frame.close_log()
+            raise
         finally:
             self._threads.put_back(frame.journal, run)
 
@@ -234,8 +237,9 @@ class Graph(Generic[StateT]):
         context: Any = None,
         hands: frozenset[str] | None = None,
     ) -> tuple[Values, Outward]:
-        around = cast("Frame", outside.frame)
+        around = cast("Frame", outside.where.frame)
         place, moment = outside.next_inner()
+        scope = around.within(outside.task)
         journal = None if around.journal is None else around.journal.inside(place, moment, self.definition)
         options = self._options(options)
         observer = options.observer or around.options.observer
@@ -244,7 +248,8 @@ class Graph(Generic[StateT]):
             definition=self.definition,
             options=replace(options, thread_id=around.options.thread_id, observer=observer),
             journal=journal,
-            scope=outside.inside,
+            report=Report(around.log, scope=scope, observer=observer),
+            scope=scope,
             is_inner=True,
             deadline=_earlier(around.deadline, _deadline(options, self._clock)),
             context=around.context if context is None else context,
@@ -296,18 +301,13 @@ class Graph(Generic[StateT]):
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
         ALONE.set(False)  # for what the nodes run
+        tap = None if how is None else how.tap
+        log = RunLog(run_id, clock=self._clock, sinks=heard, tap=tap, last_seq=last_seq)
         return Frame(
             self.definition,
             options,
-            RunLog(
-                run_id,
-                clock=self._clock,
-                sinks=heard,
-                tap=None if how is None else how.tap,
-                last_seq=last_seq,
-            ),
+            Report(log, observer=options.observer),
             self._clock,
-            watcher=None if options.observer is None else Watcher(options.observer),
             journal=journal,
             deadline=_deadline(options, self._clock),
             context=None if how is None else how.context,

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wesichain.errors import CheckpointError, ConfigError, MissingDependencyError
 
-from .checkpoints import Checkpointer, Entry, ThreadInfo, conflict
+from .checkpoints import Checkpointer, Entry, ThreadInfo, conflict, with_parts
 
 try:
     from wesichain.core.storage.postgres import Connection, PostgresSchema, PostgresStore
@@ -29,17 +29,26 @@ MIGRATIONS = (
     );
     CREATE INDEX wesichain_pending ON wesichain_entries (thread, owner) WHERE owner <> '';
     """,
+    """
+    DROP TABLE IF EXISTS wesichain_parts;
+    CREATE TABLE wesichain_parts (
+        thread BIGINT NOT NULL REFERENCES wesichain_threads (id) ON DELETE CASCADE,
+        hash TEXT COLLATE "C" NOT NULL, data BYTEA NOT NULL, PRIMARY KEY (thread, hash)
+    );
+    """,
 )
 VERSION = len(MIGRATIONS)
 _SCHEMA = PostgresSchema("the checkpoints", "wesichain_schema", 0x57534347, MIGRATIONS, CheckpointError)
 
 
 class PostgresCheckpointer(Checkpointer):
-    """Keeps threads in the tables `wesichain_threads` and `wesichain_entries` of a database.
+    """Keeps threads in the tables `wesichain_threads`, `_entries` and `_parts` of a database.
 
     A few connections, each in a thread of its own, opened when they are first needed, and again after they
     were lost: any number of event loops may use it, in one thread of a web server or in many.
     """
+
+    keeps_parts = True
 
     def __init__(self, url: str, *, connections: int = 4) -> None:
         if connections < 1:
@@ -106,6 +115,13 @@ def _append(
             "VALUES (%s, %s, %s, %s, %s, %s)",
             [(row[0], entry.seq, entry.owner, entry.base, entry.at, entry.body) for entry in entries],
         )
+        for entry in entries:
+            if entry.parts:
+                cursor.executemany(
+                    "INSERT INTO wesichain_parts (thread, hash, data) VALUES (%s, %s, %s) "
+                    "ON CONFLICT DO NOTHING",
+                    [(row[0], name, data) for name, data in entry.parts.items()],
+                )
 
 
 def _is_written(db: Connection, thread_id: str, entry: Entry) -> bool:
@@ -131,7 +147,13 @@ def _read(db: Connection, thread_id: str, since: int | None) -> list[Entry]:
         "SELECT seq, owner, base, at, body FROM wesichain_entries WHERE thread = %s AND seq >= %s "
         "ORDER BY seq"
     )
-    return [Entry(*entry) for entry in db.execute(query, (row[0], since)).fetchall()]
+    entries = [Entry(*entry) for entry in db.execute(query, (row[0], since)).fetchall()]
+    return with_parts(entries, partial(_parts, db, row[0]))
+
+
+def _parts(db: Connection, thread: int, names: frozenset[str]) -> dict[str, bytes]:
+    query = "SELECT hash, data FROM wesichain_parts WHERE thread = %s AND hash = ANY(%s)"
+    return {str(name): bytes(data) for name, data in db.execute(query, (thread, sorted(names))).fetchall()}
 
 
 def _delete(db: Connection, thread_id: str, before: int | None) -> None:
@@ -142,6 +164,12 @@ def _delete(db: Connection, thread_id: str, before: int | None) -> None:
             "DELETE FROM wesichain_entries USING wesichain_threads WHERE thread = id AND name = %s "
             "AND wesichain_entries.seq < %s",
             (thread_id, before),
+        )
+        db.execute(
+            "DELETE FROM wesichain_parts USING wesichain_threads WHERE thread = id AND name = %s "
+            "AND NOT EXISTS (SELECT 1 FROM wesichain_entries "
+            "WHERE wesichain_entries.thread = id AND position(hash IN body) > 0)",
+            (thread_id,),
         )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator
 from contextlib import suppress
 from typing import Any, Generic, Literal, TypeVar
 
 from wesichain.core import dataclass
 from wesichain.errors import GraphError
 
-from .checkpoints import Asked, Loaded, Pending
+from .checkpoints import Loaded, Pending, Questions
 from .context import Interrupt
 from .definition import Definition
 from .superstep import Task, fold
@@ -49,7 +49,7 @@ class Snapshot(Generic[StateT]):
 
 
 def snapshot(
-    definition: Definition, loaded: Loaded, questions: list[Asked], *, thread_id: str, newest: bool
+    definition: Definition, loaded: Loaded, questions: Questions, *, thread_id: str, newest: bool
 ) -> Snapshot[Any]:
     position, pending = loaded.position, loaded.pending
     values = position.values
@@ -58,15 +58,14 @@ def snapshot(
         known = [(task, pending.results[task.id]) for task in tasks if task.id in pending.results]
         with suppress(GraphError):  # they may contradict each other: the run will say so
             values = fold(definition.schema, values, known).values
-    waiting = {asked.way[0] for asked in questions}
-    states = tuple(_task_state(task, pending, waiting) for task in tasks)
+    states = tuple(_task_state(task, pending, questions.by_task) for task in tasks)
     return Snapshot(
         values=definition.schema.build(values.copies()),
         next=tuple(state.node for state in states if state.status != "done" or not newest),
         checkpoint_id=str(loaded.checkpoint),
         step=position.step,
         created_at=loaded.at,
-        interrupts=tuple(asked.question for asked in questions),
+        interrupts=tuple(asked.question for asked in questions.by_id.values()),
         parent_id=None if loaded.parent is None else str(loaded.parent),
         source=loaded.source,
         run_id=loaded.run_id,
@@ -75,7 +74,7 @@ def snapshot(
     )
 
 
-def _task_state(task: Task, pending: Pending, waiting: set[str]) -> TaskState:
+def _task_state(task: Task, pending: Pending, waiting: Container[str]) -> TaskState:
     if task.id in pending.results:
         return TaskState(task.id, task.node, "done")
     if task.id in waiting:

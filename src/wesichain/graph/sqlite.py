@@ -7,13 +7,14 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 
 from typing_extensions import override
 
 from wesichain.core.storage.sqlite import SqliteSchema, SqliteStore, transaction
 from wesichain.errors import CheckpointError
 
-from .checkpoints import Checkpointer, Entry, ThreadInfo, conflict
+from .checkpoints import Checkpointer, Entry, ThreadInfo, conflict, with_parts
 
 APPLICATION_ID = 0x57534347  # says that the file is ours: "WSCG"
 MIGRATIONS = (
@@ -29,6 +30,13 @@ MIGRATIONS = (
     );
     CREATE INDEX pending ON entries (thread, owner) WHERE owner <> '';
     """,
+    """
+    CREATE TABLE parts (
+        thread INTEGER NOT NULL REFERENCES threads (id) ON DELETE CASCADE,
+        hash TEXT NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (thread, hash)
+    );
+    """,
 )
 VERSION = len(MIGRATIONS)
 _SCHEMA = SqliteSchema("the checkpoints", APPLICATION_ID, MIGRATIONS, CheckpointError)
@@ -40,6 +48,8 @@ class SqliteCheckpointer(Checkpointer):
     A commit survives the death of the process; `durable=True` makes it survive a power cut too, at the
     price of waiting for the disk. All work is done in one thread of the checkpointer's own.
     """
+
+    keeps_parts = True
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = False, timeout: float = 30.0) -> None:
         self._store = SqliteStore(path, _SCHEMA, durable=durable, timeout=timeout)
@@ -107,6 +117,10 @@ def _append(
             "INSERT INTO entries (thread, seq, owner, base, at, body) VALUES (?, ?, ?, ?, ?, ?)",
             [(thread, entry.seq, entry.owner, entry.base, entry.at, entry.body) for entry in entries],
         )
+        for entry in entries:
+            if entry.parts:
+                rows = [(thread, name, data) for name, data in entry.parts.items()]
+                db.executemany("INSERT OR IGNORE INTO parts (thread, hash, data) VALUES (?, ?, ?)", rows)
 
 
 _NEWEST_BASE = "SELECT base FROM entries WHERE thread = ? AND owner = '' ORDER BY seq DESC LIMIT 1"
@@ -121,7 +135,14 @@ def _read(db: sqlite3.Connection, thread_id: str, since: int | None) -> list[Ent
         newest = db.execute(_NEWEST_BASE, row).fetchone()
         since = 0 if newest is None else newest[0]
     query = "SELECT seq, owner, base, at, body FROM entries WHERE thread = ? AND seq >= ? ORDER BY seq"
-    return [Entry(*entry) for entry in db.execute(query, (row[0], since))]
+    entries = [Entry(*entry) for entry in db.execute(query, (row[0], since))]
+    return with_parts(entries, partial(_parts, db, row[0]))
+
+
+def _parts(db: sqlite3.Connection, thread: int, names: frozenset[str]) -> dict[str, bytes]:
+    query = "SELECT data FROM parts WHERE thread = ? AND hash = ?"
+    found = {name: db.execute(query, (thread, name)).fetchone() for name in names}
+    return {name: row[0] for name, row in found.items() if row is not None}
 
 
 def _delete(db: sqlite3.Connection, thread_id: str, before: int | None) -> None:
@@ -131,6 +152,11 @@ def _delete(db: sqlite3.Connection, thread_id: str, before: int | None) -> None:
         else:
             query = "DELETE FROM entries WHERE thread = (SELECT id FROM threads WHERE name = ?) AND seq < ?"
             db.execute(query, (thread_id, before))
+            db.execute(
+                "DELETE FROM parts WHERE thread = (SELECT id FROM threads WHERE name = ?) AND NOT EXISTS "
+                "(SELECT 1 FROM entries WHERE entries.thread = parts.thread AND instr(body, hash) > 0)",
+                (thread_id,),
+            )
 
 
 def _threads(db: sqlite3.Connection) -> list[ThreadInfo]:

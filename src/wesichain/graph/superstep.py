@@ -55,6 +55,14 @@ class Frontier:
     tasks: tuple[Task, ...] = ()
     arrived: Mapping[Join, frozenset[str]] = field(default_factory=dict[Join, frozenset[str]])
     deferred: frozenset[str] = frozenset()
+    _by_id: dict[str, Task] = field(default_factory=dict[str, Task], compare=False, repr=False)
+
+    @property
+    def by_id(self) -> Mapping[str, Task]:
+        """The tasks by their ids, in order; made when they are first asked for."""
+        if not self._by_id:
+            self._by_id.update((task.id, task) for task in self.tasks)
+        return self._by_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +249,7 @@ def _frontier(
     ids = definition.task_ids
     tasks = [_task(ids[name], name) for name in named]
     tasks += [Task(f"{ids[send.node]}#{index}", send.node, send.payload) for index, send in enumerate(sends)]
-    return _frontier_of(tuple(tasks), arrived, deferred)
+    return _frontier_of(tuple(tasks), arrived, deferred, {})
 
 
 def check_target(definition: Definition, source: str, target: object) -> str | Send:

@@ -94,7 +94,7 @@ class Threads:
         return [self._snapshot(journal, loaded, newest=False) for loaded in journal.load_all(limit)]
 
     def _snapshot(self, journal: Journal, loaded: Loaded, *, newest: bool) -> Snapshot[Any]:
-        questions = journal.open_questions(loaded.checkpoint)
+        questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
         return snapshot(self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest)
 
     async def update(

@@ -12,6 +12,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
 
 from wesichain.errors import CheckpointError
 from wesichain.graph import Checkpointer, Entry
@@ -182,6 +184,28 @@ class CheckpointerContract(ABC):
 
         self._run(check)
 
+    def test_parts_come_back_with_the_entries_that_name_them(self) -> None:
+        """Of a store that says `keeps_parts`; any other finds them in the texts."""
+
+        async def check(store: Checkpointer) -> None:
+            if not getattr(store, "keeps_parts", False):
+                return
+            old, new = with_part(1, b"old"), with_part(2, b"new")
+            both = Entry(3, "2", 1, 3.0, f"[{old.body},{new.body}]", {**old.parts, **new.parts})
+            await store.append("t", [old, new], after=0)
+            await store.append("t", [both], after=2)
+            await store.append("other", [with_part(1, b"old")], after=0)
+            assert [one.parts for one in await store.read("t", since=1)] == [old.parts, new.parts, both.parts]
+            await store.append("t", [entry(4)], after=3, settles="2")
+            await store.delete("t", before=2)
+            assert [one.parts for one in await store.read("t", since=1)] == [new.parts, {}]
+            await store.delete("t")
+            assert [one.parts for one in await store.read("other", since=1)] == [old.parts]
+            await store.append("t", [replace(old, parts={})], after=0)
+            assert [one.parts for one in await store.read("t", since=1)] == [{}], "they went with the thread"
+
+        self._run(check)
+
     def test_deleting_the_beginning_keeps_the_rest_and_its_numbers(self) -> None:
         async def check(store: Checkpointer) -> None:
             await store.append("t", [entry(1), entry(2), entry(3, base=3), entry(4, "3")], after=0)
@@ -213,6 +237,13 @@ class CheckpointerContract(ABC):
 
 def entry(seq: int, owner: str = "", *, base: int = 1, body: str = "{}", at: float | None = None) -> Entry:
     return Entry(seq, owner, base, float(seq) if at is None else at, body)
+
+
+def with_part(seq: int, data: bytes) -> Entry:
+    """An entry that names a picture, with the bytes of it beside."""
+    digest = sha256(data).hexdigest()
+    body = f'{{"kind":"image","media_type":"image/png","url":"sha256:{digest}"}}'
+    return Entry(seq, "", 1, float(seq), body, {digest: data})
 
 
 def numbers(entries: Sequence[Entry]) -> list[int]:

@@ -99,6 +99,7 @@ class Tool(ABC, Generic[DepsT_contra]):
     blocking: bool = True
     external: bool = False
     is_agent: bool = False  # it runs another agent, which goes on where it was after an interruption
+    can_wait: bool = False  # a call of it that asks a question lives on until the answer comes
 
     name: str = ""
     description: str = ""
@@ -131,6 +132,11 @@ class Tool(ABC, Generic[DepsT_contra]):
     @abstractmethod
     def render(self, value: Any) -> JsonValue:
         """What `call` gave, as JSON; raises `ToolSerializationError`."""
+
+    def is_waiting(self, key: str) -> bool:
+        """Whether the call with that idempotency key lives in this process, and waits for an answer."""
+        del key
+        return False
 
     def parts(self) -> Parts:
         """The functions that a call goes through; a tool may have quicker ones than its methods."""

@@ -97,7 +97,8 @@ class ToolSet:
 
 def _as_tool(item: Any) -> Tool:
     if isinstance(item, Tool):
-        return item
+        found: Tool = item  # pyright: ignore[reportUnknownVariableType]  # whatever deps it wants
+        return found
     if _is_typed_class(item):
         try:
             made: Tool = item()

@@ -37,7 +37,7 @@ class TypedTool(PythonTool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
 
     @override
     def call(self, args: Args, ctx: ToolContext[DepsT_contra] | None) -> Any:
-        return self.run(args, ctx or ToolContext())
+        return self.run(args, ctx or ToolContext[Any]())
 
     def types(self) -> tuple[Any, Any]:
         """The types of its arguments and its result; a tool that is made at run time says them here."""

@@ -247,7 +247,8 @@ def _waiting(
 ) -> dict[str, Any]:
     """A waiting call as a person sees it; `is_redacted` says that its arguments hold more than is shown."""
     call = pending.call
-    shown = redact({"task": task, "tool": call.name, "args": to_plain(call.args)})
+    asked = to_plain(getattr(pending, "question", None))
+    shown = redact({"task": task, "tool": call.name, "args": to_plain(call.args), "question": asked})
     return {
         "token": pending.token,
         "run_id": run_id,

@@ -25,6 +25,8 @@ class StoredRun(Protocol):
     def updated_at(self) -> float: ...
     @property
     def error(self) -> str | None: ...
+    @property
+    def parent(self) -> str | None: ...
 
 
 class StoredCall(Protocol):
@@ -58,7 +60,7 @@ class RunDatabase(Protocol):
         ...
 
 
-FIELDS = ("run_id", "agent", "status", "version", "created_at", "updated_at", "error")
+FIELDS = ("run_id", "agent", "status", "version", "created_at", "updated_at", "error", "parent")
 
 
 def plain_row(row: StoredRun) -> dict[str, Any]:

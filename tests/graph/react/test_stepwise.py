@@ -115,6 +115,39 @@ async def test_a_thread_remembers_questions_and_answers_and_no_reasoning(
     assert done["iteration_count"] == 5
 
 
+@pytest.mark.parametrize("prompt", [None, "Be brief."])
+async def test_a_thread_shows_the_newest_that_fits_and_keeps_the_rest(prompt: str | None) -> None:
+    """Each message costs 5 tokens here: of what was said before, four messages fit."""
+    llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
+
+    def make(max_tokens: int | None) -> Any:
+        return react_graph(llm=llm, tools=[add], prompt=prompt, checkpointer=store, max_tokens=max_tokens)
+
+    for turn in range(6):
+        await make(20).invoke(f"{turn}?", T)
+    system = [(Role.SYSTEM, prompt)] if prompt else []
+    newest = [
+        (Role.USER, "3?"),
+        (Role.ASSISTANT, "It is 3."),
+        (Role.USER, "4?"),
+        (Role.ASSISTANT, "It is 3."),
+    ]
+    asked = said(llm.requests[-1])
+    assert asked[:-2] == [*system, *newest, (Role.USER, "5?")]
+    history = await make(20).history("t")
+    for moment in [one for one in history if one.values.get("input") == "5?" and one.next]:
+        fork = await make(20).fork("t", moment.checkpoint_id)
+        await make(20).resume(fork)
+        assert said(llm.requests[-1]) == asked
+    await make(None).invoke("all?", T)
+    assert [text for role, text in said(llm.requests[-1]) if role is Role.USER] == [
+        *[f"{turn}?" for turn in range(6)],
+        "all?",
+    ]
+    with pytest.raises(ConfigError, match="max_tokens=-1"):
+        make(-1)
+
+
 async def test_every_checkpoint_of_a_later_turn_leads_to_the_same_end() -> None:
     llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
 

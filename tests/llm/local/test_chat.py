@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
+from wesichain.core import FinishReason, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
 from wesichain.errors import CodecError, ToolDefinitionError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.local.chat import Written, read_asked
@@ -62,7 +62,7 @@ def test_a_reply_is_read_back_as_it_was_meant(
     content: str, calls: list[tuple[str, dict[str, Any]]], pieces: int
 ) -> None:
     made = tuple(ToolCall(f"call_{n}", name, args) for n, (name, args) in enumerate(calls))
-    finish = "tool_calls" if made else "stop"
+    finish: FinishReason = "tool_calls" if made else "stop"
     reply = LlmResponse(content, made, Usage(7, 3), finish)
     written, endpoint = Written("m"), Endpoint("here", "m", key_variable="K", key="k")
     names = ToolNames.of(LlmRequest("m", ()))

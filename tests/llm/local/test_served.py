@@ -109,7 +109,7 @@ async def test_a_call_that_is_required_is_made_and_of_the_tool_that_is_named(bas
         ("required", {"math.add", "now"}),
         ({"type": "function", "function": {"name": "now"}}, {"now"}),
     ):
-        options = {"max_tokens": 40, "temperature": 0, "tool_choice": choice}
+        options: Any = {"max_tokens": 40, "temperature": 0, "tool_choice": choice}
         async with OpenAiClient("x", base_url=base, api_key=KEY, options=options) as llm:
             reply = await llm.complete(asked("Say hello.", *tools))
         assert {call.name for call in reply.tool_calls} <= names
@@ -230,7 +230,8 @@ async def test_the_default_model_calls_tools_through_it(default_model: Path) -> 
         ) as llm:
             *_, whole = [item async for item in llm.stream(asked("What is 17 plus 25?", ADD))]
             braces = await llm.complete(asked("Write a Python function that returns {'a': 1}.", ADD))
-    (call,) = reply.choices[0].message.tool_calls or ()
+    calls: Any = reply.choices[0].message.tool_calls
+    (call,) = calls
     assert call.type == "function"
     assert (call.function.name, parse_json(call.function.arguments)) == ("add", {"a": 17, "b": 25})
     assert reply.choices[0].finish_reason == "tool_calls"

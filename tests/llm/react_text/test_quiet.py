@@ -46,7 +46,8 @@ CUTS = st.lists(st.integers(1, 7), min_size=1, max_size=40)
 
 
 def cut(text: str, sizes: Sequence[int]) -> list[str]:
-    pieces, at = [], 0
+    pieces: list[str] = []
+    at = 0
     while at < len(text):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(text[at : at + size])

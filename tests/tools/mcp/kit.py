@@ -54,10 +54,14 @@ async def are_gone(pids: list[int]) -> bool:
 
 
 @contextmanager
-def serving(*command: str, pattern: str) -> Iterator[str]:
+def serving(*command: str, pattern: str, env: dict[str, str] | None = None) -> Iterator[str]:
     """A server that says its address on standard error; ended by its id."""
     process = subprocess.Popen(
-        [sys.executable, *command], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**ENV}, text=True
+        [sys.executable, *command],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={**ENV, **(env or {})},
+        text=True,
     )
     try:
         assert process.stderr is not None

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import types
+from mcp import Client, types
 from pydantic import BaseModel
 
 from wesichain import Agent, tool
-from wesichain.core import Audio, Text, ToolCall
+from wesichain.agent import Interrupted
+from wesichain.core import Audio, Provide, Text, ToolCall
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolExecutionError
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, ToolSet
@@ -248,6 +249,93 @@ async def test_an_agent_is_served_as_one_tool() -> None:
         args = dict.fromkeys(oracle.spec.parameters["required"], "What is it?")
         result = await call(server, "oracle", args)
     assert "forty-two" in str(result.value)
+
+
+def clerk() -> Agent[Any, str]:
+    """An agent with an agent below it, whose one tool a person has to approve."""
+    below = Agent(
+        ScriptedLlm([ToolCall("e1", "erase", {"path": "a"}), "it is done"]), tools=[erase], name="eraser"
+    )
+    return Agent(
+        ScriptedLlm([ToolCall("c1", "eraser", {"task": "erase a"}), "erased it"]),
+        tools=[below.as_tool()],
+        name="clerk",
+    )
+
+
+@pytest.mark.parametrize("consent", [True, False])
+async def test_the_approvals_of_a_served_agent_are_asked_of_the_client_at_any_depth(consent: bool) -> None:
+    asked: list[str] = []
+
+    async def ask(message: str, _: Mapping[str, Any]) -> Any:
+        asked.append(message)
+        return {"approve": consent}
+
+    agent = clerk()
+    async with served(agent) as url, McpServer.http(url, approval=False, on_elicit=ask) as server:
+        result = await call(server, "clerk", {"task": "erase a"})
+    assert asked == ['Allow erase({"path":"a"}) (for clerk)?']
+    assert result.value == "erased it"
+
+
+async def answering(_: object, params: Any) -> types.ElicitResult:
+    """The user of another client."""
+    if "approve" in params.requested_schema["properties"]:
+        return types.ElicitResult(action="accept", content={"approve": True})
+    return types.ElicitResult(action="accept", content={"name": "Ada", "age": 3})
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])  # newer clients get questions as results, and come back
+async def test_other_clients_can_be_asked(mode: Any) -> None:
+    async with (
+        served(who, clerk()) as url,
+        Client(url, mode=mode, elicitation_callback=answering) as client,
+    ):
+        many = await asyncio.gather(*(client.call_tool("who", {}) for _ in range(8)))
+        assert [one.structured_content for one in many] == [{"name": "Ada", "age": 3}] * 8
+        result = await client.call_tool("clerk", {"task": "erase a"})
+        assert getattr(result.content[0], "text", "") == "erased it"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_that_cannot_ask_is_told_what_a_served_agent_needs(mode: Any) -> None:
+    async with served(clerk()) as url, Client(url, mode=mode) as client:
+        result = await client.call_tool("clerk", {"task": "erase a"})
+    assert result.is_error
+    error = (result.structured_content or {})["error"]
+    assert error["kind"] == "permission"
+    assert "erase" in error["message"]
+    assert "cannot ask its user" in error["message"]
+
+
+async def test_a_served_agent_s_approvals_become_those_of_the_agent_that_uses_it() -> None:
+    """Two programs, one tree of questions: the far agent's approval ends our run as interrupted."""
+    async with served(clerk()) as url, McpServer.http(url, approval=False) as server:
+        agent = Agent(
+            ScriptedLlm([ToolCall("x1", "clerk", {"task": "erase a"}), "all is well"]), tools=server.tools
+        )
+        outcome = await agent.outcome("tidy up")
+        assert isinstance(outcome, Interrupted)
+        (pending,) = outcome.pending
+        assert pending.question is not None
+        assert pending.question.message == 'Allow erase({"path":"a"}) (for clerk)?'
+        result = await agent.resume(outcome, {pending.token: Provide({"approve": True})})
+    assert result.output == "all is well"
+    assert [source.value for source in result.sources] == ["erased it"]
+
+
+@tool
+async def delegate(ctx: ToolContext) -> str:
+    """Run an agent by itself."""
+    return (await clerk().run("erase a", parent=ctx)).output
+
+
+async def test_a_tool_that_runs_an_agent_by_itself_says_what_a_person_is_needed_for() -> None:
+    async with served(delegate) as url, Client(url, mode="legacy") as client:
+        result = await client.call_tool("delegate", {})
+    assert result.is_error
+    needs = (result.structured_content or {})["error"]["needs_a_person"]
+    assert needs == [{"tool": "erase", "args": {"path": "a"}}]
 
 
 # --- what a server has beside tools --------------------------------------------------------------------

@@ -119,14 +119,20 @@ async def test_whatever_a_tool_takes_and_returns_comes_back_the_same() -> None:
         assert str(caught.value) == str(direct.error)
 
 
+NOBODY = (
+    "needs a person's approval: the user could not be asked: this client cannot ask its user: "
+    "the call is not part of a run"
+)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         pytest.param(
             [],
             [
-                "'erase' needs a person's approval, and this server has nobody to ask",
-                "'pay' needs a person's approval, and this server has nobody to ask",
+                f"'erase' {NOBODY}",
+                f"'pay' {NOBODY}",
             ],
             id="nobody-is-asked-so-nothing-is-done",
         ),

@@ -4,6 +4,17 @@ from .agent_tool import AgentTool
 from .batch import Batch
 from .decisions import UsedTokens
 from .questions import Slot, with_decided_args
-from .site import Site, site_of, token_for
+from .site import ITSELF, Site, site_of, token_for, waiting_for
 
-__all__ = ["AgentTool", "Batch", "Site", "Slot", "UsedTokens", "site_of", "token_for", "with_decided_args"]
+__all__ = [
+    "ITSELF",
+    "AgentTool",
+    "Batch",
+    "Site",
+    "Slot",
+    "UsedTokens",
+    "site_of",
+    "token_for",
+    "waiting_for",
+    "with_decided_args",
+]

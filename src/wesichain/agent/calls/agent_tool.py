@@ -28,6 +28,7 @@ class AgentTool(TypedTool[Any, Any]):
     def __init__(
         self,
         run: Callable[..., Coroutine[Any, Any, Outcome[Any]]],
+        resume: Callable[..., Coroutine[Any, Any, Outcome[Any]]],
         *,
         agent: str,
         name: str,
@@ -37,7 +38,9 @@ class AgentTool(TypedTool[Any, Any]):
         gives: Any = str,
         read: Callable[[str], Any] = str,
     ) -> None:
+        self.agent: Any = getattr(run, "__self__", None)  # whose program is a part of its caller's
         self._ask = run
+        self._resume = resume
         self._agent = agent
         self._takes = takes
         self._gives = gives
@@ -57,6 +60,9 @@ class AgentTool(TypedTool[Any, Any]):
         again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
         run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
         outcome = await self._ask(self._task_of(args), parent=ctx, run_id=run_id)
+        while isinstance(outcome, Interrupted) and outcome.pending and hasattr(ctx.link, "decide"):
+            decisions = await ctx.link.decide(outcome.pending)  # who called can ask a person meanwhile
+            outcome = await self._resume(outcome, decisions, parent=ctx)
         match outcome:
             case Completed(text=text):
                 return self._read(text)

@@ -208,8 +208,9 @@ class Batch(Questions[OutT]):
         return True
 
     def _can_wait(self, prepared: PreparedCall) -> bool:
-        """A tool's own code is run from its beginning again; an agent goes on where it was."""
-        return prepared.tool.effect != "once" or prepared.tool.is_agent
+        """A tool's own code is run from its beginning again; an agent, or a call that lives, goes on."""
+        tool = prepared.tool
+        return tool.effect != "once" or tool.is_agent or tool.can_wait
 
     def _end(self, call: ToolCall, message: str, decision: str, cause: Exception | None = None) -> None:
         """Tell that a call ended without a result, and that nobody was asked what to make of it."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from wesichain.agent.phases import Interrupted
 from wesichain.core import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, ToolCall
 from wesichain.errors import ConfigError
+
+from .questions import check_answer
 
 _REMEMBERED = 10_000
 
@@ -27,7 +29,7 @@ class UsedTokens:
         decisions: Mapping[str, Decision],
         now: float,
         refusal_of: Callable[[ToolCall], Exception | None],
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
 
         What could not be followed inside, in a run below or by mistake, may be decided again.
@@ -66,7 +68,7 @@ def _check_decision(
         case Refuse():
             pass
         case Provide() if item.external:
-            pass
+            check_answer(item, decision)
         case Approve() if not item.external:
             pass
         case ApproveWith(args=args) if not item.external:

@@ -21,11 +21,12 @@ from wesichain.core import (
     Provide,
     Refuse,
     ToolCall,
+    is_object,
     maker,
     text_of,
 )
 from wesichain.errors import ConfigError
-from wesichain.tools import PreparedCall, ToolResult
+from wesichain.tools import PreparedCall, ToolResult, validate_json
 
 from .site import Site
 
@@ -101,7 +102,8 @@ class Questions(Generic[OutT]):
         """Make the calls ready, applying people's decisions; returns those that still wait for one."""
         pending: list[PendingCall] = []
         before = self.before
-        self.todo = todo = []
+        todo: list[int] = []
+        self.todo = todo
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
             if not isinstance(ready, PreparedCall):
@@ -197,3 +199,15 @@ def with_decided_args(interrupted: Interrupted[Any], decisions: Mapping[str, Dec
         replace(call, args=changed[call.id]) if call.id in changed else call for call in reply.tool_calls
     )
     return None if calls == reply.tool_calls else replace(reply, tool_calls=calls)
+
+
+def check_answer(item: PendingCall, answer: Provide) -> None:
+    """Refuse an answer that is not what the question asks for."""
+    question, value = item.question, answer.value
+    if question is None or answer.error is not None:
+        return
+    issues = (
+        validate_json(question.schema, question.filled(value)) if is_object(value) else ["it is no object"]
+    )
+    if issues:
+        raise ConfigError(f"the answer to {item.call.name!r} is not what it asks for: {issues[0]}")

@@ -14,8 +14,11 @@ from typing import Any, Protocol
 
 from wesichain.agent.effects import Effects
 from wesichain.agent.narrate import Narrator
-from wesichain.agent.phases import Child, Interrupted, Outcome
+from wesichain.agent.outcomes import RunInfo, interrupted_phase
+from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
+from wesichain.agent.rules import question_token
 from wesichain.agent.running import Running
+from wesichain.agent.trail import Trail
 from wesichain.core import (
     CallToken,
     CancellationToken,
@@ -24,14 +27,18 @@ from wesichain.core import (
     Event,
     LogView,
     Message,
+    PendingCall,
+    Question,
     Spent,
     ToolCall,
     ToolProgress,
     maker,
 )
-from wesichain.policy import Account
+from wesichain.errors import RunInterruptedError, ToolError, ToolErrorKind
+from wesichain.policy import Account, Budget
 from wesichain.tools import ToolContext
 
+ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
 _GIVEN_UP = "the call that it ran in was given up"
 _context = maker(ToolContext[Any])
 _NOBODY: tuple[Child, ...] = ()
@@ -57,6 +64,7 @@ class Site:
         "_host",
         "_is_open",
         "_loop",
+        "_named",
         "_started",
         "_waiting",
         "attempt",
@@ -73,6 +81,7 @@ class Site:
         self._waiting = [*waiting] if waiting else _NOBODY  # runs from before an interruption, to go on with
         self._is_open = True
         self._started = 0
+        self._named = 0
         self.call = call
         self.attempt = attempt
         self.token = CallToken(host.run.token)
@@ -135,6 +144,44 @@ class Site:
             budget=run.account,
             emit=self.emit,
         )
+
+    @property
+    def was_asking(self) -> bool:
+        """Whether the call has begun before, and waited for the answer to a question of its own."""
+        return any(child.agent == ITSELF for child in self._waiting)
+
+    def ask(self, question: Question, number: int = 0) -> Decision:
+        """What a person has answered. Where nobody has yet, the call ends here, and waits for it.
+
+        `number` counts the questions of this call that are the same, from 0.
+        """
+        run, call = self._host.run, self.call
+        token = question_token(run.run_id, run.step, call, question, number)
+        decision = self._host.decisions.get(token)
+        if decision is not None:
+            return decision
+        ttl = run.settings.approval_ttl
+        expires_at = None if ttl is None else run.settings.clock.time() + ttl
+        pending = PendingCall(call, token, expires_at, run.scope, external=True, question=question)
+        held = waiting_for((pending,), run.run_id, run.step)
+        self.ended(ITSELF, held)
+        raise RunInterruptedError(f"{call.name!r} waits for an answer to: {question.message}", held)
+
+    async def sample(self, messages: Sequence[Message], ctx: ToolContext) -> tuple[str, str]:
+        """What the run's own model says to messages, and its name: a run of one step below this call."""
+        below = self._host.run.settings.beside(budget=Budget(steps=1), name="sampling")
+        *before, last = messages
+        outcome = await below.run(last.content, history=before, parent=ctx)
+        if isinstance(outcome, Completed):
+            return outcome.text, below.model
+        why = outcome.error if isinstance(outcome, Failed) else outcome.reason
+        raise ToolError(f"the model could not be asked: {why}", ToolErrorKind.UNAVAILABLE)
+
+    def new_id(self) -> str:
+        """The id of a further run inside: the same whenever this attempt is made."""
+        run, self._named = self._host.run, self._named + 1
+        again = "" if self._named == 1 else f"~{self._named}"
+        return f"{run.run_id}:{run.step}:{self.name}{again}"
 
     def take_waiting(self, agent: str) -> Interrupted[Any] | None:
         """A run of this agent that was interrupted in this call, and goes on now."""
@@ -204,3 +251,8 @@ def token_for(given: CancellationToken | None, parent: ToolContext | None) -> Ca
         token for token in (given, parent.cancellation if parent is not None else None) if token is not None
     ]
     return CancellationToken(*above) if above else None
+
+
+def waiting_for(pending: tuple[PendingCall, ...], run_id: str, step: int) -> Interrupted[Any]:
+    """What stands for a call that waits, as if it were a run inside."""
+    return interrupted_phase(RunInfo(run_id, "", ""), Trail.of([]), Spent(), step, "external", pending)

@@ -6,7 +6,7 @@ have found, is part of the run's state; the rest follows from it and from the fu
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -49,6 +49,7 @@ class Staged(Protocol):
 
     identity: object  # of the agent, whatever copies there are
     output_type: Any
+    adapt: Callable[[ToolRegistry], ToolRegistry] | None
 
     @property
     def name(self) -> str: ...
@@ -122,7 +123,12 @@ class Present(Effects):
     def _act_as(self, runtime: Staged) -> None:
         run, first = self._run, self._first
         self._runtime = runtime
-        self._base: Settings[Any] = replace(runtime.settings, clock=first.clock, on_limit=first.on_limit)
+        base = replace(runtime.settings, clock=first.clock, on_limit=first.on_limit)
+        adapt = self._opener.adapt
+        if adapt is not None and runtime is not self._opener:
+            tools = adapt(base.registry)
+            base = replace(base, registry=tools, judge=replace(base.judge, registry=tools))
+        self._base: Settings[Any] = base
         run.account.use_model(runtime.model)
         self._made = {}
         self._offer(self._found())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +30,7 @@ class Stage(Generic[OutT]):
     _around: Sequence[Middleware]  # middleware that stands around whole runs
     _inside: tuple[Any, ...] | None  # and around model calls and tool calls
     _models: Models[Any]  # copies with other models
+    adapt: Callable[[ToolRegistry], ToolRegistry] | None = None  # the tools of others that act in its runs
 
     def _prepare_handoffs(
         self, handoffs: Iterable[Actor | Handoff], output_type: Any, mode: OutputMode

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import secrets
+import os
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -61,7 +60,7 @@ class PostgresConversations(Conversations):
 
     @override
     async def append(self, id: str, turn: Turn) -> None:
-        at, turn_id = self._clock.time(), secrets.token_hex(16)
+        at, turn_id = self._clock.time(), os.urandom(16).hex()
 
         def write(db: Connection) -> None:
             name, body = id.encode(), turn_to_text(turn, id=id)
@@ -72,7 +71,7 @@ class PostgresConversations(Conversations):
                 "INSERT INTO wesichain_conversations AS c (key, name, newest) VALUES (%s, %s, 0) "
                 "ON CONFLICT (key) DO UPDATE SET newest = c.newest RETURNING id"
             )
-            row = db.execute(query, (sha256(name).digest(), name)).fetchone()
+            row = db.execute(query, (_key(name), name)).fetchone()
             db.execute(
                 "WITH kept AS (INSERT INTO wesichain_turns (turn_id, conversation, at, has_system, body) "
                 "VALUES (%s, %s, %s, %s, %s) RETURNING seq, conversation) "
@@ -95,7 +94,7 @@ class PostgresConversations(Conversations):
 
     @override
     async def delete(self, id: str) -> None:
-        key = sha256(id.encode()).digest()
+        key = _key(id.encode())
 
         def delete(db: Connection) -> None:
             db.execute("DELETE FROM wesichain_conversations WHERE key = %s", (key,))
@@ -116,7 +115,7 @@ _TURNS = (
 
 def _read(db: Connection, name: bytes, newest: int | None) -> list[str]:
     query = "SELECT id FROM wesichain_conversations WHERE key = %s"
-    row = db.execute(query, (sha256(name).digest(),)).fetchone()
+    row = db.execute(query, (_key(name),)).fetchone()
     if row is None:
         return []
     first = None if newest is None else db.execute(_FIRST, (row[0], newest - 1)).fetchone()
@@ -127,3 +126,9 @@ def _read(db: Connection, name: bytes, newest: int | None) -> list[str]:
 def _list(db: Connection) -> list[str]:
     found = db.execute("SELECT name FROM wesichain_conversations ORDER BY newest DESC")
     return [bytes(name).decode() for (name,) in found.fetchall()]
+
+
+def _key(name: bytes) -> bytes:
+    from hashlib import sha256  # milliseconds of an import, for those who have a Postgres
+
+    return sha256(name).digest()

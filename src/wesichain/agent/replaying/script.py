@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from wesichain.agent.calls import ITSELF, waiting_for
 from wesichain.agent.effects import OnText
 from wesichain.agent.hearing import Hearing
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
@@ -19,6 +20,7 @@ from wesichain.core import (
     LlmResponse,
     ModelResponded,
     OutputDelta,
+    PendingCall,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -159,7 +161,7 @@ class Script(Strands):
         if ended is None or is_decision(ended, "cancelled"):
             await self._cut(scope, end)
         if isinstance(ended, StepFailed) and ended.decision == "waiting":
-            return self._waiting_again(prepared, ctx, ended, inside)
+            return self._waiting_again(scope, prepared, ctx, (end, ended), inside)
         return self._ended_as(prepared, ended)
 
     def _at(self, index: int) -> Event | None:
@@ -187,17 +189,37 @@ class Script(Strands):
                 raise ReplayMismatchError(f"the call {call.name!r} has no end in the recording")
 
     def _waiting_again(
-        self, prepared: PreparedCall, ctx: ToolContext, end: StepFailed, inside: list[tuple[int, Event]]
+        self,
+        scope: str,
+        prepared: PreparedCall,
+        ctx: ToolContext,
+        ended: tuple[int, StepFailed],
+        inside: list[tuple[int, Event]],
     ) -> ToolResult:
         """A call of a tool in which a run was interrupted: what it waits for stands for the run itself."""
-        call = prepared.call
-        last = next(event for _, event in reversed(inside) if isinstance(event, RunInterrupted))
+        call, (index, end) = prepared.call, ended
+        told = [event for _, event in reversed(inside)]
+        last = next((event for event in told if isinstance(event, RunInterrupted)), None)
+        if last is None:
+            return self._asking_again(scope, prepared, ctx, index)
         info = RunInfo(last.run_id, "", "")
         held = interrupted_phase(info, Trail.of([]), Spent(), last.step_id, last.reason, last.pending)
         ctx.link.ended(end.tool_name or "", held)
         error = revived_dispatch("ToolExecutionError", end.message)
         error.__cause__ = RunInterruptedError(end.message, held)
         return ToolResult(call.id, call.name, None, error, end.duration_ms)
+
+    def _asking_again(self, scope: str, prepared: PreparedCall, ctx: ToolContext, index: int) -> ToolResult:
+        """A call that asked a question of its own: the end of its run tells which."""
+        call = prepared.call
+        ends = (event for event in self.events[index:] if event.scope == scope)
+        last = next((event for event in ends if isinstance(event, RunInterrupted)), None)
+        pending = () if last is None else tuple(item for item in last.pending if _is_of(item, ctx))
+        held = waiting_for(pending, ctx.run_id, ctx.step_id)
+        ctx.link.ended(ITSELF, held)
+        error = revived_dispatch("ToolExecutionError", "it waits for an answer")
+        error.__cause__ = RunInterruptedError("it waits for an answer", held)
+        return ToolResult(call.id, call.name, None, error)
 
     async def _cut(self, scope: str, end: int) -> None:
         """Come to the same end as a call that was cut off: stopped, out of time, or cut by a sibling."""
@@ -233,3 +255,8 @@ class Script(Strands):
                 if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
                     return index, inside
         return len(self.events), inside
+
+
+def _is_of(item: PendingCall, ctx: ToolContext) -> bool:
+    """Whether that is a question which the call itself has asked."""
+    return item.question is not None and item.call.id == ctx.call_id and item.scope == ctx.scope

@@ -1,6 +1,6 @@
 """The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
 
-from .approval import approval_token
+from .approval import approval_token, question_token
 from .checks import Checks, OutputCheck, Refused
 from .guard import GUARD, LoopGuard
 from .handoff import Actor, Handoff, Transfer, as_handoff
@@ -49,5 +49,6 @@ __all__ = [
     "is_response",
     "judge_of",
     "output_form",
+    "question_token",
     "unfenced",
 ]

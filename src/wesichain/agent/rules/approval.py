@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
-from wesichain.core import ToolCall
+from wesichain.core import Question, ToolCall
 
 
 def approval_token(run_id: str, position: int, call: ToolCall) -> str:
     """The token of one call at one point of one run: another call, or other arguments, have another."""
     text = json.dumps([run_id, position, call.id, call.name, call.args], sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+    return _digest(text)
+
+
+def question_token(run_id: str, position: int, call: ToolCall, question: Question, number: int) -> str:
+    """The token of one question of one call; `number` counts those that are the same.
+
+    A call that is made anew and asks the same again has the same token, so that what was answered stands.
+    """
+    asked = [approval_token(run_id, position, call), question.message, dict(question.schema), number]
+    return _digest(json.dumps(asked, sort_keys=True, default=repr))
+
+
+def _digest(text: str) -> str:
+    from hashlib import sha256  # three milliseconds of an import, for those who ask somebody
+
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]

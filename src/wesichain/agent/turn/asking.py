@@ -23,7 +23,7 @@ from wesichain.agent.rules import (
     is_response,
     wording,
 )
-from wesichain.agent.running import PASSING, CutOff, Decided, LimitAbove, Stopped
+from wesichain.agent.running import PASSING, CutOff, Decided, LimitAbove, Running, Stopped
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     ContentOmitted,
@@ -73,7 +73,7 @@ class Asking(Showing[OutT]):
 
     async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
-        run = self._run
+        run: Running[OutT] = self._run
         while True:
             reply: LlmResponse | ModelTransportError | None = self._arrived
             if reply is None:

@@ -180,14 +180,14 @@ class WrappedDrive(Drive[OutT]):
     # --- the end -------------------------------------------------------------------------------------
 
     @override
-    def _think(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, Phase[OutT]]:
+    async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         self._active = phase
-        return super()._think(phase)
+        return await super()._think(phase)
 
     @override
-    def _act(self, phase: Acting[OutT]) -> Coroutine[Any, Any, Phase[OutT]]:
+    async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
         self._active = phase
-        return super()._act(phase)
+        return await super()._act(phase)
 
     @override
     def _follow(

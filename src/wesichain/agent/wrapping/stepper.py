@@ -59,7 +59,8 @@ class Stepper(Generic[T]):
     async def _until_it_waits(self, task: asyncio.Task[T]) -> None:
         self._waits = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait({task, self._waits}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {task, self._waits}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:  # whoever takes the step was cancelled: so is what is carried
             task.cancel()
             await asyncio.wait({task})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, cast
-
 from wesichain.core import Event, RunCompleted, RunFailed
 from wesichain.errors import ConfigError
 from wesichain.trace import Recording
@@ -17,10 +14,9 @@ def open_database(url: str) -> RunDatabase:
     """The durable runs of a database, of whatever agents."""
     if not url.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
         raise ConfigError(f"--database-url {url!r}: write sqlite:///FILE or postgresql://USER@HOST/NAME")
-    room: Any = import_module("wesichain.durable")  # it takes a second to load: no other command pays for it
-    if not hasattr(room, "DurableRuns"):
-        raise ConfigError("this version of wesichain.durable cannot read a database without its agent")
-    return cast("RunDatabase", room.DurableRuns(url))
+    from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
+
+    return DurableRuns(url)
 
 
 async def recorded(database: RunDatabase, run_id: str) -> Recording:

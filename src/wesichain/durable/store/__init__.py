@@ -1,5 +1,6 @@
 """The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
 
+from .children import Child, Children, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, Serving
 from .ledger import APPLICATION, Ledger, NewRun, Standing, queue_of
@@ -10,13 +11,17 @@ from .steps import Kept, NotOursError, Step, Steps
 __all__ = [
     "APPLICATION",
     "AWAY",
+    "Child",
+    "Children",
     "Claimed",
     "Concurrency",
     "Database",
+    "EndedChild",
     "Kept",
     "Lease",
     "Leases",
     "Ledger",
+    "NewChild",
     "NewRun",
     "NotOursError",
     "Queue",
@@ -29,6 +34,7 @@ __all__ = [
     "brief",
     "checked_url",
     "concurrency_of",
+    "end_children",
     "queue_of",
     "rates_of",
 ]

@@ -43,6 +43,12 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS wesichain_decisions (
         run TEXT NOT NULL, token TEXT NOT NULL, decision TEXT NOT NULL, PRIMARY KEY (run, token)
     )""",
+    """CREATE TABLE IF NOT EXISTS wesichain_children (
+        run TEXT NOT NULL, scope TEXT NOT NULL, id TEXT NOT NULL UNIQUE, parent TEXT NOT NULL,
+        agent TEXT NOT NULL, outcome TEXT NOT NULL, error TEXT, created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL, PRIMARY KEY (run, scope)
+    )""",
+    "CREATE INDEX IF NOT EXISTS wesichain_children_created ON wesichain_children (created_at, id)",
     """CREATE TABLE IF NOT EXISTS wesichain_leases (
         executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL
     )""",

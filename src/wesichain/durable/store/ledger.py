@@ -24,14 +24,15 @@ _NEW = (
     "(run, agent, asked, stretch, current, outcome, cancelled, created_at) "
     "VALUES (:run, :agent, :asked, 0, :run, '', 0, {now}) ON CONFLICT (run) DO NOTHING"
 )
-_COLUMNS = (
+COLUMNS = (
     "SELECT r.run, r.agent, r.current, r.stretch, r.outcome, r.cancelled, r.asked, r.created_at, "
     "w.status, w.application_version AS version, w.executor_id AS executor, w.updated_at, w.priority, "
-    "w.queue_partition_key AS key FROM wesichain_runs r JOIN {workflows} w ON w.workflow_uuid = r.current "
+    "w.queue_partition_key AS key"
 )
-_ONE = f"{_COLUMNS} WHERE r.run = :run"
-_MANY = f"{_COLUMNS} WHERE "
-_STATES: Mapping[str, str] = {
+TABLES = "FROM wesichain_runs r JOIN {workflows} w ON w.workflow_uuid = r.current"
+_ONE = f"{COLUMNS} {TABLES} WHERE r.run = :run"
+_MANY = f"{COLUMNS} {TABLES} WHERE "
+STATES: Mapping[str, str] = {
     "pending": "w.status IN ('ENQUEUED', 'DELAYED')",
     "running": "w.status = 'PENDING'",
     "completed": "w.status = 'SUCCESS' AND r.outcome = 'completed' AND r.cancelled = 0",
@@ -69,6 +70,7 @@ _KEPT = "SELECT ending FROM wesichain_runs WHERE run = :run"
 _SUSPECT = "SELECT recoveries FROM wesichain_suspects WHERE id = :id"
 _DELETE = (
     "DELETE FROM wesichain_decisions WHERE run = :run",
+    "DELETE FROM wesichain_children WHERE run = :run",
     "DELETE FROM wesichain_runs WHERE run = :run",
 )
 _CANCELLED = (
@@ -135,6 +137,7 @@ class Standing:
 
 
 Enqueue = Callable[[sa.Connection, NewRun, str], None]  # puts a row into its queue, in this transaction
+Also = Callable[[sa.Connection], None]  # what else is done in the same transaction
 
 
 class Ledger:
@@ -154,7 +157,7 @@ class Ledger:
 
     def find(self, run_id: str) -> Standing | None:
         rows = self._db.read(_ONE, {"run": run_id})
-        return _standing(rows[0]) if rows else None
+        return standing_of(rows[0]) if rows else None
 
     def listed(
         self, *, state: str | None, agent: str | None, before: float | None, limit: int
@@ -162,15 +165,15 @@ class Ledger:
         """The runs in a state, the newest first; `before`: those that have been over since then."""
         wheres, values = ["1 = 1"], dict[str, object](limit=limit)
         if state is not None:
-            wheres.append(_STATES[state])
+            wheres.append(STATES[state])
         if agent is not None:
             wheres.append("r.agent = :agent")
             values["agent"] = agent
         if before is not None:
-            wheres.append(f"w.updated_at < :before AND w.status IN {OVER} AND NOT ({_STATES['interrupted']})")
+            wheres.append(f"w.updated_at < :before AND w.status IN {OVER} AND NOT ({STATES['interrupted']})")
             values["before"] = int(before * 1000)
         text = f"{_MANY}{' AND '.join(wheres)} ORDER BY r.created_at DESC, r.run DESC LIMIT :limit"
-        return [_standing(row) for row in self._db.read(text, values)]
+        return [standing_of(row) for row in self._db.read(text, values)]
 
     def decisions(self, run_id: str) -> Mapping[str, str]:
         return {row.token: row.decision for row in self._db.read(_DECIDED, {"run": run_id})}
@@ -190,7 +193,7 @@ class Ledger:
 
     # --- changing ------------------------------------------------------------------------------------
 
-    def begin(self, new: NewRun, also: Callable[[sa.Connection], None] | None = None) -> bool:
+    def begin(self, new: NewRun, also: Also | None = None) -> bool:
         """Put a new run into its queue; False if there is one with its id."""
         with self._db.writing() as db:
             values = {"run": new.run_id, "agent": new.agent, "asked": new.asked}
@@ -251,10 +254,12 @@ class Ledger:
             values = {"current": standing.current, "queue": queue_of(standing.agent)}
             db.execute(self._db.sql(_REQUEUE_ROW), values)
 
-    def ended(self, run_id: str, workflow_id: str, outcome: str) -> None:
+    def ended(self, run_id: str, workflow_id: str, outcome: str, *, also: Also | None = None) -> None:
         """Note how a workflow is about to end. It holds once DBOS says that it has."""
         with self._db.writing() as db:
             db.execute(self._db.sql(_ENDED), {"run": run_id, "current": workflow_id, "outcome": outcome})
+            if also is not None:
+                also(db)
 
     def keep_ending(self, run_id: str, workflow_id: str, ending: str) -> None:
         """Keep what a cancelled run had come to; DBOS keeps nothing of it."""
@@ -271,7 +276,7 @@ class Ledger:
         row = db.execute(self._db.sql(_ONE), {"run": run_id}).first()
         if row is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
-        return _standing(row)
+        return standing_of(row)
 
     def _follow(self, db: sa.Connection, standing: Standing, order: str | None) -> None:
         if order is None:
@@ -291,7 +296,7 @@ class Ledger:
         db.execute(self._db.sql(_NEXT), {"run": run_id, "stretch": number, "current": current})
 
 
-def _standing(row: Any) -> Standing:
+def standing_of(row: Any) -> Standing:
     return Standing(
         row.run,
         row.agent,

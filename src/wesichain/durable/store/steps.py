@@ -11,6 +11,7 @@ from typing import Any
 
 from wesichain.core import dataclass
 
+from .children import EndedChild, end_children
 from .database import Database
 
 _KEEP = (
@@ -41,6 +42,7 @@ class Kept:
     text: str
     began: int  # milliseconds since 1970
     ended: int
+    children: tuple[EndedChild, ...] = ()  # runs inside that have ended with it
 
 
 class NotOursError(Exception):
@@ -72,6 +74,7 @@ class Steps:
         }
         with self._db.engine.begin() as db:
             if db.execute(self._keep, values).rowcount == 1:
+                end_children(self._db, db, workflow_id.partition("/")[0], step.children)
                 return
         row = self._db.read(_STATUS, {"id": workflow_id})
         status, holder = (row[0].status, row[0].owner_xid) if row else ("CANCELLED", None)

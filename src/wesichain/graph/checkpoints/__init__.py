@@ -1,16 +1,16 @@
 """Checkpoints: what a thread's log holds, who keeps it, and how a run reads and writes it."""
 
 from .entries import Checkpointer, Entry, ThreadInfo, conflict
-from .journal import Journal, Loaded, Outward
+from .journal import Journal
 from .memory import MemoryCheckpointer
-from .notes import Asked, Pending
+from .notes import Loaded, Outward, Pending, Questions
+from .parts import with_parts
 from .plain import ANYTHING
 from .thread import Thread
 from .upkeep import compact, copy_thread, prune
 
 __all__ = [
     "ANYTHING",
-    "Asked",
     "Checkpointer",
     "Entry",
     "Journal",
@@ -18,10 +18,12 @@ __all__ = [
     "MemoryCheckpointer",
     "Outward",
     "Pending",
+    "Questions",
     "Thread",
     "ThreadInfo",
     "compact",
     "conflict",
     "copy_thread",
     "prune",
+    "with_parts",
 ]

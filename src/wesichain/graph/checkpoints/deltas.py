@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 from wesichain.errors import CodecError
@@ -17,9 +18,13 @@ from .plain import ANYTHING, Coder
 
 _DEEPEST = 30  # levels of entries within entries: below, an entry that changed is written as a whole
 
+_SCALARS = (str, int, float, NoneType)
+
 
 def delta(coder: Coder, old: Any, new: Any, *, kept: int | None = None, level: int = 0) -> dict[str, Any]:
     """What turns `old` into `new`. `kept`: how many items of a list are known to be the same."""
+    if isinstance(new, _SCALARS):
+        return {"=": coder.encode(new)}
     if isinstance(new, Growing):
         if kept is not None and coder.item is not None:
             return {"+": [kept, [coder.item.encode(item) for item in new.items(kept)]]}

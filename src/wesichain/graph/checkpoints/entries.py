@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from wesichain.core import dataclass
@@ -16,7 +17,9 @@ class Entry:
     `owner` says whose it is. The checkpoints of the graph itself have "". What is pending on the
     checkpoint 7 has "7": results of finished siblings, questions, errors. What goes on inside a task
     of that super-step has an owner below it, "7/child". `base` is the entry from which on the log is
-    needed to read this one.
+    needed to read this one. `parts` are the bytes that the body names, by their SHA-256: a store that says
+    `keeps_parts = True` keeps each of them once in a thread, and gives them back with the entry; any other
+    finds them in the body, as base64.
     """
 
     seq: int
@@ -24,6 +27,7 @@ class Entry:
     base: int
     at: float
     body: str
+    parts: Mapping[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

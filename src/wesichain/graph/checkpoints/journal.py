@@ -14,54 +14,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from wesichain.core import Clock, JsonValue, dataclass, dump_json
-from wesichain.graph.context import Interrupt
+from wesichain.core import Clock, JsonValue, dump_json
+from wesichain.graph.context import Asked, quoted
 from wesichain.graph.definition import Definition
-from wesichain.graph.state import Result, Values, Write
-from wesichain.graph.superstep import Folded, Position, Task
+from wesichain.graph.state import Result, Values
+from wesichain.graph.superstep import Folded, Frontier, Position, Task
 
 from .entries import Entry
 from .migrating import Migration
-from .notes import Asked, Notes, Pending, quoted, write_answer, write_questions
-from .reading import FORMAT, Reading, chain, moved, parsed, undamaged
-from .statecode import StateCode
+from .notes import Loaded, Notes, Outward, Pending, Questions, write_answer, write_questions
+from .reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
+from .statecode import StateCode, with_values
 from .thread import Thread
 
 _REBASE_RATIO = 4  # a whole state is written once the deltas since the last one are this much larger than it
 _REBASE_LEAST = 65_536  # and not before they have this many characters
 
 
-@dataclass(frozen=True, slots=True)
-class Outward:
-    """What a graph inside a task has for the graph outside: the keys that its nodes wrote, and those of
-    their writes that the outer reducers are handed as they are. `is_whole`: all of those are here; some
-    are not, where the graph has gone on from a file of the first format.
-    """
+class _Made(NamedTuple):
+    """How the checkpoint that a journal stands on was made."""
 
-    keys: frozenset[str] = frozenset()
-    writes: tuple[Write, ...] = ()
-    is_whole: bool = True
-
-    def __or__(self, more: Outward) -> Outward:
-        return Outward(self.keys | more.keys, (*self.writes, *more.writes), self.is_whole)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A checkpoint, read."""
-
-    checkpoint: int
     parent: int | None
-    position: Position
     source: str
-    run_id: str
     at: float
-    last_event: int
-    visits: Mapping[str, int]
-    pending: Pending
-    outward: Outward
+    event: int
 
 
 class Journal:
@@ -72,6 +50,8 @@ class Journal:
         "_code",
         "_definition",
         "_enough",
+        "_kept_event",
+        "_made",
         "_moment",
         "_name",
         "_owner",
@@ -93,8 +73,10 @@ class Journal:
         self._name = name
         self.head = 0
         self.base = 0
+        self._made = _Made(None, "", 0.0, 0)
         self._moment = 0  # the checkpoint that the head stands for: itself, or that which it branched from
         self.last_event = 0
+        self._kept_event = 0  # the last one that the log has
         self._size = 0  # characters written since the base
         self._enough = _REBASE_LEAST  # of them, to ask whether a new base would be worth its size
 
@@ -145,12 +127,17 @@ class Journal:
         if (out := outward if whole is None else so_far) is not None:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         values = self._code.deltas(folded) if whole is None else whole
-        text = _with_values(dump_json(body), values)
         settles = self._pending_owner(self.head) if self.head else None
-        base = self.base if whole is None else 0
+        if self._thread.once:
+            is_all = source == "update" or (whole is not None and not self._owner)
+            body |= self._done_once(settles, is_all=is_all)
+        text = with_values(dump_json(body), values)
+        base, now = self.base if whole is None else 0, self._clock.time()
+        made = _Made(self.head or None, source, now, self.last_event)
         self.head = self._moment = await self._thread.append(
-            self._owner, [text], at=self._clock.time(), base=base, settles=settles
+            self._owner, [text], at=now, base=base, settles=settles
         )
+        self._made, self._kept_event = made, self.last_event
         if whole is not None:
             self.base, self._size = self.head, 0
         self._size += len(text)
@@ -187,19 +174,31 @@ class Journal:
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
         return whole if self._size > _REBASE_RATIO * size else None
 
+    def _done_once(self, settles: str | None, *, is_all: bool) -> Mapping[str, JsonValue]:
+        """What was done once: in the super-step that ends, or, where nothing before is read, at all."""
+        below = () if settles is None else self._thread.below(settles)
+        once = self._thread.once if is_all else once_in(below)
+        return {"once": once} if once else {}
+
     async def branch(self) -> None:
-        """Begin anew where the head was, with all that is pending on it, and leave the head as it is."""
+        """Begin anew where the head was, with all that is pending on it, and leave the head as it is.
+
+        What was done once on any branch stays done on this one.
+        """
         body = parsed(self._thread.owned(self._owner)[self.head])
         stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._moment}
         stays |= {key: body[key] for key in ("step", "next", "joins", "deferred") if key in body}
-        text, pending = _with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
+        if self._thread.once:
+            stays["once"] = self._thread.once
+        text, pending = with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
+        made = _Made(self.head, "branch", self._clock.time(), self.last_event)
 
         def entries(first: int) -> list[Entry]:
-            branch = Entry(first, self._owner, self.base, self._clock.time(), text)
+            branch = Entry(first, self._owner, self.base, made.at, text)
             return [branch, *moved(pending, self.head, first)]
 
         last = await self._thread.write(entries)
-        self.head = last - len(pending)
+        self.head, self._made = last - len(pending), made
         self._size += len(text) if self._size >= 0 else 0
 
     async def note(self, notes: Sequence[tuple[Task, Result]]) -> None:
@@ -211,11 +210,24 @@ class Journal:
     async def note_error(self, task: Task, error: str) -> None:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
-    async def note_done(self, task: Task, name: str, data: JsonValue) -> None:
-        """Keep something that a task has done, before it does the next."""
-        await self._note({"task": task.id, "did": [name, data]})
+    async def note_event(self, last: int) -> None:
+        """Keep how far the log has come, where there is something to resume."""
+        if self.head and last > self._kept_event:
+            self.last_event = last
+            await self._note({"event": last})
 
-    async def note_questions(self, task: Task, asked: Sequence[tuple[Interrupt, Any]]) -> None:
+    async def note_done(self, task: Task, name: str, data: JsonValue, once: str | None = None) -> None:
+        """Keep something that a task has done, before it does the next; under an id that is used `once`, for
+        as long as the thread is.
+        """
+        marked = {} if once is None else {"once": once}
+        await self._note({"task": task.id, "did": [name, data], **marked})
+
+    def once(self, key: str) -> JsonValue:
+        """What is kept under an id that is used once, wherever in the thread that was done."""
+        return self._thread.once.get(key)
+
+    async def note_questions(self, task: Task, asked: Sequence[Asked]) -> None:
         """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
         await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
@@ -236,6 +248,7 @@ class Journal:
         await self._thread.append(
             self._pending_owner(self.head), texts, at=self._clock.time(), base=self.base
         )
+        self._kept_event = max([self._kept_event, *[body["event"] for body in bodies if "event" in body]])
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -250,7 +263,8 @@ class Journal:
             loaded = self._loaded(reading)
         self.head, self.base = seq, reading.base
         self._moment = reading.moment
-        self.last_event = loaded.last_event
+        self._made = _Made(loaded.parent, loaded.source, loaded.at, reading.last_event)
+        self.last_event = self._kept_event = loaded.last_event
         self._size = sum(len(entry.body) for number, entry in bodies.items() if self.base <= number <= seq)
         if self._size > _REBASE_LEAST:
             self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(reading.stored)))
@@ -263,21 +277,19 @@ class Journal:
         with undamaged(self.thread_id):
             notes = self._thread.notes(self._pending_owner(self.head))
             pending = self._pending_of(notes, None)
-        self.last_event = max(loaded.last_event, notes.last_event)
+        self.last_event = self._kept_event = max(loaded.last_event, notes.last_event)
         return replace(loaded, pending=pending, last_event=self.last_event)
 
     def standing(self, position: Position, *, visits: Mapping[str, int], run_id: str) -> Loaded:
         """The checkpoint that this journal stands on, of a run that has come to it."""
-        entry = self._thread.owned(self._owner)[self.head]
-        body = parsed(entry)
         return Loaded(
             checkpoint=self.head,
-            parent=body.get("parent"),
+            parent=self._made.parent,
             position=Position(self._code.kept(position.values), position.frontier, position.step),
-            source=body["source"],
+            source=self._made.source,
             run_id=run_id,
-            at=entry.at,
-            last_event=body.get("event", 0),
+            at=self._made.at,
+            last_event=self._made.event,
             visits=Counter(visits),
             pending=Pending(),
             outward=Outward(),
@@ -332,8 +344,6 @@ class Journal:
             self._definition.task_ids if reading.format < 2 else {},
         )
         notes = Notes(owner, self._thread.owned(owner).values(), old_ids)
-        for task, stored in notes.results.items():
-            notes.pending.results[task] = code.read_result(stored, migration)
         return Loaded(
             checkpoint=entry.seq,
             parent=body.get("parent"),
@@ -349,22 +359,25 @@ class Journal:
 
     def _pending_of(self, notes: Notes, migration: Migration | None) -> Pending:
         """What is noted, for a run to go on with; each result is read once."""
-        known = notes.pending.results
-        for task, stored in notes.results.items():
-            if task not in known:
-                known[task] = self._code.read_result(stored, migration)
-        return notes.pending.copy()
+        while notes.unread:
+            task, stored = notes.unread.popitem()
+            notes.pending.results[task] = self._code.read_result(stored, migration)
+        notes.pending.moved = frozenset()
+        notes.pending.waiting = (
+            dict(notes.asked) if self._owner else {}
+        )  # the outermost graph's may be deeper
+        return notes.pending
 
-    def open_questions(self, checkpoint: int) -> list[Asked]:
-        """The questions that wait on a checkpoint, at any depth."""
+    def open_questions(self, checkpoint: int, frontier: Frontier) -> Questions:
+        """The questions that wait on a checkpoint, at any depth, in the order of the tasks that ask."""
         with undamaged(self.thread_id):
-            owners = self._thread.owners_below(self._pending_owner(checkpoint))
-            found = [self._thread.notes(owner).pending.asked for owner in owners]
-        return [asked for by_task in found for ones in by_task.values() for asked in ones]
+            questions = self._thread.questions(self._pending_owner(checkpoint))
+            questions.put_in_order(frontier)
+        return questions
 
     async def copy_to(self, thread_id: str, checkpoint: int) -> None:
-        """Begin a thread with a checkpoint of this one, all that there is of what led to it, and what is
-        pending on it.
+        """Begin a thread with a checkpoint of this one, all that there is of what led to it, what is pending
+        on it, and what was done once, then or later.
         """
         entries = self._thread.owned(self._owner)
         kept: list[Entry] = []
@@ -372,11 +385,8 @@ class Journal:
         while number is not None and number in entries:
             kept.append(entries[number])
             number = parsed(entries[number]).get("parent")
+        if self._thread.once:
+            body = parsed(kept[0]) | {"once": self._thread.once}
+            kept[0] = replace(kept[0], body=dump_json(body))
         pending = self._thread.below(self._pending_owner(checkpoint))
         await self._thread.copy(thread_id, [*kept[::-1], *moved(pending, checkpoint, checkpoint)])
-
-
-def _with_values(body: str, values: Mapping[str, str]) -> str:
-    """The text of a checkpoint: that of its body, with the texts of its values put in as they are."""
-    inside = ",".join(f"{dump_json(name)}:{text}" for name, text in values.items())
-    return f'{body[:-1]},"values":{{{inside}}}}}'

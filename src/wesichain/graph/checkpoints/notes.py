@@ -5,6 +5,7 @@
 {"task": id, "node": name, "questions": [...]}     what it asks, in place of what it asked before
 {"task": id, "answer": [name, value, memo]}        what one of its questions was answered with
 {"task": id, "did": [name, data]}                  what it has done already, and must not do again
+{"event": number}                                  the last event of a run that stopped here
 """
 
 from __future__ import annotations
@@ -14,70 +15,143 @@ from typing import Any
 
 from wesichain.core import JsonValue, dataclass
 from wesichain.errors import CheckpointError, CodecError
-from wesichain.graph.context import Answer, Interrupt
-from wesichain.graph.state import Result
+from wesichain.graph.context import Answer, Asked, Interrupt, tasks_of
+from wesichain.graph.state import Result, Write
+from wesichain.graph.superstep import Frontier, Position, Task
 
 from .entries import Entry
 from .plain import ANYTHING, text_of
 from .reading import parsed
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question that waits, and where: its answer is put there."""
-
-    question: Interrupt
-    task: str
-    owner: str
-    memo: Any = None
-
-    @property
-    def way(self) -> list[str]:
-        """The tasks on the way down to it, itself last."""
-        return [*_tasks_of(self.owner), self.task]
-
-
 class Pending:
-    """What is known of the tasks of the super-step after a checkpoint, by their ids."""
+    """What is known of the tasks of the super-step after a checkpoint, by their ids.
 
-    __slots__ = ("answers", "asked", "done", "errors", "results")
+    `waiting`: the questions of tasks that are not run before one of theirs is answered; `moved`: the tasks
+    that one was answered of now.
+    """
+
+    __slots__ = ("answers", "done", "errors", "moved", "results", "waiting")
 
     def __init__(self) -> None:
         self.done: dict[str, dict[str, JsonValue]] = {}
         self.results: dict[str, Result] = {}
-        self.answers: dict[str, dict[str, Answer]] = {}
-        self.asked: dict[str, list[Asked]] = {}
+        self.answers: dict[str, Mapping[str, Answer]] = {}
         self.errors: dict[str, str] = {}
+        self.waiting: Mapping[str, tuple[Asked, ...]] = {}
+        self.moved: frozenset[str] = frozenset()
 
-    def copy(self) -> Pending:
-        """The same, to be changed by a run."""
-        mine = Pending()
-        mine.results, mine.errors = dict(self.results), dict(self.errors)
-        mine.answers = {task: dict(given) for task, given in self.answers.items() if given}
-        mine.asked, mine.done = dict(self.asked), dict(self.done)
-        return mine
+    def todo(self, frontier: Frontier) -> Sequence[Task]:
+        """The tasks that are to be run. Where all others are known, the answered ones are not looked for."""
+        if not self.results and not self.waiting:
+            return frontier.tasks
+        if len(self.moved) == 1 and len(self.results) + len(self.waiting) + 1 == len(frontier.tasks):
+            return [frontier.by_id[task] for task in self.moved if task in frontier.by_id]
+        return [
+            task for task in frontier.tasks if task.id not in self.results and task.id not in self.waiting
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Outward:
+    """What a graph inside a task has for the graph outside: the keys that its nodes wrote, and those of
+    their writes that the outer reducers are handed as they are. `is_whole`: all of those are here; some
+    are not, where the graph has gone on from a file of the first format.
+    """
+
+    keys: frozenset[str] = frozenset()
+    writes: tuple[Write, ...] = ()
+    is_whole: bool = True
+
+    def __or__(self, more: Outward) -> Outward:
+        return Outward(self.keys | more.keys, (*self.writes, *more.writes), self.is_whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checkpoint, read."""
+
+    checkpoint: int
+    parent: int | None
+    position: Position
+    source: str
+    run_id: str
+    at: float
+    last_event: int
+    visits: Mapping[str, int]
+    pending: Pending
+    outward: Outward
+
+
+class Questions:
+    """The questions that wait on a checkpoint, at any depth: by their ids, and by the outermost task that
+    each waits in. Kept up with the log, so that an answer costs the same however many wait.
+    """
+
+    __slots__ = ("_is_in_order", "by_id", "by_task")
+
+    def __init__(self, asked: Iterable[Asked] = ()) -> None:
+        self.by_id: dict[str, Asked] = {}
+        self.by_task: dict[str, tuple[Asked, ...]] = {}
+        self._is_in_order = True
+        self.add(asked)
+
+    def put_in_order(self, frontier: Frontier) -> None:
+        """Sort them as their tasks were planned; tasks that ran side by side asked as it happened."""
+        if not self._is_in_order:
+            order = {task: index for index, task in enumerate(frontier.by_id)}
+            tasks = sorted(self.by_task, key=lambda task: order.get(task, 0))
+            self.by_task = {task: self.by_task[task] for task in tasks}
+            self.by_id = {one.question.id: one for asked in self.by_task.values() for one in asked}
+            self._is_in_order = True
+
+    def add(self, asked: Iterable[Asked]) -> None:
+        for one in asked:
+            self._is_in_order = False
+            top = one.way[0]
+            self.by_id[one.question.id] = one
+            self.by_task[top] = (*self.by_task.get(top, ()), one)
+
+    def drop(self, asked: Iterable[Asked]) -> None:
+        for one in asked:
+            top = one.way[0]
+            self.by_id.pop(one.question.id, None)
+            left = tuple(other for other in self.by_task.get(top, ()) if other is not one)
+            if left:
+                self.by_task[top] = left
+            else:
+                self.by_task.pop(top, None)
 
 
 class Notes:
-    """The notes of one owner, read; the results are still as they were stored."""
+    """The notes of one owner, read; `unread` are the results that are still as they were stored."""
 
-    __slots__ = ("_old_ids", "_owner", "last_event", "pending", "results")
+    __slots__ = ("_old_ids", "_owner", "asked", "last_event", "pending", "unread")
 
     def __init__(self, owner: str, entries: Iterable[Entry], old_ids: Mapping[str, str]) -> None:
         """`old_ids`: what tasks are called now that were called otherwise when this was written."""
         self._owner = owner
         self._old_ids = old_ids
         self.pending = Pending()
-        self.results: dict[str, Mapping[str, Any]] = {}
+        self.asked: dict[str, tuple[Asked, ...]] = {}
+        self.unread: dict[str, Mapping[str, Any]] = {}
         self.last_event = 0
         for entry in entries:
             self.take(entry)
 
-    def take(self, entry: Entry) -> None:
-        """Read one more."""
+    def take(self, entry: Entry, questions: Questions | None = None) -> None:
+        """Read one more, and tell the questions that wait what has become of them."""
         body = parsed(entry)
         self.last_event = max(self.last_event, body.get("event", 0))
-        self._take(self._owner, self._old_ids.get(body["task"], body["task"]), body)
+        if "task" not in body and "event" in body:
+            return
+        task = self._old_ids.get(body["task"], body["task"])
+        before = self.asked.get(task, ())
+        self._take(self._owner, task, body)
+        after = self.asked.get(task, ())
+        if questions is not None and before is not after:
+            questions.drop(before)
+            questions.add(after)
 
     def _take(self, owner: str, task: str, body: Mapping[str, Any]) -> None:
         pending = self.pending
@@ -85,23 +159,24 @@ class Notes:
             name, data = body["did"]
             pending.done.setdefault(task, {})[name] = data
             return
-        answers = pending.answers.setdefault(task, {})
+        answers = pending.answers.get(task, {})
         if "answer" in body:
             name, value, memo = body["answer"]
-            answers[name] = Answer(ANYTHING.decode(value), ANYTHING.decode(memo))
-            left = [one for one in pending.asked.pop(task, ()) if one.question.name != name]
+            answer = Answer(ANYTHING.decode(value), ANYTHING.decode(memo))
+            pending.answers[task] = {**answers, name: answer}
+            left = tuple(one for one in self.asked.pop(task, ()) if one.question.name != name)
             if left:
-                pending.asked[task] = left
+                self.asked[task] = left
             return
-        pending.asked.pop(task, None)
+        self.asked.pop(task, None)
         pending.errors.pop(task, None)
         if "error" in body:
             pending.errors[task] = body["error"]
         elif "questions" in body:
-            pending.asked[task] = [_asked(owner, body, task, row) for row in body["questions"]]
+            self.asked[task] = tuple(_asked(owner, body, task, row) for row in body["questions"])
         elif "asked" in body:  # format 1
             known, value, memo = body["asked"]
-            pending.asked[task] = [_asked(owner, body, task, (known, str(len(answers)), value, memo))]
+            self.asked[task] = (_asked(owner, body, task, (known, str(len(answers)), value, memo)),)
         elif "answers" in body:  # format 1
             rows = enumerate(body["answers"])
             pending.answers[task] = {
@@ -109,15 +184,19 @@ class Notes:
                 for number, (value, memo) in rows
             }
         else:
-            self.results[task] = body
+            self.unread[task] = body
 
 
-def write_questions(task: str, node: str, asked: Sequence[tuple[Interrupt, Any]]) -> dict[str, Any]:
+def write_questions(task: str, node: str, asked: Sequence[Asked]) -> dict[str, Any]:
     """The questions of a task, each with what is kept for its answer."""
     what = f"node {node!r}: what it asked"
     rows = [
-        [question.id, question.name, *[_kept(data, what, node) for data in (question.value, memo)]]
-        for question, memo in asked
+        [
+            one.question.id,
+            one.question.name,
+            *[_kept(data, what, node) for data in (one.question.value, one.memo)],
+        ]
+        for one in asked
     ]
     return {"task": task, "node": node, "questions": rows}
 
@@ -131,9 +210,9 @@ def write_answer(asked: Asked, value: Any) -> dict[str, Any]:
 def _asked(owner: str, body: Mapping[str, Any], task: str, row: Sequence[Any]) -> Asked:
     known, name, value, memo = row
     question = Interrupt(
-        str(known), ANYTHING.decode(value), body["node"], "/".join(_tasks_of(owner)), str(name)
+        str(known), ANYTHING.decode(value), body["node"], "/".join(tasks_of(owner)), str(name)
     )
-    return Asked(question, task, owner, ANYTHING.decode(memo))
+    return Asked(question, ANYTHING.decode(memo), owner, task)
 
 
 def _kept(value: Any, what: str, node: str) -> Any:
@@ -144,12 +223,3 @@ def _kept(value: Any, what: str, node: str) -> Any:
     except (CodecError, RecursionError) as error:
         raise CheckpointError(f"{what} cannot be kept in the checkpoint: {error}", node=node) from error
     return data
-
-
-def quoted(task_id: str) -> str:
-    """A task's id as one part of an owner's path, which is checkpoint/task/call, again and again."""
-    return task_id.replace("%", "%25").replace("/", "%2F")
-
-
-def _tasks_of(owner: str) -> list[str]:
-    return [part.replace("%2F", "/").replace("%25", "%") for part in owner.split("/")[1::3]]

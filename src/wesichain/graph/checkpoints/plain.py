@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, get_args
 from wesichain.agent import Decision
 from wesichain.core import (
     Message,
+    Part,
     ReActStep,
     ToolCall,
     Usage,
@@ -178,8 +179,9 @@ def late_scalar(kind: Any) -> tuple[str, Coder] | None:
 # --- values of core --------------------------------------------------------------------------------
 
 _STEPS = get_args(ReActStep)
+PARTS: Final = get_args(Part)
 _DECISIONS = get_args(Decision)
-CORE: Final = (Message, ToolCall, Usage, *_STEPS)
+CORE: Final = (Message, ToolCall, Usage, *PARTS, *_STEPS)
 
 
 def _write_step(value: Any) -> Any:
@@ -261,6 +263,7 @@ _MARKS: Mapping[type, tuple[str, Code]] = {
     **dict.fromkeys(_DECISIONS, ("$decision", to_plain)),
     ToolCall: ("$call", to_plain),
     Usage: ("$usage", to_plain),
+    **dict.fromkeys(PARTS, ("$part", to_plain)),
     **dict.fromkeys(_STEPS, ("$step", to_plain)),
     **{kind: (mark, coder.encode) for mark, (kind, coder) in _DATA.items()},
 }
@@ -273,6 +276,7 @@ _UNMARK: Mapping[str, Code] = {
     "$decision": lambda data: from_plain(Decision, data),
     "$call": lambda data: from_plain(ToolCall, data),
     "$usage": lambda data: from_plain(Usage, data),
+    "$part": lambda data: from_plain(Part, data),
     "$step": STEP.decode,
     **{mark: coder.decode for mark, (_, coder) in _DATA.items()},
     "$decimal": lambda data: _decimal().decode(data),

@@ -12,8 +12,10 @@ from wesichain.errors import CheckpointError, CodecError
 
 from .deltas import undelta
 from .entries import Entry, is_settled
+from .parts import together
 
 FORMAT = 2
+ONCE = '"once":'
 
 
 class Reading:
@@ -116,7 +118,7 @@ def parsed(entry: Entry) -> dict[str, Any]:
         raise CheckpointError(f"entry {entry.seq} of the thread is damaged: {error}") from error
     if not is_object(body):
         raise CheckpointError(f"entry {entry.seq} of the thread is damaged: it is not an object")
-    return body
+    return together(entry, body)
 
 
 @contextmanager
@@ -146,10 +148,25 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
         body["version"] = reading.version
     if reading.visits:
         body["ran"] = dict(reading.visits)
+    if once := once_in(entries):
+        body["once"] = once
     first = entries[-1].seq + 1
     body["moment"] = reading.moment
     pending = [entry for entry in entries if is_settled(entry.owner, str(newest))]
     return [Entry(first, "", first, at, dump_json(body)), *moved(pending, newest, first)]
+
+
+def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
+    """What these entries have of things that are done once in a thread, by their ids; the last counts."""
+    found: dict[str, Any] = {}
+    for entry in entries:
+        if ONCE in entry.body:
+            body = parsed(entry)
+            if "did" in body and isinstance(body.get("once"), str):
+                found[body["once"]] = body["did"][1]
+            elif is_object(once := body.get("once")):
+                found |= once
+    return found
 
 
 def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, get_args
 
+from wesichain.core import dump_json
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join
 from wesichain.graph.state import (
@@ -48,10 +50,13 @@ class StateCode:
         changed: dict[str, str] = {}
         for name, change in folded.changes.items():
             key = self._key(name)
-            if key is not None and key.tracked:
-                with _Naming(change.node, name):
-                    new = folded.values.data[name]
-                    changed[name] = text_of(delta(self._coder(key), change.old, new, kept=change.kept))
+            if key is None or not key.tracked:
+                continue
+            try:
+                new = folded.values.data[name]
+                changed[name] = text_of(delta(self._coder(key), change.old, new, kept=change.kept))
+            except (CodecError, RecursionError) as error:
+                raise _refused(change.node, name, error) from error
         return changed
 
     def whole(self, folded: Folded) -> dict[str, str]:
@@ -317,14 +322,26 @@ class _Naming:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, CodecError | RecursionError):
-            return
-        reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
-        if self._node is not None:
-            what = f"node {self._node!r}: the key {self._key!r} cannot be kept in the checkpoint: {reason}"
-        else:
-            what = (
-                f"the key {self._key!r} could not be read from the checkpoint: {reason}; if its type has "
-                f"changed, say how with GraphBuilder(..., migrations={{2: function}})"
-            )
-        raise CheckpointError(what, node=self._node) from error
+        if isinstance(error, CodecError | RecursionError):
+            raise _refused(self._node, self._key, error) from error
+
+
+def _refused(node: str | None, key: str, error: Exception) -> CheckpointError:
+    reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+    if node is not None:
+        what = f"node {node!r}: the key {key!r} cannot be kept in the checkpoint: {reason}"
+    else:
+        what = (
+            f"the key {key!r} could not be read from the checkpoint: {reason}; if its type has "
+            f"changed, say how with GraphBuilder(..., migrations={{2: function}})"
+        )
+    return CheckpointError(what, node=node)
+
+
+def with_values(body: str, values: Mapping[str, str]) -> str:
+    """The text of a checkpoint: that of its body, with the texts of its values put in as they are."""
+    inside = ",".join([f"{_name(name)}:{text}" for name, text in values.items()])
+    return f'{body[:-1]},"values":{{{inside}}}}}'
+
+
+_name = lru_cache(maxsize=4096)(dump_json)  # keys of states come again and again

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from wesichain.core import JsonValue
+
 from .entries import Checkpointer, Entry, is_settled
-from .notes import Notes
+from .notes import Notes, Questions
+from .parts import HAS_BYTES, apart
+from .reading import ONCE, once_in
 
 
 class Thread:
@@ -15,7 +19,18 @@ class Thread:
     `in_place`: nobody waits beside the run, so that a store that can does its work at once, in this thread.
     """
 
-    __slots__ = ("_checkpoints", "_in_place", "_last", "_lock", "_notes", "_pending", "_store", "thread_id")
+    __slots__ = (
+        "_checkpoints",
+        "_in_place",
+        "_last",
+        "_lock",
+        "_notes",
+        "_pending",
+        "_questions",
+        "_store",
+        "once",
+        "thread_id",
+    )
 
     def __init__(
         self, store: Checkpointer, thread_id: str, entries: Sequence[Entry], *, in_place: bool = False
@@ -29,6 +44,8 @@ class Thread:
             if entry.owner:
                 self._pending.setdefault(entry.owner, []).append(entry)
         self._notes: dict[str, Notes] = {}
+        self._questions: dict[str, Questions] = {}
+        self.once: dict[str, JsonValue] = once_in(entries)
         self._last = entries[-1] if entries else None
         self._lock = asyncio.Lock()
 
@@ -62,6 +79,8 @@ class Thread:
         async with self._lock:
             after = 0 if self._last is None else self._last.seq
             entries = make(after + 1)
+            if any(HAS_BYTES in entry.body for entry in entries):
+                entries = _kept(self._store, entries)
             if self._in_place and (now := getattr(self._store, "append_now", None)) is not None:
                 now(self.thread_id, entries, after=after, settles=settles)
                 self._written(entries, settles)
@@ -83,17 +102,31 @@ class Thread:
     def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
         self._last = entries[-1]
         if settles is not None and self._pending:
-            self._pending = {
-                owner: ones for owner, ones in self._pending.items() if not is_settled(owner, settles)
-            }
-            self._notes = {owner: notes for owner, notes in self._notes.items() if owner in self._pending}
+            self._settle(settles)
         for entry in entries:
+            if ONCE in entry.body:
+                self.once |= once_in((entry,))
             if entry.owner:  # an inner graph that is tried again looks for it here
-                self._pending.setdefault(entry.owner, []).append(entry)
-                if entry.owner in self._notes:
-                    self._notes[entry.owner].take(entry)
+                self._keep(entry)
             else:  # whoever goes on from here needs none of those before
                 self._checkpoints = {entry.seq: entry}
+
+    def _settle(self, settles: str) -> None:
+        for owner in [owner for owner in self._pending if is_settled(owner, settles)]:
+            del self._pending[owner]
+            notes = self._notes.pop(owner, None)
+            self._questions.pop(owner, None)
+            if notes is not None and (questions := self._questions.get(_top(owner))) is not None:
+                questions.drop([one for asked in notes.asked.values() for one in asked])
+
+    def _keep(self, entry: Entry) -> None:
+        owner = entry.owner
+        self._pending.setdefault(owner, []).append(entry)
+        questions = self._questions.get(_top(owner))
+        if owner in self._notes:
+            self._notes[owner].take(entry, questions)
+        elif questions is not None and _has_notes(owner):
+            questions.add([one for asked in self.notes(owner).asked.values() for one in asked])
 
     def owned(self, owner: str) -> dict[int, Entry]:
         """The entries of an owner, by number."""
@@ -105,14 +138,19 @@ class Thread:
             self._notes[owner] = Notes(owner, self._pending.get(owner, ()), old_ids or {})
         return self._notes[owner]
 
-    def owners_below(self, owner: str) -> list[str]:
-        """The owners of notes, of this owner and of what goes on inside its tasks, in order."""
-        found = [
-            (ones[0].seq, own)
-            for own, ones in self._pending.items()
-            if is_settled(own, owner) and own.count("/") % 3 == 0  # not the checkpoints of an inner graph
-        ]
-        return [own for _, own in sorted(found)]
+    def questions(self, checkpoint: str) -> Questions:
+        """The questions that wait on a checkpoint; looked for once, and then kept up with what is written."""
+        found = self._questions.get(checkpoint)
+        if found is None:
+            owners = [
+                (ones[0].seq, owner)
+                for owner, ones in self._pending.items()
+                if is_settled(owner, checkpoint) and _has_notes(owner)
+            ]
+            notes = [self.notes(owner) for _, owner in sorted(owners)]
+            found = Questions([one for each in notes for asked in each.asked.values() for one in asked])
+            self._questions[checkpoint] = found
+        return found
 
     def below(self, owner: str) -> list[Entry]:
         """The entries of an owner and of what goes on inside its tasks, in order."""
@@ -120,7 +158,21 @@ class Thread:
         return sorted(found, key=lambda entry: entry.seq)
 
     async def copy(self, thread_id: str, entries: Sequence[Entry]) -> None:
-        await self._store.append(thread_id, entries, after=0)
+        await self._store.append(thread_id, _kept(self._store, entries), after=0)
+
+
+def _kept(store: Checkpointer, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Entries as a store takes them: with the bytes of parts apart, if it keeps those."""
+    return [apart(entry) for entry in entries] if getattr(store, "keeps_parts", False) else entries
+
+
+def _top(owner: str) -> str:
+    """The checkpoint of the outermost graph that something is pending on."""
+    return owner.partition("/")[0]
+
+
+def _has_notes(owner: str) -> bool:
+    return owner.count("/") % 3 == 0  # the others own the checkpoints of an inner graph
 
 
 async def _read(

@@ -6,6 +6,7 @@ from wesichain.core import Clock, SystemClock
 from wesichain.errors import CheckpointError
 
 from .entries import Checkpointer
+from .parts import apart
 from .reading import rebased
 
 
@@ -26,6 +27,8 @@ async def compact(store: Checkpointer, thread_id: str, *, clock: Clock | None = 
     if not entries:
         return
     kept = rebased(entries, at=(clock or SystemClock()).time())
+    if getattr(store, "keeps_parts", False):
+        kept = [apart(entry) for entry in kept]
     await store.append(thread_id, kept, after=entries[-1].seq)
     await store.delete(thread_id, before=kept[0].seq)
 

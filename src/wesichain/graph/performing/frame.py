@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from wesichain.core import Clock, dataclass
-from wesichain.errors import GraphInterruptedError, GraphTimeoutError
+from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints import Journal
 from wesichain.graph.context import ExecutionOptions, GraphContext, Interrupt, Record
 from wesichain.graph.definition import Definition
-from wesichain.graph.watch import RunLog, ScopedSink, Watcher
+from wesichain.graph.watch import Report, RunLog, ScopedSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,8 @@ class Frame:
 
     definition: Definition
     options: ExecutionOptions
-    log: RunLog
+    report: Report
     clock: Clock
-    watcher: Watcher | None = None
     journal: Journal | None = None
     scope: str = ""
     is_inner: bool = False
@@ -34,29 +34,31 @@ class Frame:
     is_alone: bool = False
     hands: frozenset[str] | None = None
 
+    @property
+    def log(self) -> RunLog:
+        return self.report.log
+
     def within(self, task: str) -> str:
         """The scope of what runs inside a task."""
         return f"{self.scope}/{task}" if self.scope else task
 
     def context_of(self, node: str, step: int, task: str, record: Record | None = None) -> GraphContext:
         """What a node is told."""
-        limit, scope = self.options.max_steps, self.within(task)
+        limit, scope, log = self.options.max_steps, self.within(task), self.report.log
         return GraphContext(
             remaining_steps=None if limit is None else max(0, limit - step),
             observer=self.options.observer,
             thread_id=self.options.thread_id,
             node=node,
-            run_id=self.log.run_id,
+            run_id=log.run_id,
             step=step,
             scope=scope,
             deadline=self.deadline,
-            events=ScopedSink(self.log, scope, node=node, subgraph=self.scope) if self.log.is_heard else None,
+            events=ScopedSink(self.report, scope, node=node) if self.report.is_heard else None,
             clock=self.clock,
             context=self.context,
-            is_streamed=self.log.is_asked("messages"),
-            on_emit=partial(self.log.give, "custom", node, self.scope)
-            if self.log.is_asked("custom")
-            else None,
+            is_streamed=log.is_asked("messages"),
+            on_emit=partial(log.give, "custom", node, self.scope) if log.is_asked("custom") else None,
             record=record,
         )
 
@@ -74,3 +76,9 @@ class Frame:
         """Let the journal know how far the log has come, with the event that will tell of its next entry."""
         if self.journal is not None and self.log.is_heard:
             self.journal.last_event = self.log.last_seq + 1
+
+    async def close_log(self) -> None:
+        """Keep the number of the last event of a run that stopped: whoever resumes it counts on from it."""
+        if self.journal is not None and self.log.is_heard:
+            with suppress(CheckpointError):  # the thread is somebody else's by now
+                await self.journal.note_event(self.log.last_seq)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, NoReturn
 
 from wesichain.core import abandon
 from wesichain.errors import GraphError, NodeFailedError
 from wesichain.graph.checkpoints import Pending
-from wesichain.graph.context import Paused
+from wesichain.graph.context import Asked, Paused
 from wesichain.graph.state import Result
-from wesichain.graph.superstep import Done, Position, Task
+from wesichain.graph.superstep import Done, Frontier, Position, Task
 from wesichain.trace import redact
 
 from .frame import Frame
@@ -23,34 +26,34 @@ from .waiting import within
 class Performer:
     """Performs the tasks of one super-step. Made for it, used once."""
 
-    __slots__ = ("_at", "_frame", "_outcomes", "_pending", "_unsaved")
+    __slots__ = ("_at", "_done", "_frame", "_pending", "_stopped", "_unsaved")
 
     def __init__(self, frame: Frame, at: Position, pending: Pending | None) -> None:
         self._frame = frame
         self._at = at
-        self._pending = pending or Pending()
-        self._outcomes: dict[str, Outcome] = {}
+        self._pending = pending or _NOTHING
+        self._done: dict[str, Result] = {}
+        self._stopped: dict[str, Paused | Up | GraphError] = {}
         self._unsaved: list[Done] = []
 
     async def perform(self) -> list[Done]:
         """The results of all tasks, in the order in which they were planned."""
         tasks, known = self._at.frontier.tasks, self._pending
-        self._outcomes.update(known.results)
-        for task_id, asked in known.asked.items():
-            questions = tuple(one.question for one in asked)
-            self._outcomes[task_id] = Paused(questions, noted=frozenset(one.id for one in questions))
-        await self._together([task for task in tasks if task.id not in self._outcomes])
-        done = [(task, found) for task in tasks if isinstance(found := self._outcomes.get(task.id), Result)]
-        if len(done) < len(tasks):
-            await self._give_up()
-        return done
+        todo = known.todo(self._at.frontier)
+        await self._together(todo)
+        if known.waiting or len(self._done) < len(todo):
+            await self._give_up(todo)
+        done = {**known.results, **self._done} if known.results else self._done
+        return [(task, done[task.id]) for task in tasks]
 
     def _take(self, task: Task, outcome: Outcome) -> bool:
         """Keep what came of a task; whether the others may go on."""
-        self._outcomes[task.id] = outcome
         if isinstance(outcome, Result):
+            self._done[task.id] = outcome
             self._unsaved.append((task, outcome))
-        return isinstance(outcome, Result | Paused)
+            return True
+        self._stopped[task.id] = outcome
+        return isinstance(outcome, Paused)
 
     async def _together(self, todo: Sequence[Task]) -> None:
         """Run the tasks: plain ones on the spot, those that wait side by side; a failure stops the rest."""
@@ -75,7 +78,7 @@ class Performer:
                 return
         if len(todo) == 1 and waiting and waiting[0][1].is_in_place:
             task, visit, begun = waiting[0]
-            self._take(task, await visit.in_time(begun))
+            self._take(task, await visit.carried_out(begun))
         elif waiting:
             await self._side_by_side(waiting)
 
@@ -86,7 +89,9 @@ class Performer:
         unless it was added with `blocking=False`.
         """
         ends, begin = _Ends(), asyncio.get_running_loop().create_task
-        running = {task.id: begin(ends.take(task, visit.in_time(begun))) for task, visit, begun in waiting}
+        running = {
+            task.id: begin(ends.take(task, visit.carried_out(begun))) for task, visit, begun in waiting
+        }
         try:
             while running:
                 if self._unsaved:
@@ -117,14 +122,12 @@ class Performer:
             unsaved, self._unsaved = self._unsaved, []
             await self._frame.journal.note(unsaved)
 
-    async def _give_up(self) -> NoReturn:
+    async def _give_up(self, todo: Sequence[Task]) -> NoReturn:
         """Save what can be saved of a super-step that did not come to its end, and say why it did not."""
         frame, journal = self._frame, self._frame.journal
         await self._save_results()
         frame.number_events()
-        ended = [
-            (task, self._outcomes[task.id]) for task in self._at.frontier.tasks if task.id in self._outcomes
-        ]
+        ended = [(task, self._stopped[task.id]) for task in todo if task.id in self._stopped]
         failures = [(task, error) for task, error in ended if isinstance(error, GraphError)]
         for task, error in failures:
             if journal is not None:
@@ -134,24 +137,41 @@ class Performer:
         for _, outcome in ended:
             if isinstance(outcome, Up):
                 raise outcome
-        paused = [(task, pause) for task, pause in ended if isinstance(pause, Paused)]
+        raise await self._ask([(task, pause) for task, pause in ended if isinstance(pause, Paused)])
+
+    async def _ask(self, paused: Sequence[tuple[Task, Paused]]) -> BaseException:
+        """What a run ends in that waits for answers, once its thread has the questions."""
+        frame, journal = self._frame, self._frame.journal
         for task, pause in paused:
-            new = [
-                (asked, memo)
-                for asked, memo in zip(pause.interrupts, pause.memos, strict=True)
-                if asked.id not in pause.noted
-            ]
+            new = [one for one in pause.asked if not one.owner]
             if journal is not None and new:
                 await journal.note_questions(task, new)
-        questions = tuple(asked for _, pause in paused for asked in pause.interrupts)
-        if frame.is_inner:
-            raise Paused(questions, noted=frozenset(asked.id for asked in questions))
-        nodes = ", ".join(dict.fromkeys(repr(asked.node) for asked in questions))
+        found = _in_order(self._at.frontier, self._pending.waiting, paused)
+        asked = list(chain.from_iterable(found))
+        if frame.is_inner:  # the thread has them, if there is one
+            return Paused(tuple([one if one.owner else replace(one, owner=frame.scope) for one in asked]))
+        questions = tuple(map(_QUESTION, asked))
+        nodes = ", ".join(map(repr, dict.fromkeys([one.node for one in questions[:_NAMED]])))
         problems = "".join(f": {pause.problem}" for _, pause in paused if pause.problem)
-        raise frame.interrupted(f"the run waits for an answer to {nodes}{problems}", questions)
+        return frame.interrupted(f"the run waits for an answer to {nodes}{problems}", questions)
 
 
+_QUESTION = attrgetter("question")
+_NAMED = 100  # questions whose nodes a message names
+_NOTHING: Final = Pending()
 _NONE: Mapping[str, Any] = {}
+
+
+def _in_order(
+    frontier: Frontier, waiting: Mapping[str, tuple[Asked, ...]], paused: Sequence[tuple[Task, Paused]]
+) -> Iterable[tuple[Asked, ...]]:
+    """What the tasks ask, in the order in which they were planned. Those that wait are in it already."""
+    if not paused:
+        return waiting.values()
+    found = {**waiting, **{task.id: pause.asked for task, pause in paused}}
+    return [found[task] for task in frontier.by_id if task in found]
+
+
 _ENDS = (Result, Paused, Up, GraphError)
 
 

@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from wesichain.core import GRACE, JsonValue
+from typing_extensions import override
+
+from wesichain.core import GRACE, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, paused_in
+from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, Place, paused_in
 from wesichain.graph.state import (
     HIDDEN,
     NotAnUpdateError,
@@ -63,7 +65,7 @@ def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group if others is None else others
 
 
-class Visit:
+class Visit(Place):
     """One task being carried out. Made for it, used once."""
 
     __slots__ = (
@@ -105,7 +107,9 @@ class Visit:
     def is_plain(self) -> bool:
         """Whether the node is just called: it is run on the spot, which costs no task."""
         node = self._node
-        return not (node.is_async or self._has_thread or node.retry or node.on_error or self._frame.watcher)
+        if around.hook is not None or node.is_async or self._has_thread or node.retry or node.on_error:
+            return False
+        return not self._frame.report.is_awaited
 
     @property
     def _has_thread(self) -> bool:
@@ -140,36 +144,45 @@ class Visit:
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here
             return self._failed(error)
 
+    def carried_out(self, begun: Awaitable[Any] | None) -> Coroutine[Any, Any, Outcome]:
+        """As `in_time`, and inside what stands around every node of the process."""
+        hook = around.hook
+        return self.in_time(begun) if hook is None else self._inside(hook, begun)
+
+    async def _inside(self, hook: CallHook, begun: Awaitable[Any] | None) -> Outcome:
+        with hook.node(self._node.name, self._at.step) as failing:
+            outcome = await self.in_time(begun)
+            if isinstance(outcome, GraphError):
+                failing(outcome.__cause__ or outcome)
+            return outcome
+
     async def in_time(self, begun: Awaitable[Any] | None = None) -> Outcome:
         """Carry out any task, or what `at_once` has begun, in an asyncio task made for it, or in the run's.
 
         Raises for cancellation alone.
         """
-        watcher, name = self._frame.watcher, self._node.name
+        report = self._frame.report
         try:
             if begun is None:
                 self._begin()
-            if watcher is not None:
-                await watcher.tell("on_node_start", name, self._view)
+            if report.owed:
+                await report.settle()
             try:
                 returned = await self._attempts(begun)
             except Up as inner:
                 returned = inner.update
             except BaseExceptionGroup as group:  # of a TaskGroup in the node
                 raise _of_group(group) from group
-            result = self._completed(returned)
+            outcome: Outcome = self._completed(returned)
         except (Paused, Up) as bubble:
-            return bubble
+            outcome = bubble
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            failure = self._failed(error)
-            if watcher is not None:
-                await watcher.tell("on_error", name, failure)
-            return failure
-        if watcher is not None:
-            await watcher.tell("on_node_end", name, returned, self._took())
-        return result
+            outcome = self._failed(error)
+        if report.owed:
+            await report.settle()
+        return outcome
 
     # --- attempts ----------------------------------------------------------------------------------
 
@@ -256,27 +269,28 @@ class Visit:
         return await returned
 
     def _asking(self) -> Asking:
+        task = self._task
+        return Asking(self, task.node, task.id, answers=self._answers, is_alone=self._is_alone)
+
+    @property
+    @override
+    def frame(self) -> Frame:
+        return self._frame
+
+    @override
+    def located(self) -> tuple[str, str]:
         frame, task, journal = self._frame, self._task, self._frame.journal
-        return Asking(
-            frame,
-            task.node,
-            scope=frame.scope,
-            inside=frame.within(task.id),
-            place="" if journal is None else journal.place(task),
-            moment=f"{frame.scope}/{self._at.step}/{task.id}"
-            if journal is None
-            else journal.moment(task, self._at.step),
-            answers=self._answers,
-            is_alone=self._is_alone,
-        )
+        if journal is None:
+            return "", f"{frame.scope}/{self._at.step}/{task.id}"
+        return journal.place(task), journal.moment(task, self._at.step)
 
     # --- before and after --------------------------------------------------------------------------
 
     def _begin(self) -> None:
         frame = self._frame
         self._lend()
-        if frame.log.is_heard:
-            frame.log.node_started(frame.scope, self._at.step, self._node.name)
+        if frame.report.is_heard:
+            frame.report.node_started(self._at.step, self._node.name, self._view)
         self._started = frame.clock.monotonic()
 
     def _lend(self) -> None:
@@ -285,12 +299,12 @@ class Visit:
 
     def _completed(self, returned: Any) -> Result:
         result = self._read(returned)
-        log = self._frame.log
-        if log.tap is not None:
+        report = self._frame.report
+        if report.log.tap is not None:
             self._give_update(result)
-        if log.is_heard:
+        if report.is_heard:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
-            log.node_completed(self._frame.scope, self._at.step, self._node.name, self._took(), keys)
+            report.node_completed(self._at.step, self._node.name, self._took(), keys, returned)
         return result
 
     def _give_update(self, result: Result) -> None:
@@ -332,8 +346,8 @@ class Visit:
             )
             failure = NodeFailedError(f"node {name!r}: {what}", node=name)
             failure.__cause__ = error
-        if self._frame.log.is_heard:
-            self._frame.log.node_failed(self._frame.scope, self._at.step, name, failure)
+        if self._frame.report.is_heard:
+            self._frame.report.node_failed(self._at.step, name, failure)
         return failure
 
     def _took(self) -> float:

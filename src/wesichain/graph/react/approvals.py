@@ -15,8 +15,18 @@ def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
     """What a person is shown: each call, with the token that its decision is given for."""
     return {
         "reason": "external" if all(one.external for one in pending) else "approval",
-        "calls": [{"token": one.token, "tool": one.call.name, "args": one.call.args} for one in pending],
+        "calls": [
+            {"token": one.token, "tool": one.call.name, "args": one.call.args, **_asked(one)}
+            for one in pending
+        ],
     }
+
+
+def _asked(one: PendingCall) -> dict[str, Any]:
+    question = one.question
+    if question is None:
+        return {}
+    return {"question": {"message": question.message, "schema": dict(question.schema)}}
 
 
 def decisions(

@@ -1,25 +1,50 @@
 """Effects with a record: what an agent in a node was told is not asked again, what it did is not done again.
 
 A node that is run anew, after its process was killed or an attempt of it failed, takes the replies and
-results of the time before from its task's record, and goes on live where that ends. A call whose effect must
-happen once leaves its intent there first: where only that is found, nobody knows what came of it, and the
-model is told so.
+results of the time before from its task's record, and goes on live where that ends: with what ended the run,
+if something did. What failed and was survived is told again as it was, so that the run takes the same way.
+
+A call whose effect must happen once leaves its intent there first: where only that is found, nobody knows
+what came of it, and the model is told so. Its record is the thread's, by the call's idempotency key: a branch
+or a fork that comes to the same call is given what came of it then. A branch may also come to another call
+under that key, since its model is asked anew: that is one of its own, and its key says so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any, cast
 
 from typing_extensions import override
 
-from wesichain.agent import Caller, Effects
-from wesichain.core import CancellationToken, JsonValue, LlmRequest, LlmResponse, from_plain, to_plain
-from wesichain.errors import CheckpointError, CodecError
+from wesichain.agent import (
+    Caller,
+    Effects,
+    retell_spare,
+    revived_cause,
+    revived_dispatch,
+    revived_error,
+    spare_events,
+)
+from wesichain.core import (
+    CancellationToken,
+    Event,
+    JsonValue,
+    LlmRequest,
+    LlmResponse,
+    Part,
+    ToolCall,
+    dump_json,
+    from_plain,
+    to_plain,
+)
+from wesichain.errors import CheckpointError, CodecError, LlmError
 from wesichain.graph.context import Record
 from wesichain.graph.state import is_dict
-from wesichain.tools import PreparedCall, ToolResult
+from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 _INTENT = "intent"
 
@@ -44,11 +69,14 @@ class Recording:
     def read(self, name: str) -> Any:
         return None if self.record is None else self.record.read(name)
 
-    async def write(self, name: str, data: JsonValue) -> None:
+    def read_once(self, once: str) -> Any:
+        return None if self.record is None else self.record.read_once(once)
+
+    async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
         if self.record is None:
             return
         try:
-            await self.record.write(name, data)
+            await self.record.write(name, data, once=once)
         except CheckpointError as error:
             self.failure = error
             self.cancellation.cancel("its thread was written to by somebody else")
@@ -68,51 +96,143 @@ class RecordedEffects(Effects):
         self._recording = recording
         self._prefix = prefix
         self._times: Counter[str] = Counter()
+        self._failed: dict[str, JsonValue] = {}  # what failed, by its name: it may yet end the run
+        self._run: Any = None
         self.cancellation = recording.cancellation
+
+    @override
+    def attach(self, run: Any) -> None:
+        self._run = run
 
     @override
     async def ask(
         self, request: LlmRequest, *, step_id: int, on_text: Callable[[str], None] | None
     ) -> LlmResponse:
-        name = self._name(f"ask {step_id}")
+        name = f"{self._prefix}ask {step_id} {self._times[f'ask {step_id}']}"
+        self._times[f"ask {step_id}"] += 1
         known = self._recording.read(name)
         if known is not None:
-            reply: LlmResponse = from_plain(LlmResponse, known)
-            if on_text is not None and reply.content:
-                on_text(reply.content)
-        else:
+            return self._told_again(known, on_text)
+        await self._survive(list(self._failed))
+        before = 0 if self._run is None else self._run.narrator.last_seq
+        try:
             reply = await self._live.ask(request, step_id=step_id, on_text=on_text)
-            if not isinstance(cast("object", reply), LlmResponse):
-                return reply  # the loop will say what it thinks of it
-            await self._recording.write(name, to_plain(reply))
-        self._times[f"ask {step_id}"] += 1
+        except Exception as error:
+            self._failed[name] = {"raised": _raised(error), "spare": self._spare(before)}
+            raise
+        if not isinstance(cast("object", reply), LlmResponse):
+            return reply  # the loop will say what it thinks of it
+        await self._recording.write(name, {"reply": to_plain(reply), "spare": self._spare(before)})
         return reply
+
+    def _told_again(self, known: Any, on_text: Callable[[str], None] | None) -> LlmResponse:
+        """A reply, or what was raised instead, with the model calls that a middleware made beside it."""
+        if not is_dict(known):
+            raise CheckpointError(f"the record of a reply is damaged: {str(known)[:60]}")
+        spare: list[Event] = [from_plain(cast("Any", Event), one) for one in known.get("spare", ())]
+        if self._run is not None:
+            retell_spare(self._run, spare)
+        if "raised" in known:
+            raise _revived(known["raised"])
+        reply: LlmResponse = from_plain(LlmResponse, known.get("reply", known))  # once it was all there was
+        if on_text is not None and reply.content:
+            on_text(reply.content)
+        return reply
+
+    def _spare(self, before: int) -> list[Any]:
+        """The model calls that a middleware has made beside the one of this step: they are paid for too."""
+        return [] if self._run is None else [to_plain(event) for event in spare_events(self._run, before)]
+
+    async def _survive(self, names: list[str]) -> None:
+        """Record what failed and did not end the run: the loop goes on, and must take the same way again."""
+        for name in names:
+            await self._recording.write(name, self._failed.pop(name))
 
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
         tool, call = prepared.tool, prepared.call
-        if tool.is_agent:  # what it does inside has records of its own
+        if tool.is_agent and tool.effect != "once":  # what it does inside has records of its own
             return await self._live.call(prepared, caller)
-        name = self._name(f"call {caller.context(call).step_id} {call.id}")
+        ctx = caller.context(call)
+        place = f"{self._prefix}call {ctx.step_id} {call.id}"
+        name, once = f"{place} {ctx.attempt - 1}", None
         known = self._recording.read(name)
-        if known == _INTENT:
-            return ToolResult(call.id, call.name, _unknown(call.name))
-        if is_dict(known):
-            return ToolResult(call.id, call.name, known["value"], None, known["ms"], known["finish"])
         if tool.effect == "once":
-            await self._recording.write(name, _INTENT)
+            once, found = self._once(ctx.idempotency_key, call)
+            known = found if known is None else known
+            ctx = ctx if once == ctx.idempotency_key else replace(ctx, idempotency_key=once)
+        if known is not None:
+            return _result(known, call)
+        caller = _Known(ctx)
+        if tool.is_agent:
+            return await self._run_agent(prepared, caller, name, once)
+        await self._survive([failed for failed in self._failed if failed.startswith(f"{place} ")])
+        if once is not None:
+            await self._recording.write(name, _marked(_INTENT, call), once=once)
         result = await self._live.call(prepared, caller)
-        if (done := _kept(result, is_once=tool.effect == "once")) is not None:
-            await self._recording.write(name, done)
+        if (done := _kept(result, is_once=once is not None)) is not None:
+            await self._recording.write(name, done if once is None else _marked(done, call), once=once)
+        elif result.error is not None:
+            self._failed[name] = {"raised": _raised(result.error), "ms": result.duration_ms}
         return result
+
+    async def _run_agent(
+        self, prepared: PreparedCall, caller: Caller, name: str, once: str | None
+    ) -> ToolResult:
+        """Run an agent that is a tool. What it does inside has records of its own: it has no intent, and goes
+        on where it was; what came of it is kept for branches.
+        """
+        result = await self._live.call(prepared, caller)
+        if result.error is None and (done := _kept(result, is_once=True)) is not None:
+            await self._recording.write(name, _marked(done, prepared.call), once=once)
+        return result
+
+    def _once(self, key: str, call: ToolCall) -> tuple[str, Any]:
+        """The id under which a call that is made once is kept, and what is."""
+        found = self._recording.read_once(key)
+        if found is None or not is_dict(found) or found.get("mark") == _mark(call):
+            return key, found
+        other = f"{key}~{_mark(call)}"  # the key was of another call, on another branch
+        return other, self._recording.read_once(other)
+
+    @override
+    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
+        """The instructions of an agent that the run is handed to: those of then, if it was before."""
+        name = f"{self._prefix}instruct {step_id}"
+        known = self._recording.read(name)
+        if is_dict(known):
+            text.close()
+            return None if known["text"] is None else str(known["text"])
+        said = await text
+        await self._recording.write(name, {"text": said})
+        return said
 
     @override
     def below(self, scope: str) -> Callable[[Effects], Effects] | None:
         return lambda live: RecordedEffects(live, self._recording, f"{self._prefix}{scope}/")
 
-    def _name(self, what: str) -> str:
-        """The name of the next reply, or result, of this. What failed has none: it is done anew."""
-        return f"{self._prefix}{what} {self._times[what]}"
+
+class _Known(Caller):
+    """A caller whose context was made already."""
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+
+    @override
+    def context(self, call: ToolCall) -> ToolContext:
+        return self._ctx
+
+
+# --- what is recorded ------------------------------------------------------------------------------
+
+
+def _mark(call: ToolCall) -> str:
+    """Tells calls apart that have one key."""
+    return sha256(f"{call.name} {dump_json(call.args)}".encode()).hexdigest()[:16]
+
+
+def _marked(done: JsonValue, call: ToolCall) -> JsonValue:
+    return {"mark": _mark(call), "did": done}
 
 
 def _kept(result: ToolResult, *, is_once: bool) -> JsonValue:
@@ -124,9 +244,46 @@ def _kept(result: ToolResult, *, is_once: bool) -> JsonValue:
         return None
     try:
         value = to_plain(result.value) if failure is None else failure
+        parts = {"parts": to_plain(list(result.parts))} if result.parts and failure is None else {}
     except CodecError:
         return None  # a value that is no data: the loop will say so
-    return {"value": value, "ms": result.duration_ms, "finish": result.finish}
+    return {"value": value, "ms": result.duration_ms, "finish": result.finish, **parts}
+
+
+def _result(known: Any, call: ToolCall) -> ToolResult:
+    """What was recorded of a call, as it was."""
+    done = known["did"] if is_dict(known) and "mark" in known else known
+    if done == _INTENT:
+        return ToolResult(call.id, call.name, _unknown(call.name))
+    if not is_dict(done):
+        raise CheckpointError(f"the record of a call of {call.name!r} is damaged: {str(done)[:60]}")
+    if "raised" in done:
+        raised = done["raised"]
+        error = revived_dispatch(raised["error"], raised["message"])
+        error.tool_name, error.call_id = call.name, call.id
+        error.__cause__ = revived_cause(raised["cause"], raised["message"]) if raised["cause"] else None
+        return ToolResult(call.id, call.name, None, error, done["ms"])
+    parts: list[Part] = [from_plain(cast("Any", Part), one) for one in done.get("parts", ())]
+    return ToolResult(call.id, call.name, done["value"], None, done["ms"], done["finish"], tuple(parts))
+
+
+def _raised(error: BaseException) -> JsonValue:
+    """An error, as far as it is kept: the name of its class is compared with known ones, never loaded."""
+    after, cause = getattr(error, "retry_after", None), error.__cause__
+    return {
+        "error": type(error).__name__,
+        "message": str(error),
+        "retryable": bool(getattr(error, "retryable", False)),
+        "retry_after": float(after) if isinstance(after, int | float) else None,
+        "cause": "" if cause is None else f"{type(cause).__module__}:{type(cause).__qualname__}",
+    }
+
+
+def _revived(raised: Mapping[str, Any]) -> Exception:
+    error = revived_error(raised["error"], raised["message"], retryable=raised["retryable"])
+    if isinstance(error, LlmError):
+        error.retry_after = raised["retry_after"]
+    return error
 
 
 def _unknown(name: str) -> str:

@@ -16,6 +16,7 @@ from wesichain.agent import (
     AgentRuntime,
     ApproveWith,
     Completed,
+    Conversation,
     Decision,
     Drive,
     Failed,
@@ -52,6 +53,7 @@ from .recorded import Recording
 
 _NONE: Mapping[str, Decision] = {}
 _KEYS = ("messages", "steps")  # of a run, which the state has keys for
+_LEAST = 4  # tokens of a message, however short: no more than that many fit
 _LEFT = "the run before this one was left unfinished"
 
 
@@ -104,7 +106,8 @@ class Live:
         self.drive: Drive[str]
         self.messages = 0
         self.steps = 0
-        self.is_private = frame.journal is None and frame.watcher is None and frame.log.tap is None
+        is_watched = frame.report.is_observed or frame.log.tap is not None
+        self.is_private = frame.journal is None and not is_watched
         self.is_changed = False  # people have changed what the state has of it already
 
     def kept(self, update: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +122,8 @@ class Live:
 
     def visited(self, ctx: GraphContext, *, records: bool) -> None:
         """From here on this visit listens, and keeps what was done if it `records`."""
-        if ctx.events is not None or ctx.observer is not None:
-            frame, sink = self._frame, None
-            if ctx.events is not None:  # the run is one, whichever node takes its steps: so is its scope
-                sink = ScopedSink(frame.log, frame.within("model"), node=ctx.node, subgraph=frame.scope)
+        if ctx.events is not None:  # the run is one, whichever node takes its steps: so is its scope
+            sink = ScopedSink(self._frame.report, self._frame.within("model"), node=ctx.node)
             self._listener = Listener(replace(ctx, events=sink))
         if self._recording is not None:
             self._recording.record = ctx.record if records else None
@@ -131,7 +132,7 @@ class Live:
         """What the run is told when it is opened: the graph's limits are its limits too."""
         if ctx.record is not None:
             self._recording = Recording(ctx.record)
-        heard = ctx.events is not None or ctx.observer is not None
+        heard = ctx.events is not None
         return {
             "deps": ctx.context,
             "budget": budget,
@@ -176,7 +177,10 @@ class Steps:
         loop_guard: LoopGuard | None,
         tool_concurrency: int,
         stream: bool,
+        max_tokens: int | None,
     ) -> None:
+        Conversation(max_tokens)  # a wrong number is found here, not at the second question
+        self._max_tokens = max_tokens
         self._registry = registry
         self._prompt = prompt
         self._budget = budget
@@ -259,13 +263,22 @@ class Steps:
         options = live.options(ctx, budget=self._limits(ctx), stream=self._stream)
         live.drive = self._runtime.open(
             given,
-            history=state.get("conversation", []),
+            history=self._remembered(state),
             instructions=instructions(self._prompt, state),
             run_id=f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None,
             **options,
         )
         live.steps = len(given.scratchpad)
         return live
+
+    def _remembered(self, state: ReActSteps) -> Sequence[Message]:
+        """What the model is shown of earlier questions on the thread: all of it, or the newest that fits."""
+        said = state.get("conversation", [])
+        if self._max_tokens is None:
+            return said
+        memory = Conversation(self._max_tokens)
+        memory.add(*said[-(self._max_tokens // _LEAST + 1) :])
+        return memory.window()
 
     def _again(
         self, interrupted: Interrupted[str], decided: Mapping[str, Decision], ctx: GraphContext
@@ -312,7 +325,7 @@ def after_model(state: ReActSteps) -> str:
 def _frame() -> Frame:
     asking = CURRENT.get()
     assert asking is not None, "a node runs in a task"
-    return cast("Frame", asking.frame)
+    return cast("Frame", asking.where.frame)
 
 
 # --- the state -------------------------------------------------------------------------------------
@@ -368,7 +381,7 @@ def _whole(state: ReActSteps, rest: Any) -> Interrupted[str]:
     own = state.get("messages", [])
     said = state.get("conversation", [])
     system = _system(own)
-    earlier = said[: max(0, rest["first_new"] - system)]
+    earlier = said[len(said) - max(0, rest["first_new"] - system) :]
     messages = [*own[:system], *earlier, *own[system:]]
     return stored(
         {**rest, "messages": to_plain(messages), "steps": to_plain(state.get("agent_scratchpad", []))}

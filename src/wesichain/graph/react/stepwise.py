@@ -91,6 +91,7 @@ def react_graph(
     loop_guard: LoopGuard | None = _GUARD,
     tool_concurrency: int = 1,
     stream: bool = False,
+    max_tokens: int | None = None,
     events: Sinks = None,
     clock: Clock | None = None,
     new_id: Callable[[], str] | None = None,
@@ -99,7 +100,8 @@ def react_graph(
 
     There is a checkpoint after every model call and every batch of tools, `interrupt_before=["tools"]`
     stops before they run, and a tool with `approval=True` asks (`GraphInterruptedError`) before it does.
-    A thread that is asked again remembers what was asked and answered on it. `context` is the tools' deps.
+    A thread that is asked again remembers what was asked and answered on it: all of it, or with `max_tokens`
+    the newest that fits. `context` is the tools' deps.
     """
     steps = Steps(
         llm,
@@ -110,6 +112,7 @@ def react_graph(
         loop_guard=loop_guard,
         tool_concurrency=tool_concurrency,
         stream=stream,
+        max_tokens=max_tokens,
     )
     builder = GraphBuilder(ReActSteps, output_type=ReActOutput)
     builder.add_node("prepare", steps.prepare, blocking=False)

@@ -53,7 +53,7 @@ def fingerprint(value: Any) -> int:
     if value is None or isinstance(value, bool | int | float):
         return hash((None, repr(value)))  # hash() itself takes -1 for -2, and 1 for True; "1" is not 1
     if isinstance(value, Growing):
-        return grow(hash(list), value.items())
+        return value.folded(grow, hash(list))
     if is_list(value) or is_tuple(value):
         return grow(hash(type(value)), value)
     if is_dict(value):

@@ -23,11 +23,12 @@ Lend: TypeAlias = Callable[[Any], Any]
 class Growing:
     """A list that grows at its end. Growing it costs what is added; the shorter one stays as it was."""
 
-    __slots__ = ("_items", "_length")
+    __slots__ = ("_items", "_length", "_marks")
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
         self._items: list[Any] = list(items)
         self._length = len(self._items)
+        self._marks: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return self._length
@@ -35,13 +36,24 @@ class Growing:
     def extend(self, items: Sequence[Any]) -> Growing:
         longer = Growing.__new__(Growing)
         # Another list may have grown from the same moment: then the histories part, with one copy.
-        longer._items = self._items if len(self._items) == self._length else self.items()
+        is_one = len(self._items) == self._length
+        longer._items = self._items if is_one else self.items()
+        longer._marks = self._marks if is_one else {}
         longer._items.extend(items)
         longer._length = len(longer._items)
         return longer
 
     def items(self, start: int = 0) -> list[Any]:
         return self._items[start : self._length]
+
+    def folded(self, fold: Callable[[int, Sequence[Any]], int], start: int) -> int:
+        """A number folded from the items, from the left. Those that it grew from are not folded again."""
+        count, mark = self._marks.get("last", (0, start))
+        if count > self._length:  # a longer one was asked for before
+            count, mark = 0, start
+        mark = fold(mark, self.items(count))
+        self._marks["last"] = self._length, mark
+        return mark
 
     def shared(self) -> list[Any]:
         """The list behind, to be read only; without a copy where it has not grown on."""

@@ -146,10 +146,10 @@ class Schema:
             object.__setattr__(state, name, value)
         return state
 
-    def contents(self, state: Any) -> dict[str, Any]:
-        """The values of a state of this type, by key."""
+    def contents(self, state: Any) -> Mapping[str, Any]:
+        """The values of a state of this type, by key; to be looked at."""
         if is_mapping(state):
-            return dict(state)
+            return state
         return {name: getattr(state, name) for name in self.keys if hasattr(state, name)}
 
     def holds(self, value: Any) -> bool:

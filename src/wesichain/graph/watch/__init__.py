@@ -2,8 +2,9 @@
 
 from .drawing import NodeVisit, run_mermaid, run_svg, visits
 from .mermaid import mermaid
-from .narrate import RunLog, ScopedSink
-from .observer import CollectingObserver, ConsoleObserver, Observer, Watcher
+from .narrate import RunLog
+from .observer import CollectingObserver, ConsoleObserver, Observer
+from .report import Report, ScopedSink
 from .stream import GraphStream
 from .tap import Mode, StreamItem, Tap
 
@@ -14,11 +15,11 @@ __all__ = [
     "Mode",
     "NodeVisit",
     "Observer",
+    "Report",
     "RunLog",
     "ScopedSink",
     "StreamItem",
     "Tap",
-    "Watcher",
     "mermaid",
     "run_mermaid",
     "run_svg",

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from typing_extensions import override
-
 from wesichain.core import (
     CheckpointSaved,
     Clock,
@@ -36,7 +34,7 @@ _NO_USAGE = Usage()
 class RunLog:
     """One log, one run id, one sequence: shared by a graph, its subgraphs and the agents in its nodes."""
 
-    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "run_id", "tap")
+    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "is_heard", "run_id", "tap")
 
     def __init__(
         self,
@@ -52,14 +50,10 @@ class RunLog:
         self._clock = clock
         is_told = tap is not None and (tap.wants("events") or tap.wants("messages"))
         self._sinks = (*sinks, tap) if tap is not None and is_told else tuple(sinks)
+        self.is_heard = bool(self._sinks)  # where nobody listens, nothing is made
         self._redactor = Redactor() if self._sinks else None
         self._seq = last_seq
         self._broken: set[int] = set()
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether anybody listens: where nobody does, nothing is made."""
-        return bool(self._sinks)
 
     @property
     def last_seq(self) -> int:
@@ -133,21 +127,3 @@ class RunLog:
                 if index not in self._broken:
                     self._broken.add(index)
                     _log.exception("the event sink %r failed; the run goes on without its report", sink)
-
-
-class ScopedSink(EventSink):
-    """Where an agent inside a node tells its events: they join the graph's log, under the node's scope."""
-
-    __slots__ = ("_log", "_node", "_scope", "_subgraph")
-
-    def __init__(self, log: RunLog, scope: str, *, node: str = "", subgraph: str = "") -> None:
-        self._log = log
-        self._scope = scope
-        self._node = node
-        self._subgraph = subgraph
-
-    @override
-    def emit(self, event: Event) -> None:
-        self._log.take(event, self._scope)
-        if self._log.tap is not None:
-            self._log.tap.hear(event, self._node, self._subgraph)

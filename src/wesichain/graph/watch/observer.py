@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Awaitable
 from typing import Any, TextIO
 
 from typing_extensions import override
-
-_log = logging.getLogger("wesichain")
 
 
 class Observer:
@@ -104,36 +101,3 @@ def printable(text: str, limit: int = 500) -> str:
     """Text without what a terminal would act on (escape sequences, bidi overrides), and not too long."""
     shown = "".join(char if char.isprintable() else " " for char in text[:limit])
     return shown + ("…" if len(text) > limit else "")
-
-
-class Watcher:
-    """Calls an observer, and stands between it and the run."""
-
-    __slots__ = ("_broken", "_observer")
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._broken = False
-
-    async def tell(self, what: str, *args: Any) -> None:
-        """Call one of its methods, and wait for it if it is async. What it raises does not matter."""
-        try:
-            pending = getattr(self._observer, what)(*args)
-            if pending is not None and hasattr(pending, "__await__"):
-                await pending
-        except Exception:  # noqa: BLE001  # an observer must never change the run
-            self._complain()
-
-    def tell_now(self, what: str, *args: Any) -> Awaitable[None] | None:
-        """The same from a place that cannot wait; what is still to be awaited is returned."""
-        try:
-            pending = getattr(self._observer, what)(*args)
-        except Exception:  # noqa: BLE001  # likewise
-            self._complain()
-            return None
-        return pending if hasattr(pending, "__await__") else None
-
-    def _complain(self) -> None:
-        if not self._broken:
-            self._broken = True
-            _log.exception("the observer %r failed; the run goes on without its report", self._observer)

@@ -28,5 +28,7 @@ def one_line(text: str) -> str:
 def _masked_word(match: re.Match[str]) -> str:
     word = match.group()
     core = word.strip(_EDGES)
-    is_value = any(char.isdigit() for char in core) or "@" in core or "://" in core
+    if core.isalpha():
+        return word
+    is_value = any(map(str.isdigit, core)) or "@" in core or "://" in core
     return word.replace(core, MASK) if is_value else word

@@ -10,12 +10,14 @@ from wesichain.core import (
     HEADING,
     AdviceShown,
     Event,
+    HandedOff,
     ModelResponded,
     RunCompleted,
     RunFailed,
     RunInterrupted,
     RunStarted,
     StepStarted,
+    ToolsOffered,
     dataclass,
     dump_json,
     to_plain,
@@ -123,7 +125,8 @@ class TaskOutput:
 def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) -> TaskOutput:
     steps = read_steps(events)
     began = next((event for event in events if isinstance(event, RunStarted)), None)
-    tools = began.tools if began else ()
+    offered = (event.tools for event in events if isinstance(event, RunStarted | ToolsOffered | HandedOff))
+    tools = tuple({spec.name: spec for specs in offered for spec in specs}.values())
     end = events[-1]
     notes: dict[str, Any] = {
         "run_id": end.run_id,

@@ -31,6 +31,7 @@ except ImportError as error:
 _faiss: Any = faiss  # its stubs speak of torch, which is not installed
 _KEY = 16  # bytes of a text's hash
 _BATCH = 256
+_ALONE = 10_000  # vectors, below which one thread finds the nearest sooner than several
 
 
 class VectorIndex(Index):
@@ -111,7 +112,13 @@ class VectorIndex(Index):
             return []
         selector = None if chosen.all() else _faiss.IDSelectorBitmap(np.packbits(chosen, bitorder="little"))
         query = np.ascontiguousarray(vector.reshape(1, -1), dtype=np.float32)
-        scores, slots = self._vectors.search(query, count, params=self._parameters(selector))
+        threads = _faiss.omp_get_max_threads()
+        if len(self._names) < _ALONE:
+            _faiss.omp_set_num_threads(1)  # for this thread: with more, all but one of them only spin
+        try:
+            scores, slots = self._vectors.search(query, count, params=self._parameters(selector))
+        finally:
+            _faiss.omp_set_num_threads(threads)
         found = zip(slots[0].tolist(), scores[0].tolist(), strict=True)
         return [(self._names[slot], min(1.0, max(-1.0, score))) for slot, score in found if slot >= 0]
 

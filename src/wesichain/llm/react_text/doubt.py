@@ -15,6 +15,12 @@ UNSEEN = (
 )
 _APOSTROPHES = str.maketrans("\u2019\u2018\u02bc\u00b4" + UNSEEN, "''''" + " " * len(UNSEEN))
 
+
+def _plain(text: str) -> str:
+    """The text with apostrophes as they are typed."""
+    return text if text.isascii() else text.translate(_APOSTROPHES)
+
+
 # --- a name that is denied ------------------------------------------------------------------------
 
 _NEGATIONS = frozenset(
@@ -76,8 +82,8 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 def denies(line: str) -> bool:
     """Whether an Action line says what not to do: "do not use delete_file", "~~delete_file~~"."""
-    text = line.translate(_APOSTROPHES).strip()
-    if "~~" in text or _NEGATED_CJK.search(text):
+    text = _plain(line).strip()
+    if "~~" in text or (not text.isascii() and _NEGATED_CJK.search(text)):
         return True
     parts = text.split()
     if len(parts) < 2:
@@ -152,6 +158,7 @@ _ASIDE = re.compile(
     rf"(?:\s--+|\s*[\u2014\u2013\u2026]|\.\.\.|\s[(\[]|\s//|\s\#)\s*+(?:{_STRONG})",
     re.IGNORECASE | re.VERBOSE,
 )
+_ASIDE_SIGNS = ("--", "\u2014", "\u2013", "\u2026", "...", "(", "[", "//", "#")  # one of which it has
 _ORDERS_NOT_TO = re.compile(
     r"\W*+(?:please\s+)?(?:do\s+not|don'?t|never)\s+(?:run|execute|call|invoke|perform|proceed|do)"
     r"(?:\s+(?:it|this|that|anything)\b|\s*+[^\w\s]|\s*+$)",
@@ -184,13 +191,15 @@ _AWAITS = re.compile(
 
 def takes_back(after: str) -> bool:
     """Whether what stands behind a call takes it back, or may: "Wait, no.", "(do not run this)"."""
-    text = after[:_LONGEST].translate(_APOSTROPHES)
+    if not after or after.isspace():
+        return False
+    text = _plain(after[:_LONGEST])
     return bool(_TAKES_BACK.search(text) or _DOUBT.search(_AWAITS.sub(" ", text)))
 
 
 def orders_not_to(given: str) -> bool:
     """Whether an input is no input but an order: "do not run this"."""
-    return bool(_ORDERS_NOT_TO.match(given[:_LONGEST].translate(_APOSTROPHES)))
+    return bool(_ORDERS_NOT_TO.match(_plain(given[:_LONGEST])))
 
 
 def takes_back_text(given: str) -> bool:
@@ -198,9 +207,11 @@ def takes_back_text(given: str) -> bool:
 
     It may be anybody's text, so that only the plainest words count, at the start of a later line.
     """
-    text = given.strip()[-_LONGEST:].translate(_APOSTROPHES)
+    text = _plain(given.strip()[-_LONGEST:])
     first, _, later = text.partition("\n")
-    return bool(_TAKES_BACK_LINE.search(later) or _ASIDE.search(first))
+    if later and _TAKES_BACK_LINE.search(later):
+        return True
+    return any(sign in first for sign in _ASIDE_SIGNS) and bool(_ASIDE.search(first))
 
 
 # --- a call that is only spoken of ----------------------------------------------------------------
@@ -227,8 +238,10 @@ _FENCE = re.compile(r"(?:^|\n)[ \t]*(?:`{3,}|~{3,})[ \t]*\w{0,20}$")
 
 def cites(before: str) -> bool:
     """Whether the line that leads to a call only speaks of it: "You would write, for example:"."""
-    lead = _FENCE.sub("", before[-600:].rstrip()).rstrip(" \t\r\n`~")
-    line = lead.rpartition("\n")[2][-400:].translate(_APOSTROPHES).strip(" *_")
+    lead = before[-600:].rstrip()
+    if "```" in lead or "~~~" in lead:
+        lead = _FENCE.sub("", lead)
+    line = _plain(lead.rstrip(" \t\r\n`~").rpartition("\n")[2][-400:]).strip(" *_")
     return line.endswith((":", "\uff1a")) and bool(_CITES.search(line))
 
 
@@ -264,8 +277,12 @@ _QUOTE_MARKS = re.compile(r'"++')
 
 def is_inside_quotes(before: str) -> bool:
     """Whether a quotation that began before is still open: its text is somebody else's."""
-    if before.count("\u201c") > before.count("\u201d") or before.count("\u00ab") > before.count("\u00bb"):
+    if not before.isascii() and (
+        before.count("\u201c") > before.count("\u201d") or before.count("\u00ab") > before.count("\u00bb")
+    ):
         return True
+    if '"' not in before:
+        return False
     is_open = False
     for mark in _QUOTE_MARKS.finditer(before):
         at = mark.start()

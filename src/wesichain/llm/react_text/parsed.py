@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from wesichain.core import JsonValue
+from wesichain.core import JsonValue, dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ def tidy(text: str) -> str:
     """Text without what only its generation left behind: half a stop word, end tokens, a lone fence."""
     text = text.strip()
     for _ in range(8):
+        if not text.endswith(("</s>", "|>")):
+            break
         text = _without_end_token(text)
     head, newline, tail = text.rpartition("\n")
     if newline and len(tail) >= 3 and "Observation:".startswith(tail):
@@ -250,7 +252,7 @@ def _unmarked(
     reply: str, sections: Sequence[Section], *, thought: str, strict: bool, truncated: bool
 ) -> Parsed:
     """A reply that names no action and no answer: it may still be a bare JSON action, or a native call."""
-    if LEAKS.search(reply):
+    if ("<" in reply or "[" in reply) and LEAKS.search(reply):
         return read_native(reply)
     found = _BLOB.search(reply) if "{" in reply else None
     if (

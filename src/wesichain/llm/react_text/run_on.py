@@ -20,9 +20,12 @@ _ANSWERED = re.compile(r"[^\n]*+\n\s*+\**+(?:a|answer)\b", re.IGNORECASE)
 
 def without_run_on(text: str) -> str:
     """An answer without the turns that the model made up behind it."""
-    token = _TOKENS.search(text, len(text) - len(text.lstrip()) + 1)
-    if token and text[: token.start()].strip():
-        text = text[: token.start()]
+    if "<" in text or "[" in text:
+        token = _TOKENS.search(text, len(text) - len(text.lstrip()) + 1)
+        if token and text[: token.start()].strip():
+            text = text[: token.start()]
+    if ":" not in text and ">" not in text:
+        return text
     for label in _LABELS.finditer(text):
         before = text[: label.start()].strip()
         is_content = not before or before.endswith((":", "\uff1a"))

@@ -42,6 +42,7 @@ _TOKEN = re.compile(
     rf"^{_BLANK}*+(?=[`~*\#taof])(?:(?:`{{3,}}+|~{{3,}}+)(?P<fence>[^\n`]*+)$|{_MARKER})",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
+_LINE = re.compile(rf"\n(?={_BLANK}*+[`~*\#taof])", re.IGNORECASE)  # before a line that may begin with one
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 _LOOSE = ("plain", "thought")
 _WRAPPING = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
@@ -49,8 +50,10 @@ _WRAPPING = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
 
 def split(reply: str) -> Iterator[Section]:
     """The sections of a reply in order; the first is what stands before any marker."""
-    foreign = foreign_spans(reply)
-    tokens = [token for token in _TOKEN.finditer(reply) if not is_within(foreign, token.start())]
+    tokens = _tokens(reply)
+    foreign = foreign_spans(reply) if tokens else ()
+    if foreign:
+        tokens = [token for token in tokens if not is_within(foreign, token.start())]
     last_closer = next((token.start() for token in reversed(tokens) if _closes(token["fence"])), -1)
     mark: Mark = "plain"
     at = start = 0
@@ -77,6 +80,17 @@ def split(reply: str) -> Iterator[Section]:
             else:
                 wrapped = not wrapped
     yield Section(mark, at, start, len(reply))
+
+
+def _tokens(reply: str) -> list[re.Match[str]]:
+    """The markers and fences: each begins a line and ends in it, so that only starts of lines are tried."""
+    first = _TOKEN.match(reply)
+    found = [first] if first else []
+    for line in _LINE.finditer(reply):
+        token = _TOKEN.match(reply, line.end())
+        if token is not None:
+            found.append(token)
+    return found
 
 
 _FOREIGN = re.compile(

@@ -7,7 +7,8 @@ the reply. A mark in quotes or backticks (`</think>`) is spoken of, not made. Ev
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from wesichain.core import dataclass
 
 # With what families of models put around it: `seed:think`, `thinking_process`, `inner_monologue`.
 _NAMES = (
@@ -26,6 +27,8 @@ MARK = re.compile(
           |<[|\uff5c]begin\u2581of\u2581thinking[|\uff5c]>)""",
     re.IGNORECASE | re.VERBOSE,
 )
+# What every mark begins with, which is quick to find.
+_STARTS = re.compile("[<\\[\u25c1](?=[tras/|\uff5c])", re.IGNORECASE)
 QUOTES = "`\"'\u201c\u201d\u2018\u2019"
 # What an unfinished thought may rehearse: a line of the format, or a call.
 _REHEARSED = re.compile(
@@ -58,6 +61,8 @@ def hear(text: str) -> Heard:
     if text.lstrip().startswith("analysis") and (glued := list(_GLUED.finditer(text))):
         return _glued(text, glued[-1])
     marks = _marks(text)
+    if not marks:
+        return Heard(text.lstrip())
     end = next((mark.end() for mark in reversed(marks) if mark["close"]), 0)
     said = text[end:].lstrip()
     reasoning = MARK.sub("", text[:end]).strip()
@@ -96,9 +101,18 @@ def without_blocks(text: str) -> Heard:
 
 
 def _marks(text: str) -> list[re.Match[str]]:
-    if "think" not in text.lower() and not MARK.search(text):
-        return []
-    return [mark for mark in MARK.finditer(text) if not _is_spoken_of(text, mark)]
+    """The marks that are made, in order; only where one can begin is it looked for."""
+    found: list[re.Match[str]] = []
+    if not ("<" in text or "[" in text or "\u25c1" in text):
+        return found
+    end = 0
+    for start in _STARTS.finditer(text):
+        mark = MARK.match(text, start.start()) if start.start() >= end else None
+        if mark is not None:
+            end = mark.end()
+            if not _is_spoken_of(text, mark):
+                found.append(mark)
+    return found
 
 
 def _is_spoken_of(text: str, mark: re.Match[str]) -> bool:

@@ -6,6 +6,7 @@ its call. The keeper adopts whatever its worker leaves behind, and kills it befo
 
 from __future__ import annotations
 
+import _signal  # pyright: ignore[reportMissingImports]  # what `signal` is made of
 import gc
 import os
 import select
@@ -20,12 +21,18 @@ from typing import Any, NoReturn
 from wesichain.core import dump_json, parse_json
 from wesichain.tools.failures import describe
 
+from .forking import fork
 from .limits import confine, confine_all
 from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
 from .wire import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
 from .work import Work
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
+_QUICK = 50  # milliseconds in which most answers are there; what the keeper touches meanwhile is copied
+# Plain numbers and the plain function: what `signal` does for its enums would be copied by every worker.
+_reset: Callable[[int, int], object] = _signal.signal  # pyright: ignore[reportUnknownMemberType]
+_DEFAULT = int(signal.SIG_DFL)
+_TERM, _INT, _KILL = int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGKILL)
 
 
 def keep(descriptor: int, server: int) -> NoReturn:
@@ -79,13 +86,19 @@ def _call(program: socket.socket, work: Work | None, request: Any, workers: set[
     keeper = os.getpid()
     readable, writable = os.pipe()
     answer_it = partial(work.run, work.prepare(request)) if work else partial(_made_late, request)
-    worker = os.fork()
+    with suppress(OSError):
+        os.chdir(request["cwd"])
+    poll = select.poll()
+    for each in (program.fileno(), readable):
+        poll.register(each, select.POLLIN)
+    worker = fork()
     if worker == 0:
         _be_the_worker(keeper, writable, request, answer_it)
+    poll.poll(_QUICK)
     workers.add(worker)
     os.close(writable)
     try:
-        answer, verdict = _listen(program, worker, readable, request["limit"])
+        answer, verdict = _listen(program, poll, worker, readable, limit=request["limit"])
     finally:
         os.close(readable)
     status = _end(worker, hurry=bool(answer) or verdict != DIED)
@@ -98,16 +111,19 @@ def _call(program: socket.socket, work: Work | None, request: Any, workers: set[
     return verdict
 
 
-def _listen(program: socket.socket, worker: int, readable: int, limit: int) -> tuple[bytes | None, bytes]:
+def _listen(
+    program: socket.socket, poll: select.poll, worker: int, readable: int, *, limit: int
+) -> tuple[bytes | None, bytes]:
     """The worker's answer; or why there is none: it died, it said too much, the program wants it ended."""
-    ended = os.pidfd_open(worker) if hasattr(os, "pidfd_open") else -1
-    poll = select.poll()
-    for each in (program.fileno(), readable, *([ended] if ended >= 0 else ())):
-        poll.register(each, select.POLLIN)
+    ended = -1
     said = bytearray()
     try:
         while True:
-            ready = {each for each, _ in poll.poll()}
+            found = poll.poll(0 if ended < 0 else None)
+            if not found and ended < 0 and hasattr(os, "pidfd_open"):  # one that takes long may die silently
+                ended = os.pidfd_open(worker)
+                poll.register(ended, select.POLLIN)
+            ready = {each for each, _ in found or poll.poll()}
             if program.fileno() in ready:
                 if not program.recv(1):
                     sys.exit(0)  # the program is gone; what is here goes with it
@@ -163,17 +179,17 @@ def _how_it_ended(status: int, limits: dict[str, int | None]) -> str:
 def _be_the_worker(keeper: int, writable: int, request: Any, answer_it: Callable[[], bytes]) -> NoReturn:
     status = 1
     try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+        _reset(_TERM, _DEFAULT)
+        _reset(_INT, _DEFAULT)
         os.setsid()
-        die_with_parent(keeper, signal.SIGKILL)
+        die_with_parent(keeper, _KILL)
         confine(writable, request["limits"])
-        with suppress(OSError):
-            os.chdir(request["cwd"])
         answer = answer_it()
         for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, OSError, ValueError):
+            try:  # noqa: SIM105  # an object less to make, and to copy memory for
                 stream.flush()
+            except (AttributeError, OSError, ValueError):
+                pass
         view = memoryview(frame(answer))
         while view:
             view = view[os.write(writable, view) :]

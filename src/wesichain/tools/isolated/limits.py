@@ -10,6 +10,7 @@ from pathlib import Path
 from .tree import drop_privileges
 
 _MEGABYTE = 1 << 20
+_MOST_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # it can be lowered, not raised
 
 
 def confine_all() -> None:
@@ -21,7 +22,7 @@ def confine_all() -> None:
 def confine(answer: int, limits: dict[str, int | None]) -> None:
     """In a worker: close every descriptor but the standard ones and the answer's, and set its limits."""
     os.closerange(3, answer)
-    os.closerange(answer + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    os.closerange(answer + 1, _MOST_FILES)
     cpu, memory, files = limits["cpu_seconds"], limits["memory_mb"], limits["file_mb"]
     if cpu is not None:
         _limit(resource.RLIMIT_CPU, cpu, extra=1)

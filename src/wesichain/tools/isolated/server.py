@@ -19,6 +19,7 @@ from typing import NoReturn
 from wesichain.tools.json_schema.compile import compile_schema
 from wesichain.tools.schema.plan import plan_function, plan_types
 
+from .forking import watch
 from .keeper import keep
 from .tree import adopt_orphans, below, die_with_parent, end_all, leave_on
 
@@ -28,6 +29,7 @@ LOADED = (compile_schema, plan_function, plan_types)  # here once, with pydantic
 def main(descriptor: int, parent: int) -> NoReturn:
     """Fork a keeper for every socket that comes over the one given, until the program is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program's to handle
+    watch()
     leave_on(signal.SIGTERM)
     adopt_orphans()
     die_with_parent(parent, signal.SIGTERM)

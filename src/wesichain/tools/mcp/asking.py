@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, get_args
+from uuid import uuid4
 
 from typing_extensions import override
 
+from wesichain.core import Approve, Decision, PendingCall, Provide, Question, Refuse, dump_json
 from wesichain.errors import ToolError, ToolErrorKind
 from wesichain.tools.json_schema.compile import validate
 
-from .sdk import MCPError, ServerRequestContext, types
+from .sdk import MODERN_PROTOCOL_VERSIONS, MCPError, ServerRequestContext, types
 
 LOGGER = "wesichain.mcp"  # what is logged there, or below, while a tool is called goes to the client
+CONSENT = {"type": "object", "properties": {"approve": {"type": "boolean"}}, "required": ["approve"]}
+RESULT = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)  # from debug to emergency
 _calls: ContextVar[ServedCall | None] = ContextVar("wesichain.mcp.call", default=None)
 
@@ -29,12 +33,53 @@ class ServedCall:
     messages: tuple[()] = ()
     spent = None
 
-    def __init__(self, ctx: ServerRequestContext[Any], *, level: types.LoggingLevel | None) -> None:
+    def __init__(
+        self, ctx: ServerRequestContext[Any], *, level: types.LoggingLevel | None, approved: bool = False
+    ) -> None:
         self._ctx = ctx
+        self._approved = approved
         self._level = level
         self._loop = asyncio.get_running_loop()
         self._last: asyncio.Task[None] | None = None
-        self._token = _calls.set(self)
+        self._questions: dict[str, tuple[types.ElicitRequest, asyncio.Future[Any]]] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[types.CallToolResult] | None = None
+        self.state = uuid4().hex  # what a client that comes back with answers names it by
+
+    def begin(self, work: Coroutine[Any, Any, types.CallToolResult]) -> None:
+        """Run the call, which may go on while its client comes and goes."""
+        _calls.set(self)
+        self._task = self._loop.create_task(work)
+        self._task.add_done_callback(lambda _: self._news.set())
+        _calls.set(None)
+
+    async def result(self) -> types.CallToolResult | types.InputRequiredResult:
+        """What came of the call; or what it asks, of a client that takes questions as results alone."""
+        assert self._task is not None
+        try:
+            while not self._task.done():
+                if self._questions:
+                    asked = {key: request for key, (request, _) in self._questions.items()}
+                    return types.InputRequiredResult(input_requests={**asked}, request_state=self.state)
+                self._news.clear()
+                await self._news.wait()
+        except asyncio.CancelledError:
+            await self.cancel()
+            raise
+        return self._task.result()
+
+    def go_on(self, ctx: ServerRequestContext[Any], answers: Mapping[str, Any]) -> None:
+        """The client has come back, with answers."""
+        self._ctx = ctx
+        for key, answer in answers.items():
+            _, future = self._questions.pop(key, (None, None))
+            if future is not None and not future.done():
+                future.set_result(answer)
+
+    async def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         self._say(self._ctx.session.report_progress(done, total, message or None))
@@ -54,7 +99,6 @@ class ServedCall:
 
     async def close(self) -> None:
         """Wait until all has been said."""
-        _calls.reset(self._token)
         await asyncio.sleep(0)  # what a thread has just said is on its way
         while (last := self._last) is not None:
             await asyncio.wait({last})
@@ -66,14 +110,40 @@ class ServedCall:
         capability = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         return self._ctx.session.check_client_capability(capability)
 
-    async def ask(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def ask(self, question: Question, number: int = 0) -> Decision:
+        """The answer to a question of a call below this one: the client's user gives it."""
+        del number
+        answer = await self.elicit(question.message, question.schema)
+        return Refuse("the user declined") if answer is None else Provide(answer)
+
+    async def decide(self, pending: Sequence[PendingCall]) -> dict[str, Decision]:
+        """What the client's user says of the calls that an agent waits with, at any depth."""
+        return {item.token: await self._decision(item) for item in pending}
+
+    async def _decision(self, item: PendingCall) -> Decision:
+        if item.question is not None:
+            return await self.ask(item.question)
+        if self._approved and not item.external:
+            return Approve()
+        call = f"{item.call.name}({dump_json(item.call.args)})"
+        if not self.can_ask:
+            need = "a result from outside" if item.external else "a person's approval"
+            raise ToolError(
+                f"{call} needs {need}, and this client cannot ask its user", ToolErrorKind.PERMISSION
+            )
+        who = f" (for {' > '.join(item.scope)})" if item.scope else ""
+        if item.external:
+            given = await self.elicit(f"What is the result of {call}{who}?", RESULT)
+            return Refuse("the user declined") if given is None else Provide(given["result"])
+        given = await self.elicit(f"Allow {call}{who}?", CONSENT)
+        return Approve() if given and given["approve"] else Refuse("the user declined")
+
+    async def elicit(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
         """What the person behind the client answers; None where they would not."""
         if not self.can_ask:
             raise ToolError("the client cannot ask its user anything", ToolErrorKind.UNAVAILABLE)
         try:
-            result = await self._ctx.session.elicit_form(
-                message, dict(schema), related_request_id=self._ctx.request_id
-            )
+            result = await self._elicited(message, dict(schema))
         except MCPError as error:
             raise ToolError(
                 f"the user could not be asked: {error.message}", ToolErrorKind.UNAVAILABLE
@@ -85,6 +155,19 @@ class ServedCall:
         if issues:
             raise ToolError(f"the user's answer is not what was asked for: {issues[0]}")
         return answer
+
+    async def _elicited(self, message: str, schema: dict[str, Any]) -> types.ElicitResult:
+        if self._ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return await self._ctx.session.elicit_form(
+                message, schema, related_request_id=self._ctx.request_id
+            )
+        params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        key = uuid4().hex
+        self._questions[key] = (types.ElicitRequest(params=params), answer)
+        self._news.set()
+        given = await answer
+        return given if isinstance(given, types.ElicitResult) else types.ElicitResult(action="cancel")
 
     async def end_stream(self) -> None:
         """Close the stream of this call; the client comes back for the rest."""
@@ -110,7 +193,7 @@ def _current() -> ServedCall:
 
 async def elicit(message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """In a served tool: ask the person behind the client for the fields of a schema; None if they decline."""
-    return await _current().ask(message, schema)
+    return await _current().elicit(message, schema)
 
 
 async def release_stream() -> None:

@@ -15,14 +15,15 @@ from pydantic import ValidationError
 from typing_extensions import Unpack
 
 from wesichain.core import Message
-from wesichain.errors import ConfigError, ToolError, ToolErrorKind
+from wesichain.errors import ConfigError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool, ToolWarning
 from wesichain.tools.json_schema import shorten
 
-from .answering import answer
+from .answering import answer, answer_by_run, decide, sample_by_run
 from .connection import Connection
-from .offer import McpOptions, Offer
+from .held import HeldCall, HeldCalls
+from .offer import McpOptions, McpTool, Offer
 from .reading import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .sdk import ClientSession, MCPError, httpx2, types
 from .transports import ACCESS_DENIED, SESSION_LOST, Address, Program, Transport
@@ -41,10 +42,6 @@ async def _asked(
     session: ClientSession,
 ) -> T:
     return await ask(session, page)
-
-
-async def _tell(ctx: ToolContext, done: float, total: float | None, message: str | None) -> None:
-    await ctx.progress(done, total, message or "")
 
 
 class McpServer:
@@ -68,6 +65,7 @@ class McpServer:
         self.left_out: Mapping[str, str] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._renewing = asyncio.Lock()
+        self._calls = HeldCalls()
 
     @classmethod
     def stdio(
@@ -103,7 +101,7 @@ class McpServer:
     async def __aenter__(self) -> Self:
         if self._connection is not None:
             raise ConfigError(f"MCP server {self.name!r} is in use already; make another McpServer")
-        self._renewing = asyncio.Lock()
+        self._renewing, self._calls = asyncio.Lock(), HeldCalls()
         self._connection = self._connect()
         try:
             await self._connection.open()
@@ -114,12 +112,14 @@ class McpServer:
         return self
 
     def _connect(self) -> Connection:
+        ask = self._offer.on_elicit
         return Connection(
             self._transport,
             self._unavailable,
             seconds=self._offer.connect_timeout,
             on_message=self._hear,
-            on_elicit=None if self._offer.on_elicit is None else partial(answer, self._offer.on_elicit),
+            on_elicit=partial(answer_by_run, self._calls) if ask is None else partial(answer, ask),
+            on_sample=partial(sample_by_run, self._calls) if self._offer.sampling else None,
         )
 
     async def __aexit__(
@@ -131,6 +131,7 @@ class McpServer:
         connection, self._connection = self._connection, None
         for task in [*self._background]:
             task.cancel()
+        await self._calls.close()
         if connection is not None:
             await connection.close()
 
@@ -141,6 +142,9 @@ class McpServer:
         listed = await self._pages("its list of tools", lambda session, page: session.list_tools(params=page))
         tools = [tool for page in listed for tool in page.tools]
         self.tools, self.left_out = self._offer.choose(tools, self.name, self._invoke)
+        for tool in self.tools:
+            assert isinstance(tool, McpTool)
+            tool.waits = self._calls.holds
         for name, why in self.left_out.items():
             said = f"MCP server {self.name!r}: tool {name!r} is left out: {why}"
             warnings.warn(said, ToolWarning, stacklevel=2)
@@ -166,18 +170,67 @@ class McpServer:
         return await self.call(tool, args, ctx)
 
     async def call(self, tool: str, args: Mapping[str, Any], ctx: ToolContext | None = None) -> Any:
-        """Call a tool by the server's name for it; whatever goes wrong is a `ToolError`."""
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(args)))
-        progress = None if ctx is None else partial(_tell, ctx)
-        # Not `Client.call_tool`: its check of results follows patterns that can hang. Ours comes later.
-        result = await self._ask(
-            "its answer",
-            lambda session: session.send_request(request, types.CallToolResult, progress_callback=progress),  # pyright: ignore[reportArgumentType]  # a partial has no parameter names
-        )
+        """Call a tool by the server's name for it; whatever goes wrong is a `ToolError`.
+
+        A question of the server ends the call, in a run, with `RunInterruptedError`; the request lives on,
+        and the same call (by its idempotency key) goes on with it.
+        """
+        held = self._calls.take(ctx)
+        if held is None:
+            self._check_new(tool, ctx)
+            held = self._calls.begin(ctx)
+            held.start(self._request(tool, args, held))
+        try:
+            result = await self._result(held)
+        except RunInterruptedError:
+            await self._calls.trim()
+            raise
+        except BaseException:
+            self._calls.forget(held)
+            await held.cancel()
+            raise
+        self._calls.forget(held)
         try:
             return read_result(result)
         except ToolError as error:
             raise ToolError(self._masked(str(error)), error.kind) from None
+
+    def _check_new(self, tool: str, ctx: ToolContext | None) -> None:
+        """A call that waited on a connection which is gone is made anew, unless it must not be."""
+        if self._offer.effect == "once" and ctx is not None and getattr(ctx.link, "was_asking", False):
+            raise ToolError(
+                f"the outcome of {tool!r} is unknown: it waited for an answer, and the connection that it "
+                f"waited on is gone. It is not run again, since its effect is 'once'; find out whether it "
+                f"happened",
+                ToolErrorKind.UNAVAILABLE,
+            )
+
+    async def _request(self, tool: str, args: Mapping[str, Any], held: HeldCall) -> types.CallToolResult:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            if held.ctx is not None:
+                await held.ctx.progress(progress, total, message or "")
+
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(args)))
+        # Not `Client.call_tool`: its check of results follows patterns that can hang. Ours comes later.
+        return await self._ask(
+            "its answer",
+            lambda session: session.send_request(
+                request, types.CallToolResult, progress_callback=None if held.ctx is None else tell
+            ),
+        )
+
+    async def _result(self, held: HeldCall) -> types.CallToolResult:
+        """What the server gives, after the answers to what it asks meanwhile."""
+        while (asked := await held.news()) is not None:
+            decision = await decide(held, asked)
+            held.close(asked)
+            if not asked.answer.done():
+                asked.answer.set_result(decision)
+        assert held.task is not None
+        if held.task.cancelled():
+            raise self._unavailable("has been left")
+        result: types.CallToolResult = held.task.result()
+        return result
 
     # --- resources and prompts -------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from .sdk import Client, ClientSession, MessageHandlerFnT, anyio, types
 from .transports import Transport
 
 Elicit: TypeAlias = Callable[..., Coroutine[Any, Any, types.ElicitResult | types.ErrorData]]
+Sample: TypeAlias = Callable[..., Coroutine[Any, Any, types.CreateMessageResult | types.ErrorData]]
 
 _GOODBYE = 5.0  # seconds to take leave of a server
 
@@ -33,6 +34,7 @@ class Connection:
         seconds: float,
         on_message: Callable[[Any], Coroutine[Any, Any, None]],
         on_elicit: Elicit | None = None,
+        on_sample: Sample | None = None,
     ) -> None:
         self._client = Client(
             transport.connect(),
@@ -41,6 +43,7 @@ class Connection:
             mode="legacy",  # the handshake: every server knows it, and can then ask, and say what changed
             message_handler=cast("MessageHandlerFnT", on_message),
             elicitation_callback=on_elicit,  # pyright: ignore[reportArgumentType]  # a partial has no parameter names
+            sampling_callback=on_sample,  # pyright: ignore[reportArgumentType]  # likewise
         )
         self._explain = explain
         self._seconds = seconds

@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Protocol
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, override
 
 from wesichain.core import dataclass
 from wesichain.errors import ConfigError, ToolDefinitionError
@@ -41,7 +41,9 @@ class McpOptions(TypedDict, total=False):
     call harmless. `timeout`
     (30.0), `max_output` and `effect` are those of a tool, but `effect` is "once" unless you know better.
     `connect_timeout` (30.0) bounds the way to the server; `name` is what errors call it. `on_elicit` answers
-    questions of the server: see `OnElicit`; without it, the server is told that nobody can be asked.
+    questions of the server: see `OnElicit`; without it, a question ends the run as interrupted, with a
+    pending call, and `Provide({...})` answers it. `sampling=True` lets the server ask the run's own model, on
+    the run's account; by default it is told that it cannot.
     """
 
     name: str
@@ -53,6 +55,18 @@ class McpOptions(TypedDict, total=False):
     effect: Effect
     max_output: int
     on_elicit: OnElicit
+    sampling: bool
+
+
+class McpTool(JsonTool):
+    """A tool of a server. A call of it that asks a question lives on, in its connection, until the answer."""
+
+    can_wait = True
+    waits: Callable[[str], bool] | None = None
+
+    @override
+    def is_waiting(self, key: str) -> bool:
+        return self.waits is not None and self.waits(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,7 @@ class Offer:
     effect: Effect = "once"
     max_output: int = Tool.max_output
     on_elicit: OnElicit | None = None
+    sampling: bool = False
 
     def __post_init__(self) -> None:
         self._tool(types.Tool(name="options", input_schema={"type": "object"}), "options", print)
@@ -111,7 +126,7 @@ class Offer:
         approval = self.approval
         if not isinstance(approval, bool):  # a hint may add to those that are named, never take away
             approval = _is_destructive(listed.annotations) or listed.name in _named(approval)
-        return JsonTool(
+        return McpTool(
             name,
             listed.description or listed.title or "",
             listed.input_schema,

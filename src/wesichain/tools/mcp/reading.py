@@ -37,7 +37,7 @@ def read_result(result: types.CallToolResult) -> Any:
 
     An error result raises `ToolError`.
     """
-    items = [_part(block) for block in result.content]
+    items = [read_content(block) for block in result.content]
     if result.is_error:
         text = "\n".join(item if isinstance(item, str) else f"[{item.label}]" for item in items)
         raise ToolError(text or "the tool failed, and its server does not say why", _kind(result))
@@ -58,7 +58,7 @@ def _kind(result: types.CallToolResult) -> ToolErrorKind:
         return ToolErrorKind.EXECUTION_FAILED
 
 
-def _part(block: types.ContentBlock) -> str | Media:
+def read_content(block: types.ContentBlock) -> str | Media:
     """A block as text or as a part; what is only an address is named."""
     match block:
         case types.TextContent():
@@ -118,5 +118,5 @@ def to_prompt(listed: types.Prompt) -> McpPrompt:
 
 
 def read_prompt(result: types.GetPromptResult) -> tuple[Message, ...]:
-    said = [(Role(message.role), _part(message.content)) for message in result.messages]
+    said = [(Role(message.role), read_content(message.content)) for message in result.messages]
     return tuple(Message(role, item if isinstance(item, str) else (item,)) for role, item in said)

@@ -19,7 +19,7 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
 from wesichain.tools.results import PreparedCall
 
-from .asking import LOGGER, ServedCall, ToClients
+from .asking import CONSENT, LOGGER, ServedCall, ToClients
 from .contents import Contents, ServedPrompt, ServedResource
 from .resuming import RecentEvents
 from .sdk import (
@@ -34,8 +34,8 @@ from .sdk import (
 from .writing import refused, to_listed, to_result
 
 Tools = ToolRegistry | Iterable[Any]  # tools, functions, agents
+_MOST_WAITING = 256  # calls that wait for a client to come back; the oldest are given up first
 _RETRY_MS = 500  # after which a client that lost its stream comes back
-_CONSENT = {"type": "object", "properties": {"approve": {"type": "boolean"}}, "required": ["approve"]}
 
 
 async def serve_stdio(
@@ -50,12 +50,16 @@ async def serve_stdio(
 
     What tools print goes to standard error. A call that needs approval is asked about, if the client can
     ask its user, and refused if not; `approved=True` says that the client asks by itself. An agent among
-    the tools is served as one tool.
+    the tools is served as one tool; what it, or an agent below it, needs a person for is asked likewise.
     """
-    server = _Served(tools, name, Contents(resources, prompts), approved=approved).server()
+    offered = _Served(tools, name, Contents(resources, prompts), approved=approved)
+    server = offered.server()
     async with stdio_server() as (incoming, outgoing):
         with redirect_stdout(sys.stderr):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            try:
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            finally:
+                await offered.close()
 
 
 async def serve_http(
@@ -88,7 +92,8 @@ async def serve_http(
         security = TransportSecuritySettings(
             allowed_hosts=here, allowed_origins=[f"http://{host}" for host in here]
         )
-        server = _Served(tools, name, Contents(resources, prompts), approved=approved).server()
+        offered = _Served(tools, name, Contents(resources, prompts), approved=approved)
+        server = offered.server()
         app: Any = server.streamable_http_app(
             transport_security=security, event_store=RecentEvents(), retry_interval=_RETRY_MS
         )
@@ -100,7 +105,10 @@ async def serve_http(
             timeout_graceful_shutdown=2,
         )
         announce(f"http://{here[0]}/mcp")
-        await uvicorn.Server(config).serve(sockets=[listener])
+        try:
+            await uvicorn.Server(config).serve(sockets=[listener])
+        finally:
+            await offered.close()
 
 
 def _guarded(app: Any, token: str) -> Any:
@@ -139,6 +147,7 @@ class _Served:
         self._name = name
         self._contents = contents
         self._approved = approved
+        self._waiting: dict[str, ServedCall] = {}  # calls that ask, by what their clients come back with
         self._levels: WeakKeyDictionary[Any, types.LoggingLevel] = WeakKeyDictionary()
 
     def server(self) -> Server[Any]:
@@ -179,12 +188,35 @@ class _Served:
 
     async def _call(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        if params.request_state is not None:
+            waiting = self._waiting.pop(params.request_state, None)
+            if waiting is None:
+                return refused("the call that this answers is gone; make it anew")
+            waiting.go_on(ctx, params.input_responses or {})
+            return await self._answer(waiting)
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
         prepared = self._registry.prepare(call)
         if not isinstance(prepared, PreparedCall):
             return refused(prepared)
-        served = ServedCall(ctx, level=self._level(ctx))
+        served = ServedCall(ctx, level=self._level(ctx), approved=self._approved)
+        any_data = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        served.begin(self._run(served, prepared, any_data=any_data))
+        return await self._answer(served)
+
+    async def _answer(self, served: ServedCall) -> types.CallToolResult | types.InputRequiredResult:
+        """What came of a call; one that asks is kept for the client that comes back with the answer."""
+        result = await served.result()
+        if isinstance(result, types.InputRequiredResult):
+            self._waiting[served.state] = served
+            if len(self._waiting) > _MOST_WAITING:
+                await self._waiting.pop(next(iter(self._waiting))).cancel()
+        return result
+
+    async def _run(
+        self, served: ServedCall, prepared: PreparedCall, *, any_data: bool
+    ) -> types.CallToolResult:
+        call = prepared.call
         try:
             if prepared.needs_approval and not self._approved:
                 refusal = await _refusal(served, prepared)
@@ -194,8 +226,12 @@ class _Served:
             result = await self._registry.run(prepared, told)
         finally:
             await served.close()
-        any_data = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return to_result(result, prepared.tool, any_data=any_data)
+
+    async def close(self) -> None:
+        """Give up what still waits for a client to come back."""
+        for served in self._waiting.values():
+            await served.cancel()
 
 
 async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
@@ -204,7 +240,7 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
     if not served.can_ask:
         return f"{call.name!r} needs a person's approval, and this server has nobody to ask"
     try:
-        answer = await served.ask(f"Allow {call.name}({dump_json(call.args)})?", _CONSENT)
+        answer = await served.elicit(f"Allow {call.name}({dump_json(call.args)})?", CONSENT)
     except ToolError as error:
         return f"{call.name!r} needs a person's approval: {error}"
     return None if answer and answer["approve"] else f"{call.name!r} was not approved by the user"

@@ -6,7 +6,7 @@ from binascii import b2a_base64
 from typing import Any
 
 from wesichain.core import MEDIA, Audio, Image, Media, Text, ToolSpec, dump_json, is_object
-from wesichain.errors import InvalidArgsError, ToolDispatchError, ToolExecutionError
+from wesichain.errors import InvalidArgsError, RunInterruptedError, ToolDispatchError, ToolExecutionError
 from wesichain.tools.definition import Tool
 from wesichain.tools.results import ToolResult
 
@@ -61,6 +61,10 @@ def refused(why: ToolDispatchError | str) -> types.CallToolResult:
         error["kind"] = why.kind.value
     if isinstance(why, InvalidArgsError):
         error["issues"] = list(why.issues)
+    waiting = why.__cause__ if isinstance(why, ToolDispatchError) else None
+    if isinstance(waiting, RunInterruptedError):  # of a tool that runs an agent by itself, and cannot go on
+        pending = getattr(waiting.outcome, "pending", ())
+        error["needs_a_person"] = [{"tool": each.call.name, "args": each.call.args} for each in pending]
     return types.CallToolResult(
         content=[types.TextContent(text=str(why))], structured_content={"error": error}, is_error=True
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter
@@ -72,6 +72,9 @@ class _Run:
     span: Span
     before: Any  # the context
     outer: _Run | None
+    began: float
+    told: Attributes  # what is measured with it
+    conversation: str = ""
     has_provider: bool = False
 
 
@@ -82,7 +85,10 @@ _conversation: ContextVar[str] = ContextVar("wesichain_otel_conversation", defau
 
 @contextmanager
 def conversation(id: str) -> Generator[None]:
-    """Says of the runs inside that they belong to a conversation: their spans have its id."""
+    """Says of the runs inside that they belong to a conversation: their spans have its id.
+
+    Runs with the memory of a stored conversation (`agent.run(..., conversation=...)`) need no such word.
+    """
     token = _conversation.set(id)
     try:
         yield
@@ -142,27 +148,27 @@ class Instrumentation(CallHook):
 
     @override
     def listener(self, agent: str) -> EventSink:
-        return _Listener(self, "" if agent == _UNNAMED else agent)
+        return _Listener(self, "" if agent == _UNNAMED else agent, _conversation.get())
 
-    def hear(self, event: Event, name: str) -> None:
+    def hear(self, event: Event, name: str, said: str) -> None:
         """Begin or end the span of a run, in the task that it runs in."""
         if event.scope:  # a nested run tells its own events, in its own task
             return
         if isinstance(event, RunStarted):
-            self._start(event, name)
+            self._start(event, name, said)
         elif isinstance(event, RunCompleted | RunFailed | RunInterrupted):
             self._end(event)
         elif isinstance(event, HandedOff) and (run := _run.get()) is not None and run.run_id == event.run_id:
             run.span.add_event("handed_off", handoff_of(event))
 
-    def _start(self, event: RunStarted, name: str) -> None:
-        model = model_name(event.model)
-        attributes: Attributes = {
+    def _start(self, event: RunStarted, name: str, said: str) -> None:
+        outer = _run.get()
+        said = said or ("" if outer is None else outer.conversation)
+        told: Attributes = {
             "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.request.model": model,
-            "wesichain.run.id": event.run_id,
-            **self._said(),
+            "gen_ai.request.model": model_name(event.model),
         }
+        attributes: Attributes = {**told, "wesichain.run.id": event.run_id, **_conversing(said)}
         if name:
             attributes["gen_ai.agent.name"] = name
         span = self._tracer.start_span(f"invoke_agent {name}".strip(), attributes=attributes)
@@ -173,7 +179,7 @@ class Instrumentation(CallHook):
                 span.set_attribute("gen_ai.tool.definitions", definitions_of(event.tools))
         before = get_current()
         attach(set_span_in_context(span, before))
-        _run.set(_Run(event.run_id, span, before, _run.get()))
+        _run.set(_Run(event.run_id, span, before, outer, perf_counter(), told, said))
 
     def _end(self, event: RunCompleted | RunFailed | RunInterrupted) -> None:
         run = _run.get()
@@ -187,12 +193,42 @@ class Instrumentation(CallHook):
                     said = event.output if isinstance(event.output, str) else dump_json(event.output)
                     span.set_attribute("gen_ai.output.messages", reply_of(LlmResponse(said)))
             case RunFailed():
+                run.told["error.type"] = event.error
                 _fail(span, event.error, event.message)
             case RunInterrupted():
                 span.set_attribute("wesichain.interrupted", event.reason)
         span.end()
+        self._duration.record(perf_counter() - run.began, run.told)
         attach(run.before)
         _run.set(run.outer)
+
+    # --- graphs -----------------------------------------------------------------------------------
+
+    @override
+    def conversation(self, id: str) -> AbstractContextManager[None]:
+        return conversation(id)
+
+    @override
+    @contextmanager
+    def workflow(self, run_id: str) -> Generator[Callable[[BaseException], None]]:
+        told: Attributes = {"gen_ai.operation.name": "invoke_workflow"}
+        with self._current("invoke_workflow", told, SpanKind.INTERNAL) as span:
+            span.set_attribute("wesichain.run.id", run_id)
+            yield self._failing(span, told)
+
+    @override
+    @contextmanager
+    def node(self, name: str, step: int) -> Generator[Callable[[BaseException], None]]:
+        told: Attributes = {"wesichain.node": name, "wesichain.step": step}
+        with self._current(f"node {name}", told, SpanKind.INTERNAL, is_measured=False) as span:
+            yield self._failing(span, told)
+
+    def _failing(self, span: Span, told: Attributes) -> Callable[[BaseException], None]:
+        def fail(error: BaseException) -> None:
+            told["error.type"] = type(error).__name__
+            _fail(span, type(error).__name__, self._redactor.text(str(error)))
+
+        return fail
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -224,6 +260,7 @@ class Instrumentation(CallHook):
         run = _run.get()
         if run is not None and not run.has_provider:
             run.has_provider = True
+            run.told["gen_ai.provider.name"] = provider
             run.span.set_attribute("gen_ai.provider.name", provider)
 
     def _tell_reply(self, span: Span, reply: LlmResponse, told: Attributes) -> None:
@@ -263,7 +300,9 @@ class Instrumentation(CallHook):
             return done
 
     @contextmanager
-    def _current(self, name: str, told: Attributes, kind: SpanKind) -> Generator[Span]:
+    def _current(
+        self, name: str, told: Attributes, kind: SpanKind, *, is_measured: bool = True
+    ) -> Generator[Span]:
         """A span that is current for what runs inside; what is raised there ends it, and is measured too."""
         span = self._tracer.start_span(name, kind=kind, attributes={**told, **self._said()})
         before = get_current()
@@ -279,11 +318,12 @@ class Instrumentation(CallHook):
         finally:
             attach(before)
             span.end()
-            self._duration.record(perf_counter() - start, told)
+            if is_measured:
+                self._duration.record(perf_counter() - start, told)
 
     def _said(self) -> Attributes:
-        open_now = _conversation.get()
-        return {"gen_ai.conversation.id": open_now} if open_now else {}
+        run = _run.get()
+        return _conversing(_conversation.get() or ("" if run is None else run.conversation))
 
     def _clean(self, text: str) -> str:
         return self._redactor.text(text)
@@ -295,10 +335,15 @@ class _Listener(EventSink):
 
     instrumentation: Instrumentation
     agent: str
+    conversation: str
 
     @override
     def emit(self, event: Event) -> None:
-        self.instrumentation.hear(event, self.agent)
+        self.instrumentation.hear(event, self.agent, self.conversation or _conversation.get())
+
+
+def _conversing(id: str) -> Attributes:
+    return {"gen_ai.conversation.id": id} if id else {}
 
 
 def _text(value: Any) -> str:

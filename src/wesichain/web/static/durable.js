@@ -27,7 +27,7 @@ export async function durablePage(main, { args: [id], query, signal }) {
     h("thead", null, h("tr", null, ["Run", "Agent", "Status", "Version", "Updated", "Error"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, runs.map((run) => h("tr", null,
       h("th", { scope: "row" }, h("a", { class: "run-link", href: `#/durable/${encodeURIComponent(run.run_id)}` }, run.run_id)),
-      h("td", null, run.agent), h("td", null, badge(run.status)), h("td", null, (run.version ?? "").slice(0, 12)), h("td", null, when(run.updated_at)), h("td", { class: "bad" }, run.error ?? "")))))));
+      h("td", null, run.agent, run.parent ? [" inside ", h("a", { href: `#/durable/${encodeURIComponent(run.parent)}` }, run.parent)] : null), h("td", null, badge(run.status)), h("td", null, (run.version ?? "").slice(0, 12)), h("td", null, when(run.updated_at)), h("td", { class: "bad" }, run.error ?? "")))))));
 }
 
 function onePage(main, id, signal) {

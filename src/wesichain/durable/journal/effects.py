@@ -22,7 +22,9 @@ from wesichain.agent import (
     spare_events,
 )
 from wesichain.context import ViewRequest
-from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall
+from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall, dataclass
+from wesichain.durable.states import is_inside_id
+from wesichain.durable.store import NewChild
 from wesichain.errors import (
     AgentError,
     ConfigError,
@@ -38,19 +40,31 @@ from .journal import Journal
 from .records import Conversed, Deed, Raised, fingerprint, fingerprint_of_call
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run inside another stands: the id of the run above, and the scope of its events in the log."""
+
+    parent: str
+    scope: str
+
+
 class DurableEffects(Effects):
     """The world, with a journal before it. A tool that must run once writes down its intent first.
 
     The runs inside a call have effects of their own on the same journal, under the name of the call: an agent
-    that is used as a tool goes on where it was, and is not run again.
+    that is used as a tool goes on where it was, and is not run again. It is listed as a run of its own.
     """
 
-    def __init__(self, journal: Journal, live: Effects, *, scope: str = "") -> None:
+    def __init__(
+        self, journal: Journal, live: Effects, *, scope: str = "", place: Place | None = None
+    ) -> None:
         self._journal = journal
         self._live = live
         self._scope = scope
         self._run: Running[Any] | None = None
-        self._conversed = Conversed()
+        self._place = place  # of a run inside another, until that is listed
+        self._above = "" if place is None else f"{place.scope}/"
+        self._conversed = Conversed(is_inside=place is not None)
         self._inside: Counter[str] = Counter()  # runs that were begun inside a call
         self._unknown: set[str] = set()  # calls that may have had their effect, and must not have it twice
 
@@ -84,6 +98,7 @@ class DurableEffects(Effects):
             name, asked = f"{name} for view {request.view}", fingerprint(request.messages)
         else:
             asked = self._conversed.fingerprint(request)
+        await self._list(name)
         deed = await self._journal.perform(name, asked, ask, step_id=step_id)
         if not is_live and run is not None:
             retell_spare(run, deed.events)
@@ -100,7 +115,9 @@ class DurableEffects(Effects):
         call, ctx = prepared.call, caller.context(prepared.call)
         name = f"{self._scope}call {ctx.step_id} {_label(call.id)} {ctx.attempt}"
         asked = fingerprint_of_call(prepared)
-        if prepared.tool.effect == "once" and not self._journal.knows(name):
+        await self._list(name)
+        tool = prepared.tool
+        if tool.effect == "once" and not (self._journal.knows(name) or tool.is_waiting(ctx.idempotency_key)):
             await self._intend(prepared, name, asked)
         result: list[ToolResult] = []
 
@@ -164,7 +181,19 @@ class DurableEffects(Effects):
         self._inside[scope] += 1
         number = self._inside[scope]
         label = _label(scope) if number == 1 else f"{_label(scope)}~{number}"
-        return lambda live: DurableEffects(self._journal, live, scope=f"{self._scope}{label}/")
+        told = scope if number == 1 else f"{scope}/~{number}"
+        place = Place("" if self._run is None else self._run.run_id, f"{self._above}{told}")
+        inner = f"{self._scope}{label}/"
+        return lambda live: DurableEffects(self._journal, live, scope=inner, place=place)
+
+    async def _list(self, name: str) -> None:
+        """Have a run inside another listed, before the first thing that it does now."""
+        run, place, inside = self._run, self._place, self._journal.inside
+        if place is None or run is None or inside is None or self._journal.knows(name):
+            return
+        self._place = None
+        own = run.run_id if is_inside_id(run.run_id) else fingerprint([place.parent, place.scope])[:32]
+        await inside.begin(NewChild(own, place.parent, run.name, place.scope))
 
     async def _intend(self, prepared: PreparedCall, name: str, asked: str) -> None:
         """Write down that the call is about to run. Where that stands already, its outcome is unknown."""

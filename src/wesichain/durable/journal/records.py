@@ -13,6 +13,7 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     Part,
+    Role,
     dataclass,
     to_json,
 )
@@ -101,17 +102,21 @@ def fingerprint_of_call(prepared: PreparedCall) -> str:
 class Conversed:
     """The fingerprints of a run's requests: of all messages so far, at the cost of the new ones.
 
-    The tools are a part of the program's version, and the model may change without it.
+    The tools are a part of the program's version, and the model may change without it. The instructions of
+    an agent inside are asked for anew when the run goes on, and may be others by then.
     """
 
-    __slots__ = ("_hash", "_seen")
+    __slots__ = ("_hash", "_is_inside", "_seen")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_inside: bool = False) -> None:
         self._hash = sha256()
+        self._is_inside = is_inside
         self._seen = 0
 
     def fingerprint(self, request: LlmRequest) -> str:
         new = request.messages[self._seen :]
         self._seen = len(request.messages)
+        if self._is_inside:
+            new = tuple(message for message in new if message.role is not Role.SYSTEM)
         self._hash.update(to_json([request.output_schema, new]).encode())
         return self._hash.hexdigest()

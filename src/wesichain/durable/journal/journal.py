@@ -17,6 +17,7 @@ from wesichain.core import Clock, Event, dataclass, from_json
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 
+from .inside import Inside
 from .records import Deed, Record, fingerprint, written
 
 Act: TypeAlias = Callable[[], Awaitable[Deed]]
@@ -71,6 +72,7 @@ class Journal(Clock):
         self.is_adopted = any(record.by != program.version for record in self._recorded.values())
         self.told: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run
+        self.inside: Inside | None = None  # where the runs inside are listed
 
     def knows(self, name: str) -> bool:
         """Whether a step of this name has ended before, and has not been told again yet."""
@@ -92,6 +94,8 @@ class Journal(Clock):
         self._kept = len(self.told)
         if new:
             self._last_seq = new[-1].seq
+            if self.inside is not None:
+                self.inside.hear(new)
         return tuple(new)
 
     async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> Deed:

@@ -1,0 +1,49 @@
+"""Telling: the events of a graph's run, kept with the run a few at a time while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from typing_extensions import override
+
+from wesichain.core import Clock, Event, EventSink
+
+from .journal import MAX_STEP, Step
+from .records import Deed, Record, written
+
+_PAUSE = 0.2  # seconds between two looks at what was told
+
+
+class Telling(EventSink):
+    """A sink that keeps what it hears as steps of the run."""
+
+    def __init__(self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str) -> None:
+        self._events: list[Event] = []
+        self._step = step
+        self._clock = clock
+        self._version = version
+        self._number = len(recorded)
+
+    @override
+    def emit(self, event: Event) -> None:
+        self._events.append(event)
+
+    async def keep_on(self) -> None:
+        """Keep what is told, until it is cancelled; raises where the run is not ours any more."""
+        while True:
+            await asyncio.sleep(_PAUSE)
+            await self.keep()
+
+    async def keep(self) -> None:
+        """Keep what was told and is not kept yet."""
+        if not self._events:
+            return
+        events, self._events = self._events, []
+        self._number += 1
+
+        async def tell() -> str:
+            record = Record("", self._clock.time(), 0.0, Deed(), self._version, tuple(events))
+            return written(record, limit=MAX_STEP)[1]
+
+        await self._step(f"told {self._number}", tell)

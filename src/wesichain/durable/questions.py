@@ -1,0 +1,85 @@
+"""Questions: how the run of a graph ended, as it is kept, and the questions that it waits with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from wesichain.core import (
+    OMIT,
+    Decision,
+    JsonValue,
+    Provide,
+    ToolCall,
+    dataclass,
+    dump_json,
+    from_json,
+    to_json,
+    to_plain,
+)
+from wesichain.errors import CodecError, DurableError
+
+from .states import PendingDecision
+
+_GRAPH = "graph "  # begins the text of the ending of a graph's run, whose state is kept elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a node, which somebody answers."""
+
+    id: str
+    node: str
+    value: JsonValue = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEnding:
+    """How a stretch of a graph's run ended; its state is with the checkpointer."""
+
+    kind: str  # completed, failed or interrupted
+    error: str = ""
+    questions: tuple[Question, ...] = field(default=(), metadata=OMIT)
+
+
+def questions_of(interrupts: Iterable[Any]) -> tuple[Question, ...]:
+    """The questions of a graph, as they can be kept and shown: what has no JSON is shown as text."""
+    return tuple(Question(item.id, item.node, _plain(item.value)) for item in interrupts)
+
+
+def _plain(value: Any) -> JsonValue:
+    try:
+        return to_plain(value)  # type: ignore[no-any-return]  # JSON, as it says
+    except CodecError:
+        return str(value)
+
+
+def write_graph_ending(ending: GraphEnding) -> str:
+    return _GRAPH + to_json(ending)
+
+
+def graph_ending(texts: Sequence[str]) -> GraphEnding | None:
+    """How the run of a graph ended, if these are its endings."""
+    is_one = bool(texts) and texts[-1].startswith(_GRAPH)
+    return from_json(GraphEnding, texts[-1].removeprefix(_GRAPH)) if is_one else None
+
+
+def decisions_on(run_id: str, agent: str, ending: GraphEnding) -> list[PendingDecision]:
+    """The questions as calls that are run elsewhere: by whoever answers."""
+    return [
+        PendingDecision(run_id, agent, ToolCall(one.id, one.node, one.value), one.id, external=True)
+        for one in ending.questions
+    ]
+
+
+def check_answer(decision: Decision, node: str) -> None:
+    """A question has an answer, and no failure or refusal."""
+    if not isinstance(decision, Provide) or decision.error is not None:
+        raise DurableError(f"{decision!r} is no answer to {node!r}; use Provide(value)")
+
+
+def answers_order(decided: Mapping[str, Decision]) -> str:
+    """The order to go on with a graph's run, once each of its questions is answered."""
+    values = {token: to_plain(one.value) for token, one in decided.items() if isinstance(one, Provide)}
+    return dump_json({"answers": values})

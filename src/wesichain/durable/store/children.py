@@ -1,0 +1,141 @@
+"""The children: runs inside runs, of agents that others use as tools, as they are listed.
+
+What a child does is kept with the steps of the run at the top, under the child's scope. Its own row says that
+it is there, whose it is and how it ended; while it is open, it stands where the run at the top stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from wesichain.core import dataclass
+
+from .database import Database
+from .ledger import COLUMNS, STATES, TABLES, Standing, standing_of
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+_OPEN = (
+    "UPDATE wesichain_children SET outcome = '', error = NULL, updated_at = {now} "
+    "WHERE run = :run AND scope = :scope AND EXISTS "
+    "(SELECT 1 FROM {workflows} WHERE workflow_uuid = :workflow AND owner_xid = :owner)"
+)
+_NEW = (
+    "INSERT INTO wesichain_children "
+    "(run, scope, id, parent, agent, outcome, created_at, updated_at) "
+    "SELECT :run, :scope, :id, :parent, :agent, '', {now}, {now} FROM {workflows} "
+    "WHERE workflow_uuid = :workflow AND owner_xid = :owner ON CONFLICT DO NOTHING"
+)
+_ENDED = (
+    "UPDATE wesichain_children SET outcome = :outcome, error = :error, updated_at = {now} "
+    "WHERE run = :run AND scope = :scope"
+)
+_COLUMNS = (
+    f"{COLUMNS}, c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error, "
+    f"c.created_at AS begun_at, c.updated_at AS changed_at {TABLES} "
+    "JOIN wesichain_children c ON c.run = r.run"
+)
+_ONE = f"{_COLUMNS} WHERE c.id = :id"
+_MANY = f"{_COLUMNS} WHERE "
+_ORDER = " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
+_UNDER_WAY = f"({STATES['pending']} OR {STATES['running']})"
+_STATES: Mapping[str, str] = {  # as `Child.state` says it
+    "pending": f"c.outcome = '' AND {STATES['pending']}",
+    "running": f"c.outcome = '' AND {STATES['running']}",
+    "completed": "c.outcome = 'completed'",
+    "failed": "c.outcome = 'failed'",
+    "interrupted": f"c.outcome IN ('', 'interrupted') AND {STATES['interrupted']}",
+    "cancelled": f"((c.outcome = '' AND NOT {_UNDER_WAY}) OR c.outcome = 'interrupted') "
+    f"AND NOT ({STATES['interrupted']})",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewChild:
+    """A run that begins inside another. `scope` is that of its events in the log of the run at the top."""
+
+    id: str
+    parent: str
+    agent: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndedChild:
+    """How the run of a scope ended."""
+
+    scope: str
+    outcome: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A run inside another, with where the run at the top stands."""
+
+    id: str
+    parent: str
+    agent: str
+    scope: str
+    outcome: str
+    error: str | None
+    created_at: float
+    updated_at: float
+    top: Standing
+
+    @property
+    def state(self) -> str:
+        """Its own end; until then, that of the run at the top. What nobody goes on with is cancelled."""
+        if self.outcome in ("completed", "failed"):
+            return self.outcome
+        if self.top.state == "interrupted":
+            return self.top.state
+        is_open = self.outcome == "" and self.top.state in ("pending", "running")
+        return self.top.state if is_open else "cancelled"
+
+
+class Children:
+    """Writes and reads the rows of runs inside runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def begin(self, run_id: str, child: NewChild, *, workflow_id: str, owner: str) -> None:
+        """Note that a run has begun, or goes on, inside one that we own."""
+        ours: dict[str, object] = {"workflow": workflow_id, "owner": owner}
+        ours |= {"run": run_id, "scope": child.scope}
+        new = {"id": child.id, "parent": child.parent, "agent": child.agent}
+        with self._db.writing() as db:
+            if db.execute(self._db.sql(_OPEN), ours).rowcount == 0:
+                db.execute(self._db.sql(_NEW), {**ours, **new})
+
+    def find(self, child_id: str) -> Child | None:
+        rows = self._db.read(_ONE, {"id": child_id})
+        return _child(rows[0]) if rows else None
+
+    def listed(self, *, state: str | None, agent: str | None, limit: int) -> list[Child]:
+        """The newest, of the runs of all agents or of one."""
+        wheres, values = ["1 = 1"], dict[str, object](limit=limit)
+        if state is not None:
+            wheres.append(_STATES[state])
+        if agent is not None:
+            wheres.append("r.agent = :agent")
+            values["agent"] = agent
+        return [_child(row) for row in self._db.read(f"{_MANY}{' AND '.join(wheres)}{_ORDER}", values)]
+
+
+def end_children(database: Database, db: sa.Connection, run_id: str, ended: Sequence[EndedChild]) -> None:
+    """Note how runs inside a run have ended, in the transaction that keeps what they did."""
+    for child in ended:
+        values = {"run": run_id, "scope": child.scope, "outcome": child.outcome, "error": child.error}
+        db.execute(database.sql(_ENDED), values)
+
+
+def _child(row: Any) -> Child:
+    top = standing_of(row)
+    changed = row.changed_at / 1000 if row.ended else max(row.changed_at / 1000, top.updated_at)
+    return Child(
+        row.id, row.parent, row.child, row.scope, row.ended, row.error, row.begun_at / 1000, changed, top
+    )

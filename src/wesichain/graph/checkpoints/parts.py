@@ -1,0 +1,99 @@
+"""Parts: the bytes of pictures, documents and sounds are kept beside the log, by their hash.
+
+The text of an entry names the hash, as that of a recording does, however often the part is in it. A thread
+keeps each part once; the bytes go with the thread, so that to delete it is to delete them.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import Error, a2b_base64, b2a_base64
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from wesichain.core import KEPT, MEDIA, dump_json, is_object, parse_json
+from wesichain.graph.state import is_list
+
+from .entries import Entry
+
+_KINDS = tuple(kind.kind for kind in MEDIA)
+HAS_BYTES = '"data":"'
+_HAS_HASH = f'"url":"{KEPT}'
+_HASHES = re.compile(rf'"url":"{KEPT}([0-9a-f]{{64}})"')
+
+Fetch = Callable[[frozenset[str]], Mapping[str, bytes]]
+
+
+def apart(entry: Entry) -> Entry:
+    """The same entry, with the bytes of its parts beside its text."""
+    if HAS_BYTES not in entry.body:
+        return entry
+    found: dict[str, bytes] = {}
+    body = dump_json(_changed(parse_json(entry.body), lambda part: _without_bytes(part, found)))
+    return replace(entry, body=body, parts={**entry.parts, **found}) if found else entry
+
+
+def together(entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
+    """The body of an entry with the bytes in their places again, as base64."""
+    if not entry.parts or _HAS_HASH not in entry.body:
+        return body
+    whole: dict[str, Any] = _changed(body, lambda part: _with_bytes(part, entry.parts))
+    return whole
+
+
+def hashes(entries: Iterable[Entry]) -> frozenset[str]:
+    """The parts that entries name."""
+    return frozenset(
+        found for entry in entries if _HAS_HASH in entry.body for found in _HASHES.findall(entry.body)
+    )
+
+
+def with_parts(entries: list[Entry], fetch: Fetch) -> list[Entry]:
+    """Entries as a store read them, with the bytes that they name."""
+    named = hashes(entries)
+    if not named:
+        return entries
+    parts = fetch(named)
+    return [
+        replace(entry, parts={name: parts[name] for name in hashes([entry]) if name in parts})
+        if _HAS_HASH in entry.body
+        else entry
+        for entry in entries
+    ]
+
+
+def _changed(data: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """JSON data with everything changed in it that looks like a part."""
+    if is_list(data):
+        return [_changed(item, change) for item in data]
+    if not is_object(data):
+        return data
+    if data.get("kind") in _KINDS and isinstance(data.get("media_type"), str):
+        return change(data)
+    return {name: _changed(item, change) for name, item in data.items()}
+
+
+def _without_bytes(part: dict[str, Any], found: dict[str, bytes]) -> dict[str, Any]:
+    text = part.get("data")
+    if not isinstance(text, str) or "url" in part:
+        return part
+    try:
+        data = a2b_base64(text, strict_mode=True)
+    except (Error, ValueError):
+        return part
+    if b2a_base64(data, newline=False).decode() != text:  # it could not be given back as it was
+        return part
+    digest = sha256(data).hexdigest()
+    found[digest] = data
+    return {("url" if name == "data" else name): item for name, item in part.items()} | {"url": KEPT + digest}
+
+
+def _with_bytes(part: dict[str, Any], parts: Mapping[str, bytes]) -> dict[str, Any]:
+    url = part.get("url")
+    data = parts.get(url.removeprefix(KEPT)) if isinstance(url, str) and "data" not in part else None
+    if data is None:
+        return part
+    text = b2a_base64(data, newline=False).decode()
+    return {("data" if name == "url" else name): item for name, item in part.items()} | {"data": text}

@@ -1,0 +1,150 @@
+"""Reports: what happens in one graph of a run, told once, to all who listen."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from wesichain.core import Event, EventSink, StepFailed, ToolCompleted, ToolDispatched
+
+from .narrate import RunLog
+from .observer import Observer
+
+_log = logging.getLogger("wesichain")
+_METHODS = [name for name in vars(Observer) if name.startswith("on_")]
+
+
+class Report:
+    """Tells the log in events, and the observer by its methods; neither can hurt the run.
+
+    `is_heard`: somebody listens; where nobody does, nothing is told. `is_awaited`: the observer is async, and
+    nodes wait for it: what its methods return is `owed` until `settle`.
+    """
+
+    __slots__ = (
+        "_is_broken",
+        "_lock",
+        "_observer",
+        "_scope",
+        "_tools",
+        "is_awaited",
+        "is_heard",
+        "log",
+        "owed",
+    )
+
+    def __init__(self, log: RunLog, *, scope: str = "", observer: Observer | None = None) -> None:
+        self.log = log
+        self._scope = scope
+        self._observer = observer
+        self.owed: list[Awaitable[Any]] = []
+        self.is_heard = observer is not None or log.is_heard
+        self.is_awaited = observer is not None and any(
+            inspect.iscoroutinefunction(getattr(observer, name, None)) for name in _METHODS
+        )
+        self._lock: asyncio.Lock | None = None
+        self._tools: dict[str, str] = {}
+        self._is_broken = False
+
+    @property
+    def is_observed(self) -> bool:
+        return self._observer is not None
+
+    # --- what happens ------------------------------------------------------------------------------
+
+    def node_started(self, step: int, node: str, view: Any) -> None:
+        if self.log.is_heard:
+            self.log.node_started(self._scope, step, node)
+        self._call("on_node_start", node, view)
+
+    def node_completed(
+        self, step: int, node: str, duration_ms: float, keys: tuple[str, ...], returned: Any
+    ) -> None:
+        if self.log.is_heard:
+            self.log.node_completed(self._scope, step, node, duration_ms, keys)
+        self._call("on_node_end", node, returned, duration_ms)
+
+    def node_failed(self, step: int, node: str, error: BaseException) -> None:
+        if self.log.is_heard:
+            self.log.node_failed(self._scope, step, node, error)
+        self._call("on_error", node, error)
+
+    def checkpoint_saved(self, step: int, checkpoint: str, nodes: Sequence[str]) -> None:
+        if self.log.is_heard:
+            self.log.checkpoint_saved(self._scope, step, checkpoint)
+        for node in dict.fromkeys(nodes):
+            self._call("on_checkpoint_saved", node)
+
+    def take(self, event: Event, node: str, scope: str) -> None:
+        """Take an event of an agent that runs in a node."""
+        if self.log.is_heard:
+            self.log.take(event, scope)
+        if self.log.tap is not None:
+            self.log.tap.hear(event, node, self._scope)
+        self.observe(event, node)
+
+    def observe(self, event: Event, node: str) -> None:
+        """Tell the observer of an agent's tools."""
+        if self._observer is None:
+            return
+        match event:
+            case ToolDispatched(call=call):
+                self._tools[call.id] = call.name
+                self._call("on_tool_call", node, call.name, call.args)
+            case ToolCompleted(tool_name=name, value=value):
+                self._call("on_tool_result", node, name, value)
+            case StepFailed(call_id=str(call_id), message=message) if call_id in self._tools:
+                self._call("on_tool_result", node, self._tools[call_id], message)
+            case _:
+                pass
+
+    # --- the observer ------------------------------------------------------------------------------
+
+    def _call(self, method: str, *args: Any) -> None:
+        if self._observer is None:
+            return
+        try:
+            pending = getattr(self._observer, method)(*args)
+        except Exception:  # noqa: BLE001  # an observer must never change the run
+            self._complain()
+        else:
+            if pending is not None and hasattr(pending, "__await__"):
+                self.owed.append(pending)
+
+    async def settle(self) -> None:
+        """Wait for the observer, in the order in which it was told."""
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
+            while self.owed:
+                try:
+                    await self.owed[0]
+                except Exception:  # noqa: BLE001  # likewise
+                    self._complain()
+                finally:
+                    del self.owed[0]
+
+    def _complain(self) -> None:
+        if not self._is_broken:
+            self._is_broken = True
+            _log.exception("the observer %r failed; the run goes on without its report", self._observer)
+
+
+class ScopedSink(EventSink):
+    """Where an agent inside a node tells its events: they join the graph's report, under the node's scope."""
+
+    __slots__ = ("_node", "_report", "_scope")
+
+    def __init__(self, report: Report, scope: str, *, node: str = "") -> None:
+        self._report = report
+        self._scope = scope
+        self._node = node
+
+    @override
+    def emit(self, event: Event) -> None:
+        self._report.take(event, self._node, self._scope)

@@ -1,0 +1,148 @@
+"""compose.yaml and the Dockerfile: they name what is there, and their commands do what they are for.
+
+No container is started here: the commands run as processes, on a real Postgres.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml  # type: ignore[import-untyped]  # it comes with DBOS, and brings no types
+
+from tests.conftest import ROOT
+from tests.durable import work
+from wesichain.durable import DurableAgent
+
+DATABASE = "postgresql://wesichain:wesichain@postgres/wesichain"
+
+
+def composed(**env: str) -> dict[str, Any]:
+    """The file as compose reads it: variables stand for what is set, or for what stands behind `:-`."""
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: env.get(found[1], found[2]), text)
+    assert "${" not in filled
+    read: dict[str, Any] = yaml.safe_load(filled)
+    return read
+
+
+def dockerfile() -> list[list[str]]:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line and not line.startswith("#")]
+
+
+def test_the_file_has_a_database_two_workers_and_a_viewer_that_stay_on_this_machine() -> None:
+    services = composed()["services"]
+    assert {*services} == {"postgres", "worker", "viewer"}
+    assert services["worker"]["deploy"]["replicas"] == 2
+    assert services["viewer"]["ports"] == ["127.0.0.1:8777:8777"]
+    for name in ("worker", "viewer"):
+        service = services[name]
+        assert service["build"] == "."
+        assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+        assert DATABASE in service["command"]
+    grace = services["worker"]["command"][services["worker"]["command"].index("--grace") + 1]
+    assert int(services["worker"]["stop_grace_period"].removesuffix("s")) > int(grace)
+
+
+def test_the_image_is_made_of_what_is_here(tmp_path: Path) -> None:
+    """What the Dockerfile copies is enough to make the package, and its extras are ones that there are."""
+    source = tmp_path / "src"
+    source.mkdir()
+    for words in dockerfile():
+        if words[0] == "COPY":
+            for name in words[1:-1]:
+                found, goal = ROOT / name, tmp_path / words[-1].lstrip("/")
+                assert found.exists(), name
+                if found.is_dir():
+                    shutil.copytree(found, goal, ignore=shutil.ignore_patterns("__pycache__"))
+                else:
+                    shutil.copy(found, goal)
+    (extras,) = [words[1].partition("=")[2] for words in dockerfile() if words[0] == "ARG"]
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {*extras.split(",")} <= {*project["optional-dependencies"]}
+    (entry,) = [words[1] for words in dockerfile() if words[0] == "ENTRYPOINT"]
+    assert entry.strip("[]") in project["scripts"]
+    made = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert made.returncode == 0, made.stderr
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"wesichain/cli/worker.py", "wesichain/web/static/index.html"} <= {*names}
+
+
+@pytest.mark.slow
+def test_its_commands_serve_runs_and_show_them(postgres: str, tmp_path: Path) -> None:
+    services = composed(AGENT="tests.durable.work:durable")["services"]
+    env = {
+        **os.environ,
+        "WESICHAIN_HOME": str(tmp_path / "home"),
+        "EFFECTS": str(tmp_path / "effects"),
+        "PACE": "0.1",
+    }
+
+    def start(name: str) -> subprocess.Popen[str]:
+        words = [postgres if word == DATABASE else word for word in services[name]["command"]]
+        words = ["0" if word == "8777" else word for word in words]  # a port that is free
+        return subprocess.Popen(
+            [sys.executable, "-m", "wesichain", *words],
+            cwd=ROOT,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    async def run() -> None:
+        async with DurableAgent(work.agent, "work", database_url=postgres) as client:
+            run_ids = [await client.enqueue(f"task {number}") for number in range(12)]
+            for run_id in run_ids:
+                assert (await client.result(run_id, timeout=180)).output == "done"
+
+    started = [start("worker"), start("worker"), start("viewer")]
+    try:
+        asyncio.run(run())
+        viewer = started[-1]
+        assert viewer.stdout is not None
+        token = viewer.stdout.readline().strip().partition("#token=")[2]
+        listening = listening_port(viewer.pid)
+        headers = {"authorization": f"Bearer {token}"}
+        rows = requests.get(f"http://127.0.0.1:{listening}/api/database", headers=headers, timeout=30).json()[
+            "runs"
+        ]
+        assert [row["status"] for row in rows if row["agent"] == "work"][:12] == ["completed"] * 12
+        for process in started:
+            process.send_signal(signal.SIGTERM)
+        for process in started:
+            assert process.wait(60) in (0, 130, -signal.SIGTERM)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+
+
+def listening_port(pid: int) -> int:
+    import psutil
+
+    return int(next(c.laddr.port for c in psutil.Process(pid).net_connections() if c.status == "LISTEN"))

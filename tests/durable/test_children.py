@@ -1,0 +1,190 @@
+"""Runs inside runs: an agent that another one uses is a run of its own, listed, followed, and never run again whole."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.durable.test_agent import cut_off, turns
+from wesichain import Agent, Budget, ToolContext, tool
+from wesichain.agent import Approve
+from wesichain.core import LlmRequest, LlmResponse, Role
+from wesichain.durable import DurableAgent, DurableRuns, RunState, RunSummary
+from wesichain.errors import DurableError, RunInterruptedError
+from wesichain.testing import FunctionLlm, calls
+
+
+def told(rows: list[RunSummary]) -> list[tuple[str, str, str, str | None]]:
+    return [(row.run_id, row.agent, str(row.status), row.parent) for row in rows]
+
+
+class Mine:
+    """A boss whose agent digs; the digging may wait."""
+
+    def __init__(self) -> None:
+        self.dug: list[str] = []
+        self.begun = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    def agent(self, *, approval: bool = False, replies: tuple[Any, ...] = ("gold",)) -> Agent[str]:
+        @tool(approval=approval)
+        async def dig(ctx: ToolContext) -> str:
+            """Dig."""
+            self.dug.append(ctx.idempotency_key)
+            self.begun.set()
+            await self.gate.wait()
+            return "found"
+
+        miner = Agent(turns(calls(("dig", {})), *replies), tools=[dig], name="miner")
+        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
+
+
+async def test_an_agent_below_is_listed_with_its_parent_and_can_be_followed(url: str) -> None:
+    mine = Mine()
+    mine.gate.clear()
+    async with (
+        DurableAgent(mine.agent(), "boss", database_url=url) as durable,
+        DurableRuns(url) as runs,
+        DurableAgent(mine.agent(), "other", database_url=url) as other,
+    ):
+        running = asyncio.create_task(durable.run("go", run_id="r"))
+        await asyncio.wait_for(mine.begun.wait(), 30)
+        child = "r:1:miner-0"
+        assert told(await runs.list()) == [
+            (child, "miner", "running", "r"),
+            ("r", "boss", "running", None),
+        ]
+        assert told(await durable.list("running")) == told(await runs.list())
+        assert await other.list() == []
+        status = await runs.status(child)
+        assert (status, status.version, status.served) == ("running", durable.version, True)
+        mine.gate.set()
+        result = await running
+        assert told(await runs.list("completed")) == [
+            (child, "miner", "completed", "r"),
+            ("r", "boss", "completed", None),
+        ]
+        assert await runs.list("running") == []
+        own = [event async for event in runs.events(child)]
+        assert [event.kind for event in own] == [e.kind for e in result.events if e.scope == "miner-0"]
+        assert [(event.run_id, event.seq, event.scope) for event in own] == [
+            (child, number, "") for number in range(1, len(own) + 1)
+        ]
+        shown = await runs.show(child)
+        assert (shown.agent, shown.parent, shown.error) == ("miner", "r", None)
+        for refused in (runs.cancel(child), runs.delete(child), runs.resume(child), runs.pending(child)):
+            with pytest.raises(DurableError, match="is inside 'r'"):
+                await refused
+        with pytest.raises(DurableError, match="inside one of 'boss'"):
+            await other.status(child)
+        await runs.delete("r")
+        assert await runs.list() == []
+
+
+async def test_the_question_of_an_agent_below_leaves_it_waiting_until_it_goes_on(url: str) -> None:
+    mine = Mine()
+    async with DurableAgent(mine.agent(approval=True), "boss", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("go", run_id="r")
+        states = {row.run_id: str(row.status) for row in await durable.list("interrupted")}
+        assert states == {"r": "interrupted", "r:1:miner-0": "interrupted"}
+        (waiting,) = await durable.pending()
+        await durable.approve("r", waiting.token, Approve())
+        assert (await durable.resume("r")).output == "rich"
+        assert {str(row.status) for row in await durable.list()} == {"completed"}
+        assert len(await durable.list()) == 2
+
+
+@pytest.mark.parametrize("after", range(9, 15))
+async def test_one_that_was_cut_off_anywhere_goes_on_as_the_same_run(url: str, after: int) -> None:
+    mine = Mine()
+    await cut_off(url, mine.agent(), after=after)
+    async with DurableAgent(mine.agent(), "agent", database_url=url) as durable:
+        assert (await durable.resume("r")).output == "rich"
+        rows = told(await durable.list())
+    assert rows == [("r:1:miner-0", "miner", "completed", "r"), ("r", "agent", "completed", None)]
+    assert {*mine.dug} == {"r:1:miner-0:1:dig-0"}, "the key of a call is its own, whenever it is run"
+
+
+async def test_one_that_fails_says_why_and_one_whose_run_is_cancelled_is_cancelled(url: str) -> None:
+    mine = Mine()
+    async with DurableAgent(mine.agent(replies=(ValueError("ill"),)), "boss", database_url=url) as durable:
+        assert (await durable.run("go", run_id="r")).output == "rich", "its caller goes on without it"
+        (failed,) = [row for row in await durable.list("failed") if row.parent]
+        assert failed.error is not None
+        assert "ill" in failed.error
+    mine = Mine()
+    mine.gate.clear()
+    async with DurableAgent(mine.agent(), "boss", database_url=url, lease=1.0) as durable:
+        running = asyncio.create_task(durable.run("go", run_id="c"))
+        await asyncio.wait_for(mine.begun.wait(), 30)
+        await durable.cancel("c")
+        with pytest.raises(RunInterruptedError):
+            await running
+        assert [row.run_id for row in await durable.list("cancelled")] == ["c:1:miner-0", "c"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_each(
+    kind: str, url: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres")
+
+    def leaf(request: LlmRequest) -> LlmResponse | str:
+        return f"leaf of {request.messages[-1].text}"
+
+    def middle(request: LlmRequest) -> LlmResponse | str:
+        is_done = any(message.role is Role.TOOL for message in request.messages)
+        return "middle" if is_done else calls(("leaf", {"task": request.messages[-1].text}))
+
+    inner = Agent(FunctionLlm(leaf), name="leaf")
+    outer = Agent(FunctionLlm(middle), tools=[inner.as_tool()], name="middle")
+
+    @tool(effect="idempotent")
+    async def spread(ctx: ToolContext) -> list[str]:
+        """Ask eight."""
+        asked = [outer.run(f"part {number}", parent=ctx) for number in range(8)]
+        return [result.output for result in await asyncio.gather(*asked)]
+
+    def boss() -> Agent[str]:
+        return Agent(turns(calls(("spread", {})), "done"), tools=[spread], budget=Budget(steps=100))
+
+    async with DurableAgent(boss(), "boss", database_url=url) as durable:
+        assert (await durable.run("go", run_id="r")).output == "done"
+        rows = [row for row in await durable.list() if row.parent]
+        middles = {row.run_id for row in rows if row.agent == "middle"}
+        assert middles == {"r:1:spread-0", *(f"r:1:spread-0~{number}" for number in range(2, 9))}
+        assert {row.parent for row in rows if row.agent == "leaf"} == middles
+        assert {row.status for row in rows} == {RunState.COMPLETED}
+        assert len(rows) == 16
+        some = next(row for row in rows if row.run_id == "r:1:spread-0~3")
+        kinds = [(event.kind, event.scope) async for event in durable.events(some.run_id)]
+        assert kinds[0] == ("run_started", "")
+        assert kinds[-1] == ("run_completed", "")
+        assert ("run_completed", "leaf-0") in kinds
+
+
+async def test_instructions_of_an_agent_below_that_change_by_themselves_break_nothing(url: str) -> None:
+    asked = itertools.count()
+
+    def outer() -> Agent[str]:
+        mine = Mine()
+
+        @tool
+        def dig() -> str:
+            """Dig."""
+            mine.dug.append("x")
+            return "found"
+
+        replies = turns(calls(("dig", {})), "gold")
+        miner = Agent(replies, tools=[dig], name="miner", instructions=lambda: f"At {next(asked)}.")
+        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
+
+    await cut_off(url, outer(), after=13)
+    async with DurableAgent(outer(), "agent", database_url=url) as durable:
+        assert (await durable.resume("r")).output == "rich"

@@ -1,0 +1,78 @@
+"""A server made with the official SDK whose tools ask: a person, twice, or a model.
+
+Over stdio, or over HTTP at the port that is given. What it begins and ends is noted in the file $NOTES.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import SamplingMessage, TextContent
+from pydantic import BaseModel
+
+server = MCPServer("asking")
+
+
+class Size(BaseModel):
+    size: int
+    colour: str = "red"
+
+
+def note(text: str) -> None:
+    with Path(os.environ["NOTES"]).open("a", encoding="utf-8") as notes:
+        notes.write(f"{text}\n")
+
+
+@server.tool(structured_output=False)
+async def order(item: str, ctx: Context) -> str:
+    """Order an item; its size is asked for."""
+    note(f"began {item}")
+    try:
+        answer = await ctx.elicit(f"Which size of {item}?", Size)
+    except asyncio.CancelledError:
+        note(f"gave up {item}")
+        raise
+    note(f"ended {item}")
+    if answer.action != "accept":
+        return f"no {item}: {answer.action}"
+    return f"{answer.data.colour} {item} in {answer.data.size}"
+
+
+@server.tool(structured_output=False)
+async def guess(ctx: Context) -> str:
+    """Ask the same twice."""
+    note("began guess")
+    sizes = [await ctx.elicit("Your guess?", Size) for _ in range(2)]
+    note("ended guess")
+    return " then ".join(str(one.data.size) if one.action == "accept" else one.action for one in sizes)
+
+
+@server.tool(structured_output=False)
+async def slow(seconds: float) -> str:
+    """Take some time."""
+    await asyncio.sleep(seconds)
+    return "slept"
+
+
+@server.tool(structured_output=False)
+async def think(text: str, ctx: Context) -> str:
+    """Ask the client's model."""
+    said = SamplingMessage(role="user", content=TextContent(text=text))
+    try:
+        answer = await ctx.session.create_message(
+            [said], max_tokens=50, system_prompt="Be brief.", related_request_id=ctx.request_id
+        )
+    except Exception as error:
+        return f"no model: {error}"
+    return f"{answer.model} says {getattr(answer.content, 'text', '')}"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run("stdio")

@@ -1,0 +1,145 @@
+"""Durable runs in the viewer: a real database, over HTTP and in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from wesichain.agent import Agent
+from wesichain.core import LlmRequest, Role
+from wesichain.durable import DurableAgent, DurableRuns
+from wesichain.errors import RunFailedError, RunInterruptedError
+from wesichain.testing import FunctionLlm, calls
+from wesichain.tools import ToolContext, tool
+from wesichain.web import create_app
+
+from .browser import Page
+from .kit import HOST, TOKEN, serving
+from .site import Site, is_clean, shoot
+
+
+def turns(*replies: Any) -> FunctionLlm:
+    def reply(request: LlmRequest) -> Any:
+        return replies[sum(message.role is Role.ASSISTANT for message in request.messages)]
+
+    return FunctionLlm(reply)
+
+
+class Office:
+    """A boss with a clerk who erases and asks; what was erased is told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite:///{folder}/durable.db"
+        self.erased: list[str] = []
+
+    def agent(self) -> Agent[str]:
+        @tool(approval=True, effect="once")
+        def erase(name: str, ctx: ToolContext) -> str:
+            """Erase a file."""
+            self.erased.append(name)
+            return f"erased {name}"
+
+        @tool(external=True)
+        def ask_the_bank(amount: int) -> str:
+            """Ask the bank."""
+            raise AssertionError(amount)
+
+        replies = (calls(("erase", {"name": "x"}), ("ask_the_bank", {"amount": 3})), "tidy")
+        clerk = Agent(turns(*replies), tools=[erase, ask_the_bank], name="clerk")
+        return Agent(turns(calls(("clerk", {"task": "tidy"})), "all done"), tools=[clerk.as_tool()])
+
+    async def begin(self) -> None:
+        """One run that failed, with a secret in the reason, and one that waits for two answers."""
+        broken = Agent(FunctionLlm(lambda _: ValueError("api_key=sk-live-abcdefghijklmnop1234")))
+        async with (
+            DurableAgent(broken, "broken", database_url=self.url) as one,
+            DurableAgent(self.agent(), "boss", database_url=self.url) as two,
+        ):
+            with pytest.raises(RunFailedError):
+                await one.run("hi", run_id="d1")
+            with pytest.raises(RunInterruptedError):
+                await two.run("go", run_id="d2")
+
+    async def finish(self) -> str:
+        async with DurableAgent(self.agent(), "boss", database_url=self.url) as durable:
+            return (await durable.resume("d2")).output
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    made = Office(tmp_path)
+    asyncio.run(made.begin())
+    return made
+
+
+def test_a_database_is_listed_followed_and_decided_on(office: Office, tmp_path: Path) -> None:
+    app = create_app(
+        tmp_path / "runs", token=TOKEN, hosts=["127.0.0.1:8321"], database=DurableRuns(office.url)
+    )
+    with TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        assert client.get("/api/info").json()["database"] is True
+        rows = client.get("/api/database").json()["runs"]
+        child = "d2:1:clerk-0"
+        assert [(row["run_id"], row["status"], row["parent"]) for row in rows] == [
+            (child, "interrupted", "d2"),
+            ("d2", "interrupted", None),
+            ("d1", "failed", None),
+        ]
+        assert "abcdefghijklmnop1234" not in str(rows)
+        assert [row["run_id"] for row in client.get("/api/database?status=failed").json()["runs"]] == ["d1"]
+        events = client.get("/api/database/d2/events").text
+        assert events.endswith("event: end\ndata: {}\n\n")
+        assert 0 < client.get(f"/api/database/{child}/events").text.count("data: {") < events.count("data: {")
+        assert "no run" in client.get("/api/database/d9/events").text
+        assert client.get("/api/database?status=well").status_code == 502
+        waiting = {item["tool"]: item for item in client.get("/api/approvals").json()["approvals"]}
+        assert {(name, item["external"]) for name, item in waiting.items()} == {
+            ("erase", False),
+            ("ask_the_bank", True),
+        }
+        assert {(item["run_id"], item["is_stored"], *item["scope"]) for item in waiting.values()} == {
+            ("d2", True, "agent")
+        }
+        erase, bank = (f"/api/approvals/{waiting[name]['token']}" for name in ("erase", "ask_the_bank"))
+        wrong = client.post(bank, json={"decision": "approve"})
+        assert (wrong.status_code, "Provide(value)" in wrong.json()["error"]) == (409, True)
+        assert client.post(erase, json={"decision": "approve"}).status_code == 200
+        assert client.post(erase, json={"decision": "approve"}).status_code == 404, "once"
+        assert client.post(bank, json={"decision": "provide", "value": "granted"}).status_code == 200
+        assert client.get("/api/approvals").json()["approvals"] == []
+        assert client.get("/api/database?status=pending").json()["runs"][-1]["run_id"] == "d2"
+        assert asyncio.run(office.finish()) == "all done"
+        assert office.erased == ["x"]
+        done = client.get("/api/database?status=completed").json()["runs"]
+        assert {row["run_id"] for row in done} == {"d2", child}
+
+
+def test_durable_runs_are_listed_followed_and_decided_on_in_the_page(
+    page: Page, office: Office, tmp_path: Path
+) -> None:
+    (tmp_path / "runs").mkdir()
+    database = DurableRuns(office.url)
+    with serving(tmp_path / "runs", database=database, approvals=tmp_path / "approvals") as url:
+        site = Site(url, tmp_path)
+        site.open(page, "#/durable")
+        page.wait_for("inside d2")
+        shoot(page, "durable")
+        page.evaluate("location.hash = '#/durable/d2'")
+        page.wait_for("interrupted", ".run-head")
+        page.evaluate("location.hash = '#/approvals'")
+        page.wait_for("erase")
+        page.wait_for("agent")
+        page.click(".approval > .decide button.approve")
+        page.wait_for("Approved.")
+        page.wait_for("ask_the_bank")
+        page.click(".approval .answer textarea")
+        page.type('"granted"')
+        page.click(".approval .answer button.approve")
+        page.wait_for("Answered.")
+        is_clean(page, site)
+    assert asyncio.run(office.finish()) == "all done"
+    assert office.erased == ["x"]
