@@ -138,10 +138,11 @@ def words_of_others() -> list[Any]:
 @pytest.mark.parametrize(("word", "ours"), words_of_others())
 def test_an_error_names_our_word_for_the_one_in_a_guide(word: str, ours: str) -> None:
     """Either we have the keyword as well, or the error says which one is meant, and the guide says the same."""
+    wrong: Any = {word: 1}
     said = []
     for ask in (
-        lambda: Agent(ScriptedLlm(["yes"]), **{word: 1}),
-        lambda: Agent(ScriptedLlm(["yes"])).run_sync("?", **{word: 1}),
+        lambda: Agent(ScriptedLlm(["yes"]), **wrong),
+        lambda: Agent(ScriptedLlm(["yes"])).run_sync("?", **wrong),
     ):
         try:
             ask()
