@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
@@ -118,7 +119,7 @@ def measure(rounds: int) -> dict[str, float]:
     for number in range(rounds):
         for name, side in sides.items():
             deps = desk if "deps" in name else None
-            pair = [lambda: bare.run("Count."), lambda side=side, deps=deps: side.run("Count.", deps=deps)]
+            pair = [partial(bare.run, "Count."), partial(side.run, "Count.", deps=deps)]
             order = pair if number % 2 else pair[::-1]
             taken = [seconds(run) for run in order]
             first, second = taken if number % 2 else taken[::-1]

@@ -84,4 +84,4 @@ def _task_of_text() -> Any:
     from pydantic import Field
 
     said = Field(description="What it should do or find out.")
-    return TypedDict("Task", {"task": Annotated[str, said]})  # type: ignore[operator,misc]  # made when asked
+    return TypedDict("Task", {"task": Annotated[str, said]})  # type: ignore[operator]  # made when asked

@@ -161,8 +161,7 @@ class _Question:
             raise ConfigError(
                 f"call_next was given a {type(given).__name__}; wrap_model hands on an LlmRequest"
             )
-        if self._is_over:
-            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
+        self._check_open()
         self._calls += 1
         if self._calls == 1:
             step = run.step
@@ -178,6 +177,10 @@ class _Question:
             else:
                 self._arrived.append((step, reply, int((run.now() - started) * 1e6) / 1000))
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
 
     def _set_aside(self) -> None:
         for step, reply, duration_ms in self._arrived:
