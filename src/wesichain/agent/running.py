@@ -149,17 +149,12 @@ class Running(Generic[OutT]):
     def run_id(self) -> str:
         return self.narrator.run_id
 
-    @property
-    def is_timed(self) -> bool:
-        return self.account.is_timed
-
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
         excluded = self.tally.excluded
         if self._excluded != len(excluded):
             self._excluded = len(excluded)
-            registry = self.settings.registry
-            offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
+            offered = self.settings.registry.specs(exclude=frozenset(excluded))
             self._specs = offered + self.settings.judge.output.final_tools
         return self._specs
 

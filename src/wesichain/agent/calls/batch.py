@@ -267,7 +267,7 @@ class Batch(Questions[OutT]):
 
     def _spend_retry(self, error: ToolFailedError, *, free: bool) -> None:
         run = self.run
-        now = run.now() if run.is_timed else 0.0
+        now = run.now() if run.account.is_timed else 0.0
         refusal = run.account.own_refusal(now, free=free)
         if refusal is not None:
             raise refusal from error
@@ -279,7 +279,7 @@ class Batch(Questions[OutT]):
 
     def _check_limit(self, call: ToolCall, error: ToolFailedError) -> None:
         """A run inside met a limit of this run, or of one above: that is nobody's fault to decide on."""
-        account, now = self.run.account, self.run.now() if self.run.is_timed else 0.0
+        account, now = self.run.account, self.run.now() if self.run.account.is_timed else 0.0
         own = account.own_refusal(now) or account.own_tool_refusal()
         above = account.refusal_above(now) or account.tool_refusal()
         if own is not None or above is not None:

@@ -17,7 +17,7 @@ def set_aside(run: Running[Any], step: int, reply: LlmResponse, duration_ms: flo
 
 def check_budget(run: Running[Any]) -> None:
     """Raise the error of the limit that allows no other model call, if there is one."""
-    now = run.now() if run.is_timed else 0.0
+    now = run.now() if run.account.is_timed else 0.0
     own = run.account.own_refusal(now)
     if own is not None:
         raise own
