@@ -140,8 +140,7 @@ class Running(Generic[OutT]):
         excluded = self.tally.excluded
         if self._excluded != len(excluded):
             self._excluded = len(excluded)
-            registry = self.settings.registry
-            offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
+            offered = self.settings.registry.specs(exclude=frozenset(excluded))
             self._specs = offered + self.settings.judge.output.final_tools
         return self._specs
 
