@@ -330,7 +330,7 @@ class Visit(Place):
             return read_result(schema, returned, view=self._view, values=values)
         payload = self._task.payload
         is_state = schema.holds(payload) or is_mapping(payload)
-        before = schema.contents(payload) if is_state else {}
+        before: Mapping[str, Any] = schema.contents(payload) if is_state else {}
         return read_result(schema, returned, view=None, values=values, before=before)
 
     def _failed(self, error: BaseException) -> GraphError:

@@ -85,7 +85,7 @@ def _tool(tool: object) -> ToolSpec:
     function = tool.get("function") if is_object(tool) else None
     if not is_object(function):
         raise CodecError("tools: each is {'type': 'function', 'function': {...}}")
-    parameters = function.get("parameters") or {"type": "object", "properties": {}}
+    parameters: Any = function.get("parameters") or {"type": "object", "properties": {}}
     return ToolSpec(_field(function, "name"), str(function.get("description") or ""), parameters)
 
 

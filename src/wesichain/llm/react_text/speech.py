@@ -52,8 +52,8 @@ class Quiet:
 
     def __init__(self, habit: Habit) -> None:
         self._habit = habit
-        self._held = ""  # the end of what came, which may become a mark
-        self._last = " "  # the character before it
+        self._held: str = ""  # the end of what came, which may become a mark
+        self._last: str = " "  # the character before it
         self._depth = 0  # of blocks of thinking
         self._channel = "start"  # then "", or of a harmony reply "head", "final", "other"; or "glued"
         self._head = ""  # of a channel
@@ -177,7 +177,7 @@ class Speech:
     __slots__ = ("_held", "_invented", "_silent", "_started")
 
     def __init__(self) -> None:
-        self._held = ""  # the start of a line, until it is known whether a marker begins it
+        self._held: str = ""  # the start of a line, until it is known whether a marker begins it
         self._started = False
         self._silent = False
         self._invented = False

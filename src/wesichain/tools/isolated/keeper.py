@@ -6,7 +6,6 @@ its call. The keeper adopts whatever its worker leaves behind, and kills it befo
 
 from __future__ import annotations
 
-import _signal  # pyright: ignore[reportMissingImports]  # what `signal` is made of
 import gc
 import os
 import select
@@ -16,6 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, NoReturn
 
 from wesichain.core import dump_json, parse_json
@@ -30,7 +30,7 @@ from .work import Work
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
 _QUICK = 50  # milliseconds in which most answers are there; what the keeper touches meanwhile is copied
 # Plain numbers and the plain function: what `signal` does for its enums would be copied by every worker.
-_reset: Callable[[int, int], object] = _signal.signal  # pyright: ignore[reportUnknownMemberType]
+_reset: Callable[[int, int], object] = import_module("_signal").signal
 _DEFAULT = int(signal.SIG_DFL)
 _TERM, _INT, _KILL = int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGKILL)
 
