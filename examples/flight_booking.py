@@ -47,11 +47,11 @@ def check(ctx: RunContext[Traveller], output: Booked | NotBooked) -> Booked | No
 
 ANN, SEAT = Traveller("Ann", limit=200), {"flight": "WN 87", "price": 95}
 CLAIM = calls(("final_Booked", {"flight": "WN 87"}))
-MODEL = ScriptedLlm(
-    [calls(("find", {"city": "Oslo"})), CLAIM, calls(("book", SEAT)), CLAIM]
-)  # it claims before it books
-TOOLS = [find, book]
-agent = Agent(MODEL, deps_type=Traveller, output_type=Booked | NotBooked, tools=TOOLS, output_checks=[check])
+SCRIPT = [calls(("find", {"city": "Oslo"})), CLAIM, calls(("book", SEAT)), CLAIM]  # it claims, then books
+MODEL = ScriptedLlm(SCRIPT)
+agent = Agent(
+    MODEL, deps_type=Traveller, output_type=Booked | NotBooked, tools=[find, book], output_checks=[check]
+)
 try:
     result = agent.run_sync("Get me to Oslo.", deps=ANN)
 except RunInterruptedError as waiting:

@@ -1,6 +1,6 @@
 """Every run of the suite is recorded, and replayed when its test has ended: to the same events, or for a reason.
 
-The fixture below is a part of every test. It looks on as `AgentRuntime.run` carries runs to their end, and as
+The fixture below is a part of every test. It looks on as runs are opened and carried to their end, and as
 interrupted ones go on, writes their events through a `Recorder`, reads them back, and lets the same program
 replay them without its model and its tools. Of tests with many runs it takes the first hundred.
 """
@@ -12,20 +12,23 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from wesichain.agent import Agent, AgentRuntime, Idle, replay
+from wesichain.agent import Agent, AgentRuntime, Drive, Idle, RunOptions, replay
 from wesichain.agent.calls import site_of
+from wesichain.agent.options import RunKeywords, run_options
 from wesichain.agent.phases import begin
 from wesichain.agent.replay import ReplayEffects
 from wesichain.agent.trail import Trail
+from wesichain.agent.wrapping import WrappedDrive
 from wesichain.core import Event
 from wesichain.trace import Recorder, diff, list_runs, load
 
 MOST_RUNS = 100  # of a test
 MOST_EVENTS = 2_000  # of a run
+KEPT = ("budget", "deps", "instructions", "advice")  # what a replay is given again
 
 # Tests whose runs cannot be replayed, and why.
 REASONS = {
@@ -100,41 +103,65 @@ def replays(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
     """Looks on while the test runs; then replays what it saw."""
-    seen: list[Ran] = []
-    carry: Callable[..., Any] = AgentRuntime.run
-    carry_on: Callable[..., Any] = AgentRuntime.go_on
-
-    async def run(self: AgentRuntime[Any], task: Any, **options: Any) -> Any:
-        if len(seen) >= MOST_RUNS or not is_a_run_of_its_own(options):
-            return await carry(self, task, **options)
-        if not isinstance(task, str | Idle):
-            given = ("history", "run_id", "instructions", "advice")
-            task = self.start(task, **{name: options.pop(name) for name in given if name in options})
-        before = (tuple(task.messages), tuple(task.steps)) if isinstance(task, Idle) else ((), ())
-        twin = twin_of(self)
-        outcome = await carry(self, task, **options)
-        seen.append(Ran(twin, task, options, *before, outcome.events, type(outcome)))
-        return outcome
-
-    async def go_on(self: AgentRuntime[Any], interrupted: Any, decisions: Any, **options: Any) -> Any:
-        outcome = await carry_on(self, interrupted, decisions, **options)
-        first = outcome.events[0]
-        for ran in seen if options.get("budget") is None and is_a_run_of_its_own(options) else ():
-            if ran.events[-1].run_id == first.run_id and ran.events[-1].seq + 1 == first.seq:
-                ran.events, ran.ending = (*ran.events, *outcome.events), type(outcome)
-                break
-        return outcome
-
-    monkeypatch.setattr(AgentRuntime, "run", run)
-    monkeypatch.setattr(AgentRuntime, "go_on", go_on)
-    yield
-    monkeypatch.setattr(AgentRuntime, "run", carry)
-    monkeypatch.setattr(AgentRuntime, "go_on", carry_on)
+    with monkeypatch.context() as patched:
+        seen = looked_on(patched)
+        yield
     if seen and reason_of(request.node.nodeid) is None:
         folder = tmp_path_factory.mktemp("replayed")
         for number, ran in enumerate(seen):
             if len(ran.events) <= MOST_EVENTS:
                 check(ran, folder / str(number))
+
+
+def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
+    """The runs that are carried to their end from now on."""
+    seen: list[Ran] = []
+    opened: Callable[..., Any] = AgentRuntime.opened
+    carry_on: Callable[..., Any] = AgentRuntime.go_on
+    begun: dict[int, tuple[Any, ...]] = {}  # by the identity of the run's drive, which is kept beside
+
+    def open_(self: AgentRuntime[Any], task: Any, history: Any, given: RunOptions) -> Any:
+        if len(seen) >= MOST_RUNS or not is_a_run_of_its_own(given):
+            return opened(self, task, history, given)
+        options = {name: getattr(given, name) for name in KEPT if getattr(given, name) is not None}
+        if not isinstance(task, str | Idle):
+            words = {name: options.pop(name) for name in ("instructions", "advice") if name in options}
+            task = self.start(task, history=history, run_id=given.run_id, **words)
+        before = (tuple(task.messages), tuple(task.steps)) if isinstance(task, Idle) else ((), ())
+        twin = twin_of(self)
+        drive = opened(self, task, history, given)
+        begun.setdefault(id(drive), (drive, twin, task, options, *before))  # the innermost knows the model
+        return drive
+
+    def watched(kind: type[Drive[Any]]) -> Callable[..., Any]:
+        carry: Callable[..., Any] = kind.carry
+
+        async def carried(self: Drive[Any]) -> Any:
+            outcome = await carry(self)
+            # Not the run inside its middleware, and none that is taken a step at a time.
+            if type(self) is kind and getattr(self, "_stepper", None) is None:
+                known = begun.pop(id(self), None)
+                if known is not None:
+                    _, twin, task, options, messages, steps = known
+                    seen.append(Ran(twin, task, options, messages, steps, outcome.events, type(outcome)))
+            return outcome
+
+        return carried
+
+    async def go_on(self: AgentRuntime[Any], interrupted: Any, decisions: Any, **options: Any) -> Any:
+        outcome = await carry_on(self, interrupted, decisions, **options)
+        first, given = outcome.events[0], cast("RunKeywords", options)
+        for ran in seen if options.get("budget") is None and is_a_run_of_its_own(run_options(given)) else ():
+            if ran.events[-1].run_id == first.run_id and ran.events[-1].seq + 1 == first.seq:
+                ran.events, ran.ending = (*ran.events, *outcome.events), type(outcome)
+                break
+        return outcome
+
+    patched.setattr(AgentRuntime, "opened", open_)
+    patched.setattr(AgentRuntime, "go_on", go_on)
+    for kind in (Drive, WrappedDrive):
+        patched.setattr(kind, "carry", watched(kind))
+    return seen
 
 
 def twin_of(runtime: AgentRuntime[Any]) -> AgentRuntime[Any]:
@@ -146,11 +173,10 @@ def twin_of(runtime: AgentRuntime[Any]) -> AgentRuntime[Any]:
     return twin
 
 
-def is_a_run_of_its_own(options: dict[str, Any]) -> bool:
+def is_a_run_of_its_own(given: RunOptions) -> bool:
     """Not a replay, and no part of the run of another agent, which tells it."""
-    parent = options.get("parent")
-    is_nested = parent is not None and site_of(parent) is not None
-    return not is_nested and getattr(options.get("effects"), "func", None) is not ReplayEffects
+    is_nested = given.parent is not None and site_of(given.parent) is not None
+    return not is_nested and getattr(given.effects, "func", None) is not ReplayEffects
 
 
 def reason_of(test: str) -> str | None:

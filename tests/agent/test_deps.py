@@ -156,7 +156,7 @@ class TestDeclared:
         assert llm.requests == []
 
     def test_a_resume_needs_them_too(self) -> None:
-        script = [say(call("pay", {"amount": 50})), "x"]
+        script: list[Any] = [say(call("pay", {"amount": 50})), "x"]
         agent = Agent(ScriptedLlm(script), deps_type=Desk, tools=[pay])
         outcome = asyncio.run(agent.outcome("pay", deps=Desk("Ann")))
         assert isinstance(outcome, Interrupted)

@@ -614,7 +614,7 @@ class TestAStepAtATime:
 
     def agent(self, middleware: list[Any], *, heard: Any = None) -> Agent[Any, str]:
         ids = iter(range(9))
-        script = [*self.SCRIPT, *self.SCRIPT]
+        script: list[Any] = [*self.SCRIPT, *self.SCRIPT]
         return Agent(
             ScriptedLlm(script),
             tools=[add, echo],

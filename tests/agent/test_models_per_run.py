@@ -149,7 +149,7 @@ class Parrot(CompletionLlm):
 
 
 def test_a_text_model_is_one_too() -> None:
-    assert Agent(Named("own", [])).run_sync("q", model=Parrot()).output == "Oslo"  # type: ignore[arg-type]
+    assert Agent(Named("own", [])).run_sync("q", model=Parrot()).output == "Oslo"
 
 
 @pytest.mark.parametrize("typed", [False, True])

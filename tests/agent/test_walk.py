@@ -51,4 +51,4 @@ async def test_the_walk_of_one_hop_passes_at_most_18_files() -> None:
     assert result.output == "three"
     assert "agent/drive.py" in model.files  # it was looked at all
     assert "tools/calls.py" in model.files
-    assert len(model.files) <= MOST, sorted(model.files)
+    assert len(model.files) <= MOST, "\n".join(sorted(model.files))

@@ -25,7 +25,7 @@ def seats(flight: str) -> str:
 
 
 def desk(*replies: Any) -> Agent[str]:
-    script = [
+    script: list[Any] = [
         calls(("search_tools", {"query": "free seats"})),
         calls(("seats", {"flight": "X1"})),
         "14C is free.",

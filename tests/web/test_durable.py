@@ -66,7 +66,7 @@ class Office:
 
     async def finish(self) -> str:
         async with DurableAgent(self.agent(), "boss", database_url=self.url) as durable:
-            return (await durable.resume("d2")).output
+            return str((await durable.resume("d2")).output)
 
 
 @pytest.fixture

@@ -110,20 +110,21 @@ class Effects(Protocol):
 class LiveEffects(Effects):
     """The world itself."""
 
-    __slots__ = ("_llm", "_registry")
+    __slots__ = ("_llm", "_registry", "_takes_all")
 
     def __init__(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
         self._llm = llm
         self._registry = registry
+        self._takes_all = traits_of(llm).takes_all_parts
 
     @override
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        llm = self._llm
+        llm, takes_all = self._llm, self._takes_all
         if isinstance(request, ViewRequest):
-            llm = request.llm or llm
-        if made.any:  # else every message is text
+            llm, takes_all = request.llm or llm, False
+        if made.any and not takes_all:  # else every message is text, or can be sent as it is
             return self._ask_fitted(llm, request, on_text)
         reply = llm.complete(request) if on_text is None else self._ask_aloud(request, on_text)
         return reply if around.hook is None else around.hook.model(llm, request, reply)

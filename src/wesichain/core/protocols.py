@@ -66,6 +66,10 @@ class LlmTraits:
     reasoning: bool = False  # it tells its reasoning, or has it back with the next request
     caching: bool = False  # its provider reads a prefix that it knows at a lower price
 
+    @property
+    def takes_all_parts(self) -> bool:
+        return self.images and self.documents and self.audio
+
 
 _UNSAID = LlmTraits(images=True, documents=True, audio=True)
 
@@ -94,7 +98,7 @@ def fit_message(message: Message, traits: LlmTraits) -> tuple[Message, tuple[str
 
 def fit_request(request: LlmRequest, traits: LlmTraits) -> tuple[LlmRequest, tuple[str, ...]]:
     """The request as a model with these traits can take it, and a line for each part that it cannot."""
-    if not made.any or (traits.images and traits.documents and traits.audio):
+    if not made.any or traits.takes_all_parts:
         return request, ()
     if all(type(message.content) is str for message in request.messages):
         return request, ()

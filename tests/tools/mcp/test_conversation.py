@@ -278,8 +278,9 @@ async def test_the_approvals_of_a_served_agent_are_asked_of_the_client_at_any_de
     assert result.value == "erased it"
 
 
-async def answering(_: object, params: Any) -> types.ElicitResult:
+async def answering(context: Any, params: Any) -> types.ElicitResult:
     """The user of another client."""
+    del context
     if "approve" in params.requested_schema["properties"]:
         return types.ElicitResult(action="accept", content={"approve": True})
     return types.ElicitResult(action="accept", content={"name": "Ada", "age": 3})

@@ -56,7 +56,7 @@ def results(outcome: Any) -> dict[str | None, Any]:
 
 @pytest.mark.filterwarnings("ignore::wesichain.tools.ToolWarning")
 async def test_an_agent_uses_the_server_that_has_everything() -> None:
-    replies = [
+    replies: list[Any] = [
         calls(
             ("echo", {"message": "hello"}),
             ("get-sum", {"a": 2, "b": 3}),
@@ -93,7 +93,7 @@ async def test_an_agent_uses_the_server_of_files(tmp_path: Path) -> None:
     home.mkdir()
     (tmp_path / "secret.txt").write_text("mine", encoding="utf-8")
     note = str(home / "note.txt")
-    replies = [
+    replies: list[Any] = [
         ToolCall("w", "write_file", {"path": note, "content": "remember the milk"}),
         calls(
             ("read_text_file", {"path": note}),
@@ -146,7 +146,11 @@ server.run(show_banner=False)
 
 async def test_an_agent_uses_a_server_made_with_fastmcp(fastmcp: str, tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
-    replies = [calls(("price", {"item": "pen"}), ("fail", {})), calls(("order", {"item": "pen"})), "done"]
+    replies: list[Any] = [
+        calls(("price", {"item": "pen"}), ("fail", {})),
+        calls(("order", {"item": "pen"})),
+        "done",
+    ]
     async with McpServer.stdio(fastmcp, str(tmp_path / "server.py"), approval=False) as server:
         agent = Agent(ScriptedLlm(replies), tools=server.tools)
         outcome = await agent.outcome("buy pens")
@@ -154,7 +158,8 @@ async def test_an_agent_uses_a_server_made_with_fastmcp(fastmcp: str, tmp_path: 
         (pending,) = outcome.pending
         assert pending.question is not None
         assert pending.question.message == "How many?"
-        (field,) = dict(pending.question.schema)["properties"]  # type: ignore[misc]
+        schema: Any = pending.question.schema
+        (field,) = schema["properties"]
         ended: Any = await agent.resume(outcome, {pending.token: Provide({field: 3})})
     found = results(ended)
     assert found["price-0"] == '{"cents":300}'

@@ -69,7 +69,8 @@ async def asking(notes: Path, *, over: str = "stdio", **options: Any) -> AsyncIt
 
 
 def orderer(server: McpServer, *replies: Any, **options: Any) -> Agent[Any, str]:
-    llm = ScriptedLlm(replies or [calls(ORDER), "done"])
+    script: Any = replies or [calls(ORDER), "done"]
+    llm = ScriptedLlm(script)
     return Agent(llm, tools=server.tools, name="shopper", **options)
 
 
@@ -109,7 +110,8 @@ async def test_a_question_interrupts_the_run_and_its_answer_reaches_the_call_tha
         assert pending.external
         assert pending.question is not None
         assert pending.question.message == "Which size of hat?"
-        assert set(dict(pending.question.schema)["properties"]) == {"size", "colour"}  # type: ignore[call-overload]
+        schema: Any = pending.question.schema
+        assert set(schema["properties"]) == {"size", "colour"}
         stored: Any = from_json(Interrupted, to_json(outcome))  # the request is no part of what is stored
         ended = await goes_on(agent, stored, {pending.token: Provide({"size": 3})})
         assert isinstance(ended, Completed)

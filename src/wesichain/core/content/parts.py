@@ -45,7 +45,7 @@ class Text:
 
 
 class Made:
-    """Whether this process has made a part with bytes yet: until then, nobody has to look for one."""
+    """Whether this process has made a part that is no text: until then, nobody has to look for one."""
 
     __slots__ = ("any",)
 
