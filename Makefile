@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-JOBS   ?= 2
+JOBS   ?= 3  # more than the cores: a part of the tests waits for processes and servers
 
 # The models of the real-model tests and the demo; a download survives 'make clean'.
 export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models

@@ -53,6 +53,9 @@ REASONS = {
     "durable/test_children.py::test_instructions_of_an_agent_below_that_change_by_themselves_break_nothing": (
         "the instructions are others every time that they are asked for"
     ),
+    "graph/react/test_records.py::test_a_run_that_was_handed_over_goes_on_as_the_other_agent": (
+        "the instructions are others every time that they are asked for"
+    ),
     "agent/test_tree_laws.py::test_twenty_thousand_trees_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_a_tree_comes_to_the_same_end_however_it_is_run": (
         "one run id is run many times, in several processes as it were; the test replays it itself"

@@ -25,7 +25,7 @@ async def test_a_round_of_the_hand_written_loop(tmp_path: Path) -> None:
     effort = Effort(seconds=0.01, runs=20, longest=10)
     await Child(YARDSTICK, PYTHON, child_environ(tmp_path), effort).take_part(entry)
     (facts,) = entry["rounds"]
-    assert set(facts) == {"short", "hop", "malformed", "chain10", "concurrent", "import", "pydantic"}
+    assert set(facts) == {"short", "hop", "sync", "malformed", "chain10", "concurrent", "import", "pydantic"}
     assert all(fact["cpu"] > 0 for fact in facts.values())
     assert facts["malformed"]["spared"]
     assert facts["chain10"]["cpu"] > facts["hop"]["cpu"] > facts["short"]["cpu"]

@@ -155,14 +155,14 @@ async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_eac
         return Agent(turns(calls(("spread", {})), "done"), tools=[spread], budget=Budget(steps=100))
 
     async with DurableAgent(boss(), "boss", database_url=url) as durable:
-        assert (await durable.run("go", run_id="r")).output == "done"
-        rows = [row for row in await durable.list() if row.parent]
+        assert (await durable.run("go", run_id="eight")).output == "done"
+        rows = [row for row in await durable.list() if row.run_id.startswith("eight:")]
         middles = {row.run_id for row in rows if row.agent == "middle"}
-        assert middles == {"r:1:spread-0", *(f"r:1:spread-0~{number}" for number in range(2, 9))}
+        assert middles == {"eight:1:spread-0", *(f"eight:1:spread-0~{number}" for number in range(2, 9))}
         assert {row.parent for row in rows if row.agent == "leaf"} == middles
         assert {row.status for row in rows} == {RunState.COMPLETED}
         assert len(rows) == 16
-        some = next(row for row in rows if row.run_id == "r:1:spread-0~3")
+        some = next(row for row in rows if row.run_id == "eight:1:spread-0~3")
         kinds = [(event.kind, event.scope) async for event in durable.events(some.run_id)]
         assert kinds[0] == ("run_started", "")
         assert kinds[-1] == ("run_completed", "")

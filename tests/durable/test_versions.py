@@ -217,7 +217,7 @@ async def test_a_change_of_an_agent_below_leaves_runs_with_their_program_or_is_a
         miner = Agent(replies, tools=[*tools], name="miner")
         return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
 
-    await cut_off_at(url, outer(multiply), after=13)
+    await cut_off_at(url, outer(multiply), after=9)
     async with DurableRuns(url) as runs:
         await runs.resume("r")
     new = DurableAgent(outer(), "agent", database_url=url)

@@ -28,7 +28,7 @@ MARK = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 # What every mark begins with, which is quick to find.
-_STARTS = re.compile("[<\\[\u25c1](?=[tras/|\uff5c])", re.IGNORECASE)
+_STARTS = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1", re.IGNORECASE)
 QUOTES = "`\"'\u201c\u201d\u2018\u2019"
 # What an unfinished thought may rehearse: a line of the format, or a call.
 _REHEARSED = re.compile(
