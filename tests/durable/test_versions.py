@@ -215,9 +215,17 @@ async def test_a_change_of_an_agent_below_leaves_runs_with_their_program_or_is_a
     def outer(*tools: Any) -> Agent[str]:
         replies = turns(calls(("multiply", {"a": 1, "b": 2})), "gold") if tools else turns("none", "gold")
         miner = Agent(replies, tools=[*tools], name="miner")
-        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
 
-    await cut_off_at(url, outer(multiply), after=9)
+        async def reply(request: LlmRequest) -> Any:
+            if not any(message.role is Role.ASSISTANT for message in request.messages):
+                return calls(("miner", {"task": "dig"}))
+            if tools:
+                await asyncio.sleep(3600)  # it is cut off here, not at its end
+            return "rich"
+
+        return Agent(FunctionLlm(reply), tools=[miner.as_tool()], name="boss")
+
+    await cut_off_at(url, outer(multiply), after=13)
     async with DurableRuns(url) as runs:
         await runs.resume("r")
     new = DurableAgent(outer(), "agent", database_url=url)

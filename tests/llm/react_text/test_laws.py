@@ -88,7 +88,9 @@ def test_an_action_that_is_written_is_read_back(
 
 @given(name=NAMES, args=JSON)
 def test_any_json_can_be_an_input(name: str, args: Any) -> None:
-    parsed = parse(find_dialect("react").action(name, args))
+    written = find_dialect("react").action(name, args)
+    assume(hear(written).said == written)  # a mark of thinking in it is refused: nothing before one counts
+    parsed = parse(written)
     assert (parsed.tool, parsed.args) == (name, args)
 
 
