@@ -118,7 +118,7 @@ def test_a_run_that_went_on_shows_what_was_decided(page: Page, site: Site) -> No
     site.open(page, "#/runs/decided")
     page.wait_for("Resumed")
     for line in ("Approved: pay", 'Approved: pay with {"sum":5}', "Refused: <b>shout</b> (too loud)"):
-        assert line in page.text()
+        page.wait_for(line)
     is_clean(page, site)
 
 

@@ -291,7 +291,7 @@ def test_markdown_stays_text_whatever_is_in_it(page: Page, site: Site) -> None:
     assert "\\u202e" in page.text(".markdown")
     page.click("#raw")
     page.wait("!document.querySelector('.markdown') && document.querySelector('.text.prose')")
-    assert "**bold" in page.text()
+    page.wait_for("**bold")
     page.click("#raw")
     page.wait("document.querySelector('.markdown')")
     is_clean(page, site)

@@ -184,7 +184,7 @@ def test_an_exported_run_opens_from_a_file(page: Page, examples: Path, tmp_path:
     file.write_text(export_html(load(find_run(examples, name)), prices=PRICES), encoding="utf-8")
     page.open(file.as_uri())
     page.wait("document.querySelector('.item.step')")
-    assert "Tool calls" in page.text()
+    page.wait_for("Tool calls")
     assert page.evaluate("document.querySelectorAll('.graph').length") == (1 if name == "graph-run" else 0)
     page.screenshot(SHOTS / f"export-{name}.png")
     assert (page.errors, page.dialogs) == ([], [])
