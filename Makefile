@@ -24,11 +24,11 @@ $(STAMP): requirements/dev.lock pyproject.toml
 
 install: $(STAMP) ## the virtual environment with everything in it
 
-# The demo needs a tenth of what the tests need: an environment of its own, unless the other is there.
+# The demo needs a part of what the tests need: an environment of its own.
 DEMO       := .venv-demo
 DEMO_STAMP := $(DEMO)/.installed
 $(DEMO_STAMP): requirements/demo.lock
-	@echo "==> creating $(DEMO) for the demo alone: 8 packages and what they stand on, about 150 MB"
+	@echo "==> creating $(DEMO) for the demo alone: a part of what the tests need"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
 	@$(DEMO)/bin/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements/demo.lock \
