@@ -206,9 +206,9 @@ class Narrator:
         else:
             self._say(said, self._note)
 
-    def tool_dispatched(self, step: int, call: ToolCall, attempt: int) -> None:
+    def tool_dispatched(self, step: int, call: ToolCall, attempt: int, *, resumed: bool) -> None:
         self._seq += 1
-        said = (_tool_dispatched, step, self._time(), call, attempt)
+        said = (_tool_dispatched, step, self._time(), call, attempt, resumed)
         if self._note is None:
             self._events.append(said)
         else:
