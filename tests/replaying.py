@@ -18,9 +18,10 @@ import pytest
 
 from wesichain.agent import Agent, AgentRuntime, Drive, Idle, RunOptions, replay
 from wesichain.agent.calls import site_of
-from wesichain.agent.options import RunKeywords, run_options
+from wesichain.agent.keywords import RunKeywords
+from wesichain.agent.options import run_options
 from wesichain.agent.phases import begin
-from wesichain.agent.replay import ReplayEffects
+from wesichain.agent.replaying.replay import ReplayEffects
 from wesichain.agent.trail import Trail
 from wesichain.agent.wrapping import WrappedDrive
 from wesichain.core import Event

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from wesichain.agent.calls import Slot
-from wesichain.agent.hearing import Hearing
+from wesichain.agent.effects import OnText
 from wesichain.agent.phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from wesichain.agent.rules import (
     Answer,
@@ -88,7 +88,7 @@ class Asking(Showing[OutT]):
                 if request is None:
                     return await self._last_word(phase, None)
                 started = run.now()
-                aloud = Hearing(run.narrator, run.step, run.settings.judge.output) if self._stream else None
+                aloud = self._aloud() if self._stream else None
                 try:
                     asked = run.effects.ask(request, step_id=run.step, on_text=aloud)
                     reply = self._heard(await (asked if run.is_bare else run.watch(asked)), started)
@@ -113,6 +113,12 @@ class Asking(Showing[OutT]):
             self._arrived = None
             if following is not None:
                 return following
+
+    def _aloud(self) -> OnText:
+        """Who is told the text of a reply as it comes."""
+        from wesichain.agent.hearing import Hearing  # loaded with the first stream
+
+        return Hearing(self._run.narrator, self._run.step, self._run.settings.judge.output)
 
     def _set_out(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, None] | None:
         """Make ready what the next request shows and offers; what that has to wait for is returned."""
