@@ -30,7 +30,7 @@ from .values import Desk, Goal, Task
 from .world import PILOT, WORLDS, build
 
 
-def output_of(run: Played, number: int, specs: Sequence[dict[str, Any]]) -> TaskOutput:
+def output_of(run: Played, number: int = 0, specs: Sequence[dict[str, Any]] = ()) -> TaskOutput:
     """A recorded run as a learner takes it."""
     steps: list[ReasoningStep] = []
     for call in (call for call in run.calls if "tool" in call):
@@ -81,7 +81,7 @@ async def advice_after(
 
 
 def taught_by(runs: Sequence[Played], desk: Desk, *, pilot: bool) -> list[Played]:
-    """The plain training runs of a desk in their order; of the pilot, its own runs of families in training."""
+    """The plain training runs of a desk in their order; of the pilot, its own test runs."""
     if not pilot:
         known = {run.task: run for run in runs if run.part == "plain-train"}
         return [known[task.id] for task in desk.train if task.id in known]
@@ -108,7 +108,8 @@ async def _count(logs: Sequence[Path], parts: Sequence[Part], *, pilot: bool) ->
                     desk = build(world, level=2).desks[-1]
                     taught = taught_by(runs, desk, pilot=pilot)
                     place = Path(folder) / part / arm / world
-                    total += await advice_after(taught, desk, arm, part, teachers=teachers, folder=place)
+                    if taught:
+                        total += await advice_after(taught, desk, arm, part, teachers=teachers, folder=place)
                 print(f"{part:<12}{arm:<16}" + "".join(f"{total[kind]:>8}" for kind in SAID), flush=True)
 
 

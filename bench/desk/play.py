@@ -52,6 +52,7 @@ class Played:
     shown: list[str] = field(default_factory=list[str])
     held: list[str] = field(default_factory=list[str])
     learning: dict[str, Any] = field(default_factory=dict[str, Any])
+    revision: str = ""  # of the product that learned; "" before there were two
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,20 @@ from hashlib import sha256
 from wesichain.core import HEADING, Advice, dataclass
 from wesichain.errors import ConfigError
 
-from .entities import Fingerprints, PlaybookBullet, changed_tools, in_case, is_number, word_of
+from .entities import (
+    Fingerprints,
+    PlaybookBullet,
+    changed_tools,
+    in_case,
+    is_for_others,
+    is_number,
+    marks_of,
+    word_of,
+)
 from .storage import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else
-ALIKE = 0.75  # below which the bare names of tools that did for one task are nothing to another
+ALIKE = 0.6  # below which the bare names of tools that did for one task are nothing to another
 GENERAL = 0.15  # the same for what an operator wrote without an example of a task
 _CHARACTERS_A_TOKEN = 4
 
@@ -81,11 +90,21 @@ def may_be_shown(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
     )
 
 
-def specific(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
-    """Where a strategy is known for a word of the task, those that are known for no word say less."""
-    if not any(bullet.condition.startswith("+") for bullet in bullets):
-        return list(bullets)
-    return [bullet for bullet in bullets if bullet.condition.startswith("+") or not _is_way(bullet)]
+def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet]:
+    """Those that say something about this very task.
+
+    A way that is known for a word of it says more than those that are known for none; of these, one is left
+    out whose tasks were less like it than those that went another way.
+    """
+    marks = marks_of(task)
+    has_word = any(bullet.condition.startswith("+") for bullet in bullets)
+    return [
+        bullet
+        for bullet in bullets
+        if bullet.condition.startswith("+")
+        or not _is_way(bullet)
+        or not (has_word or is_for_others(bullet.cases, marks))
+    ]
 
 
 def _is_way(bullet: PlaybookBullet) -> bool:
@@ -115,7 +134,7 @@ class Offer:
         left = self.tokens * _CHARACTERS_A_TOKEN
         shown: list[PlaybookBullet] = []
         held: list[PlaybookBullet] = []
-        for bullet in (*first, *specific([match.bullet for match in matches])):
+        for bullet in (*first, *fitting([match.bullet for match in matches], self.task)):
             known = {item.id for item in (*shown, *held)}
             said = {(item.text, item.condition) for item in shown}  # learned at two kinds of tasks
             fits = (

@@ -97,11 +97,11 @@ class Reflection:
     def aside(self, sequence: Sequence[str]) -> Kind | None:
         """What a run was to a sequence that it is no verdict on, None where nothing.
 
-        It found another way; or it went that way after other tools had failed, and failed all the same.
+        It went another way; or it went that way after other tools had failed, and failed all the same.
         """
-        found = {item.instead for item in self.adaptations}
         if not set(sequence) & set(self.attempted):
-            return OTHER if found or (self.worked and self.outcome == "success") else None
+            return OTHER if self.attempted and self.outcome != "unknown" else None
+        found = {item.instead for item in self.adaptations}
         is_late = self.outcome == "failure" and not found.isdisjoint(sequence)
         return LATE if is_late and is_followed(sequence, self.worked) else None
 

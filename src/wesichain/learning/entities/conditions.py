@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["0", "1", "2", "3"]
 BAD: Kind = "0"  # the run went the strategy's way, and it or the run failed
 GOOD: Kind = "1"  # went its way, and succeeded
 LATE: Kind = "2"  # went its way after others had failed; the way worked, the run failed all the same
-OTHER: Kind = "3"  # went another way, which worked
+OTHER: Kind = "3"  # went another way, whatever came of it
 _WORDS = 24  # of a case
 _EACH = 3  # cases with a word, and without it, before it can decide
 _LUCK = 0.05  # the chance that luck does, shared by the words that are looked at
@@ -34,7 +34,7 @@ def marks_of(text: str) -> tuple[str, ...]:
 
 
 def word_of(condition: str, text: str) -> str:
-    """The word of a text that a condition asks for; "" where it asks for none, or for one that is not there."""
+    """The word of a text that a condition asks for; "" where it asks for none, or it is not there."""
     if not condition.startswith("+"):
         return ""
     words = (word.casefold() for word in _WORD.findall(mask(text)))
@@ -67,6 +67,18 @@ def is_found_late(cases: Sequence[str]) -> bool:
     """Whether a way has worked each time, at least three times and once in time: worth a trial by itself."""
     good, late, bad = (count_of(kind, cases) for kind in (GOOD, LATE, BAD))
     return good >= 1 and good + late >= _EACH and bad == 0
+
+
+def is_for_others(cases: Sequence[str], marks: Collection[str]) -> bool:
+    """Whether a task has more words of those that the strategy was not for than of those it was for."""
+    asked = frozenset(marks)
+    nearest = {True: 0.0, False: 0.0}
+    for case in cases:
+        words = frozenset(case[1:].split(","))
+        likeness = len(asked & words) / max(1, len(asked | words))
+        side = case[0] in (GOOD, LATE)
+        nearest[side] = max(nearest[side], likeness)
+    return nearest[False] > nearest[True]
 
 
 def deciding(cases: Sequence[str]) -> str | None:

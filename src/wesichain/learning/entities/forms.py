@@ -1,8 +1,8 @@
 """Forms: what a refused call teaches of its arguments, told as a form, a unit or an order, never as a value.
 
-A tool that refuses `2027-03-14` may say how it wants it, or take `14.03.2027` later in the run. What is kept of
-either is `DD.MM.YYYY`: the words of a lesson are ours and the names of tools and parameters, so that neither a
-task nor a tool's answer is quoted.
+A tool that refuses `2027-03-14` may say how it wants it, or take `14.03.2027` later in the run. What is kept
+of either is `DD.MM.YYYY`: the words of a lesson are ours and the names of tools and parameters, so that
+neither a task nor a tool's answer is quoted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SPELLED = re.compile(r"(?=.*YYYY)(?:YYYY|MM|DD|Www|[-/.])+")
 _SHAPED = re.compile(r"[A0]+(?:[-/.:]?[A0]+)*")
 _LONGEST = 12  # characters of a code
 _PARTS = {"tenths": 10, "hundredths": 100, "cents": 100, "pence": 100, "thousandths": 1000}
-_UNITS = (*_PARTS, *"grams kilograms metres centimetres millimetres seconds minutes hours days weeks".split())
-_UNIT = re.compile(rf"\b(whole\s+)?({'|'.join(_UNITS)})\b")
+_UNITS = r"grams|kilograms|metres|centimetres|millimetres|seconds|minutes|hours|days|weeks"
+_UNIT = re.compile(rf"\b(whole\s+)?({'|'.join(_PARTS)}|{_UNITS})\b")
 _WORD = re.compile(r"[^\s'\"`,;()]+")
 
 
@@ -40,10 +40,10 @@ class Mend:
 def form_of(value: str) -> str:
     """The form of a date or a code: `14.03.2027` is DD.MM.YYYY, `B-07` is A-00; "" for all else."""
     if found := _YEAR_FIRST.fullmatch(value):
-        return found[1].join(("YYYY", "MM", "DD")) if int(found[2]) <= 12 else ""  # noqa: PLR2004  # months
+        return found[1].join(("YYYY", "MM", "DD")) if int(found[2]) <= 12 else ""  # months
     if found := _YEAR_LAST.fullmatch(value):
         first, second = int(found[1]), int(found[3])
-        if (first > 12) == (second > 12):  # noqa: PLR2004  # either could be the month
+        if (first > 12) == (second > 12):  # either could be the month
             return ""
         return found[2].join(("DD", "MM", "YYYY") if first > second else ("MM", "DD", "YYYY"))
     if found := _WEEK.fullmatch(value):
@@ -56,7 +56,7 @@ def form_of(value: str) -> str:
 def mends(
     calls: Sequence[ToolInvocation], specs: Sequence[Mapping[str, Any]], *, good: bool
 ) -> Iterator[Mend]:
-    """What the refused calls of a run teach: from what was taken later, in a good run, else from the refusal."""
+    """What the refused calls of a run teach: from what a good run did later, else from the refusal."""
     known = {str(spec["name"]): spec for spec in specs}
     for place, call in enumerate(calls):
         if call.success or call.tool_name not in known:
