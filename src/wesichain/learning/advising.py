@@ -21,7 +21,7 @@ from .entities import (
     is_for_others,
     is_number,
     marks_of,
-    word_of,
+    words_in,
 )
 from .storage import Match
 
@@ -58,7 +58,7 @@ def is_near(match: Match, floor: float) -> bool:
     bullet = match.bullet
     if not bullet.example_task:
         return match.similarity >= min(floor, GENERAL)
-    is_bare = _is_way(bullet) and not bullet.condition.startswith("+")
+    is_bare = _is_way(bullet) and "+" not in bullet.condition
     return match.similarity >= (max(floor, ALIKE) if is_bare and floor > 0 else floor)
 
 
@@ -97,11 +97,11 @@ def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet
     out whose tasks were less like it than those that went another way.
     """
     marks = marks_of(task)
-    has_word = any(bullet.condition.startswith("+") for bullet in bullets)
+    has_word = any("+" in bullet.condition for bullet in bullets)
     return [
         bullet
         for bullet in bullets
-        if bullet.condition.startswith("+")
+        if "+" in bullet.condition
         or not _is_way(bullet)
         or not (has_word or is_for_others(bullet.cases, marks))
     ]
@@ -150,8 +150,8 @@ class Offer:
 
     def _told(self, bullet: PlaybookBullet) -> str:
         """The bullet's text, with the word of this task that makes it fit."""
-        word = word_of(bullet.condition, self.task)
-        return in_case(word, bullet.text) if word else bullet.text
+        words = words_in(bullet.condition, self.task)
+        return in_case(words, bullet.text) if words else bullet.text
 
     def _is_drawn(self, bullet: PlaybookBullet) -> bool:
         return self.shares is None or is_drawn(bullet, run_id=self.run_id, shares=self.shares)

@@ -14,6 +14,7 @@ from .entities import (
     Ruling,
     Tally,
     ToolCallingStrategy,
+    can_be_split,
     case_of,
     changed_tools,
     count_of,
@@ -95,13 +96,13 @@ def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
     What an operator wrote or ruled on is left as it is.
     """
     is_ours = bullet.provenance.author == "operator" or bullet.ruling in ("forced", "quarantined")
-    if is_ours or bullet.condition or bullet.lesson or bullet.section != "Strategies":
+    if is_ours or not can_be_split(bullet.condition) or bullet.lesson or bullet.section != "Strategies":
         return ()
     word = deciding(bullet.cases)
     if word is None:
         return ()
     parts: list[PlaybookBullet] = []
-    for condition in (f"+{word}", f"-{word}"):
+    for condition in (f"{bullet.condition}+{word}", f"{bullet.condition}-{word}"):
         cases = on_side(condition, bullet.cases)
         good, bad = count_of(GOOD, cases), count_of(BAD, cases)
         part = replace(

@@ -1,7 +1,7 @@
 """The model reflector: lessons in a model's words about arguments, formats, order and when to stop.
 
 What the run itself shows, and whether it was good, the grounded reflector says. The model only adds rules,
-and is asked only where there is one to find: about a run that failed, or that mended a refused call, where the
+and is asked only where there is one to find: about a run that failed, or mended a refused call, where the
 grounded reflector has no rule. What names tools and parameters that exist and is made of words that quote
 nobody is taken.
 """

@@ -16,6 +16,7 @@ from .conditions import (
     LATE,
     OTHER,
     Kind,
+    can_be_split,
     case_of,
     count_of,
     deciding,
@@ -25,7 +26,7 @@ from .conditions import (
     marks_of,
     on_side,
     with_case,
-    word_of,
+    words_in,
 )
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, Tally, Watch
@@ -71,6 +72,7 @@ __all__ = [
     "ToolCallingStrategy",
     "ToolInvocation",
     "Watch",
+    "can_be_split",
     "case_of",
     "changed_tools",
     "check_domain",
@@ -102,5 +104,5 @@ __all__ = [
     "stage_of",
     "tell",
     "with_case",
-    "word_of",
+    "words_in",
 ]

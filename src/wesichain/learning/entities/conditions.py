@@ -24,6 +24,8 @@ OTHER: Kind = "3"  # went another way, whatever came of it
 _WORDS = 24  # of a case
 _EACH = 3  # cases with a word, and without it, before it can decide
 _LUCK = 0.05  # the chance that luck does, shared by the words that are looked at
+_DEEPEST = 2  # words of a condition
+_PART = re.compile(r"[+-][^+-]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
@@ -33,17 +35,21 @@ def marks_of(text: str) -> tuple[str, ...]:
     return tuple(sorted(map(_mark, words)))[:_WORDS]
 
 
-def word_of(condition: str, text: str) -> str:
-    """The word of a text that a condition asks for; "" where it asks for none, or it is not there."""
-    if not condition.startswith("+"):
-        return ""
-    words = (word.casefold() for word in _WORD.findall(mask(text)))
-    return next((word for word in words if _mark(word) == condition[1:]), "")
+def words_in(condition: str, text: str) -> str:
+    """The words of a text that a condition asks for, in their order; "" where it asks for none."""
+    asked = {part[1:] for part in _PART.findall(condition) if part.startswith("+")}
+    words = dict.fromkeys(word.casefold() for word in _WORD.findall(mask(text)))
+    return " ".join(word for word in words if _mark(word) in asked)
 
 
 def fits(condition: str, marks: Collection[str]) -> bool:
     """Whether a task with these words is one for a bullet: `+HASH` has the word, `-HASH` does not."""
-    return not condition or (condition[1:] in marks) == condition.startswith("+")
+    return all((part[1:] in marks) == part.startswith("+") for part in _PART.findall(condition))
+
+
+def can_be_split(condition: str) -> bool:
+    """Whether a condition may get one more word."""
+    return len(_PART.findall(condition)) < _DEEPEST
 
 
 def case_of(kind: Kind, marks: Sequence[str]) -> str:
