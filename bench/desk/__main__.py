@@ -16,6 +16,7 @@ from .learners import Teachers
 from .models import Models
 from .plan import ARMS, STRESS_ARMS, Part
 from .report import write_page
+from .sections import wordings
 from .store import Store
 from .world import PILOT, WORLDS, Variant, build
 
@@ -34,11 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = given.out or Path(tempfile.mkdtemp(prefix="desk-") if given.short else "learning-bench")
     if given.page is not None:
         logs = sorted(folder.glob("**/runs.jsonl*"))
-        write_page(logs, given.page, model=given.model, revision=given.revision, before=given.before)
+        write_page(
+            logs,
+            given.page,
+            model=given.model,
+            revision=given.revision,
+            before=given.before,
+            one_call=given.one_call,
+        )
         print(f"{given.page} was written from the runs in {folder}")
         return
     asyncio.run(_run(given, folder))
-    print(table(list(Store(folder, quiet=True).runs.values())))
+    runs = list(Store(folder, quiet=True).runs.values())
+    print("\n\n".join(part for part in (table(runs), wordings(runs)) if part))
     print(f"\nEvery run is in {folder / 'runs.jsonl'}; the same command goes on where it stopped.")
 
 

@@ -27,11 +27,18 @@ from .sections import (
 from .store import key_of, read_runs, write_packed
 from .world import WORLDS, build
 
+_ONE_CALL = " Only families of one call were run: this model manages no more."
 SAID = ("right", "both", "wrong", "none")
 
 
 def write_page(
-    logs: Sequence[Path], page: Path, *, model: str, revision: str = "", before: Sequence[Path] = ()
+    logs: Sequence[Path],
+    page: Path,
+    *,
+    model: str,
+    revision: str = "",
+    before: Sequence[Path] = (),
+    one_call: bool = False,
 ) -> None:
     """Write the page, and the transcripts into a folder beside it that has the page's name.
 
@@ -46,7 +53,7 @@ def write_page(
         "\n\n".join(
             part
             for part in (
-                _head(runs, folder, model, name, before),
+                _head(runs, folder, model, name, before) + (_ONE_CALL if one_call else ""),
                 _pilot([*earlier, *runs]),
                 wordings(runs),
                 _main(runs),
@@ -60,7 +67,7 @@ def write_page(
                 _learning(runs),
                 _goals(runs),
                 before_and_now(runs, earlier),
-                _missing(runs),
+                "" if one_call else _missing(runs),
                 _reading(folder, name),
             )
             if part
