@@ -17,7 +17,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.errors import BudgetExceededError, ModelTransportError, RunFailedError, RunInterruptedError
+from wesichain.errors import BudgetExceededError, LlmTransportError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.tools import JsonTool
 
@@ -136,7 +136,7 @@ def _check_reached(outcome: Outcome[str]) -> None:
     lost = [
         event.message
         for event in outcome.events
-        if isinstance(event, StepFailed) and event.error == ModelTransportError.__name__
+        if isinstance(event, StepFailed) and event.error == LlmTransportError.__name__
     ]
     if lost and isinstance(outcome, Failed) and isinstance(outcome.error, BudgetExceededError):
         raise RuntimeError(f"{lost[-1]}; start the same command again to go on")
