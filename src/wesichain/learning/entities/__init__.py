@@ -32,7 +32,7 @@ from .domains import check_domain, hashed_name
 from .evidence import Evidence, Tally, Watch
 from .feedback import Feedback, Outcome, Signal
 from .fingerprints import Fingerprints, changed_tools, fingerprint_of, fingerprints_of
-from .forms import Mend, form_of, mends
+from .forms import HINT, Mend, form_of, mends
 from .masking import MASK, mask, one_line
 from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
 from .steps import ReasoningStep, TaskAction, ToolInvocation
@@ -44,6 +44,7 @@ __all__ = [
     "BAD",
     "DATA_MODEL",
     "GOOD",
+    "HINT",
     "LATE",
     "LESSONS",
     "MASK",

@@ -21,6 +21,7 @@ _YEAR_LAST = re.compile(r"(\d\d?)([-/.])(\d\d?)\2(?:19|20)\d\d")
 _WEEK = re.compile(r"(?:19|20)\d\d(-?)W\d\d")
 _SPELLED = re.compile(r"(?=.*YYYY)(?:YYYY|MM|DD|Www|[-/.])+")
 _SHAPED = re.compile(r"[A0]+(?:[-/.:]?[A0]+)*")
+HINT = " (tried "  # where a generator's own words about a failed call begin
 _LONGEST = 12  # characters of a code
 _PARTS = {"tenths": 10, "hundredths": 100, "cents": 100, "pence": 100, "thousandths": 1000}
 _UNITS = r"grams|kilograms|metres|centimetres|millimetres|seconds|minutes|hours|days|weeks"
@@ -90,20 +91,23 @@ def _mended(
 
 def _told(call: ToolInvocation, known: Mapping[str, Mapping[str, Any]]) -> Mend | None:
     """What a refusal says: another tool, a form or a unit."""
-    said = call.error_message or ""
+    said = (call.error_message or "").partition(HINT)[0]
     tool, spec = call.tool_name, known[call.tool_name]
     words = [word.strip(".:!?") for word in _WORD.findall(said)]
     other = next((word for word in words if word in known and word != tool), None)
     if other is not None:
-        return _before(other, tool)
+        instead = Mend("order", (other,), f"Call {other} instead of {tool}.")
+        return instead if "instead" in words else _before(other, tool)
     name = _parameter(call, spec, words)
     if name is None:
         return None
-    value = str(_arguments(call).get(name))
+    given = _arguments(call).get(name)
+    value = str(given)
     forms = (word if _SPELLED.fullmatch(word) else form_of(word) for word in words if word != value)
     if form := next((form for form in forms if form and form != form_of(value)), ""):
         return _as_form(tool, name, form)
-    return _as_unit(tool, name, said)
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return _as_unit(tool, name, said) if is_number else None
 
 
 def _parameter(call: ToolInvocation, spec: Mapping[str, Any], words: Sequence[str]) -> str | None:
