@@ -126,10 +126,11 @@ async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream
 
 # Seeds whose trees were bugs once.
 FOUND = (0, 1, 3, 6, 9, 13, 14, 28, 31, 60, 63, 68, 76, 100, 109, 135, 139, 193, 295, 334, 459, 506, 629, 638)
+FOUND_BY_REPLAY = (1551, 3525, 3571, 3866, 4402, 4517, 4571, 4789)
 FOUND_IN_TEAMS = (23, 107, 137)
 
 
-@pytest.mark.parametrize("seed", sorted({*FOUND, *range(60)}))
+@pytest.mark.parametrize("seed", sorted({*FOUND, *FOUND_BY_REPLAY, *range(60)}))
 def test_a_tree_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     asyncio.run(check_tree(tree_of(seed), cuts_of(seed), stream=seed % 3 == 0))
 

@@ -58,6 +58,11 @@ class Effects(Protocol):
     cancellation: CancellationToken | None = None  # stops the run from the side of its effects
     needs_deps: bool = True  # a replay runs no tool, and does without
 
+    def token(self, given: CancellationToken | None) -> CancellationToken | None:
+        """What stops the run: what it was given, and what its effects know of."""
+        stops = [token for token in (given, self.cancellation) if token is not None]
+        return given if self.cancellation is None else CancellationToken(*stops)
+
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:

@@ -13,7 +13,6 @@ from typing_extensions import Unpack
 from wesichain.context import counter_of
 from wesichain.core import (
     Advice,
-    CancellationToken,
     Clock,
     Content,
     Decided,
@@ -338,9 +337,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             if wrap is not None:
                 effects = wrap(live)
                 around_run = effects.around_run(around_run)
-                stops = getattr(effects, "cancellation", None)
-                if stops is not None:
-                    token = CancellationToken(*([token] if token else []), stops)
+                token = effects.token(token)
             deps = self._deps.of(options, settings.name, needed=effects.needs_deps)
         except ConfigError as error:
             if site is not None:

@@ -27,6 +27,7 @@ from wesichain.context import ViewRequest
 from wesichain.core import (
     Advice,
     AdviceShown,
+    CancellationToken,
     Clock,
     Decision,
     Event,
@@ -200,6 +201,13 @@ class ReplayEffects(Effects):
         self._run: Running[Any] | None = None
         self.cancellation = script.token(scope)
         self.needs_deps = not script.is_whole
+
+    @override
+    def token(self, given: CancellationToken | None) -> CancellationToken | None:
+        """Each run is stopped where it was, not with the one above: what arrived meanwhile arrives again."""
+        if self._script.is_whole and given is not None:
+            return self.cancellation or CancellationToken()
+        return super().token(given)
 
     @override
     def attach(self, run: Running[Any]) -> None:

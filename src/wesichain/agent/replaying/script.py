@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -140,26 +140,39 @@ class Script(Strands):
                 step_id=ctx.step_id,
                 actual=self.compare.plain(call),
             )
-        start = starts.pop(0)
-        end, inside = self._rest_of_call(scope, call.id, start)
+        end, inside = self._rest_of_call(scope, call.id, starts.pop(0))
         if prepared.tool.is_agent and (inside or not isinstance(self._at(end), ToolCompleted)):
-            result: ToolResult = await run_again()
-            await self._turn_of(end)
-            ended = self._at(end)
-            if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
-                result = replace(result, value=ended.value)
-            duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
-            return replace(result, duration_ms=duration)
-        back = taken_back(inside)
+            again = self._run_again(end, run_again)
+            return await (again if self._is_cut(end) else _to_its_end(again))
+        return await self._told_again(scope, prepared, ctx, end, inside)
+
+    async def _run_again(self, end: int, run_again: Callable[[], Any]) -> ToolResult:
+        result: ToolResult = await run_again()
+        await self._turn_of(end)
+        ended = self._at(end)
+        if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
+            result = replace(result, value=ended.value)
+        duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
+        return replace(result, duration_ms=duration)
+
+    async def _told_again(
+        self,
+        scope: str,
+        prepared: PreparedCall,
+        ctx: ToolContext,
+        end: int,
+        inside: list[tuple[int, Event]],
+    ) -> ToolResult:
+        back, is_cut = taken_back(inside), self._is_cut(end)
         for index, event in inside:
-            await self.turn(index)
+            await self._turn_of(index, is_cut=is_cut)
             if isinstance(event, ToolProgress):
                 ctx.link.progress(event.done, event.total, event.message)
             else:
                 retell_one(event, ctx, is_spent=index not in back)
-        await self._arrival(end)
+        await self._turn_of(end, is_cut=is_cut)
         ended = self._at(end)
-        if ended is None or is_decision(ended, "cancelled"):
+        if is_cut:
             await self._cut(scope, end)
         if isinstance(ended, StepFailed) and ended.decision == "waiting":
             return self._waiting_again(scope, prepared, ctx, (end, ended), inside)
@@ -168,16 +181,17 @@ class Script(Strands):
     def _at(self, index: int) -> Event | None:
         return self.events[index] if index < len(self.events) else None
 
-    async def _turn_of(self, end: int) -> None:
-        if end < len(self.events):
-            await self.turn(end)
+    def _is_cut(self, end: int) -> bool:
+        ended = self._at(end)
+        return ended is None or is_decision(ended, "cancelled")
 
-    async def _arrival(self, end: int) -> None:
-        """Wait for the end of a call; one that had arrived while its run was being stopped does so again."""
-        is_cut = end >= len(self.events) or is_decision(self.events[end], "cancelled")
-        while True:
+    async def _turn_of(self, index: int, *, is_cut: bool = True) -> None:
+        """Wait for a turn; of a call that was not cut it comes, though its run is being stopped."""
+        waits = index < len(self.events)
+        while waits:
             try:
-                return await self._turn_of(end)
+                await self.turn(index)
+                waits = False
             except asyncio.CancelledError:
                 if is_cut:
                     raise
@@ -266,6 +280,17 @@ class Script(Strands):
                 if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
                     return index, inside
         return len(self.events), inside
+
+
+async def _to_its_end(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """What came of a call which had arrived while its run was being stopped: it does so again."""
+    task = asyncio.ensure_future(call)
+    while True:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.done():
+                raise
 
 
 def _is_of(item: PendingCall, ctx: ToolContext) -> bool:
