@@ -19,6 +19,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = [
     {"errors", "_version"},
     {"core"},
+    {"store"},
     {"tools", "policy", "llm", "trace", "context"},
     {"middleware"},
     {"agent"},
@@ -160,9 +161,8 @@ class TestEveryFile:
 
 
 OWN_DOORS = {
-    "wesichain.core.storage",
-    "wesichain.core.storage.sqlite",
-    "wesichain.core.storage.postgres",
+    "wesichain.store.sqlite",
+    "wesichain.store.postgres",
     "wesichain.llm.openai",
     "wesichain.llm.anthropic",
     "wesichain.llm.bedrock",

@@ -34,8 +34,7 @@ from wesichain.agent import (
     RunMemory,
     SqliteConversations,
 )
-from wesichain.agent.memory import postgres as postgres_module
-from wesichain.agent.memory import sqlite as sqlite_module
+from wesichain.agent.memory.logs import APPLICATION_ID, POSTGRES_VERSION, SQLITE_VERSION
 from wesichain.agent.memory.stores import Turn
 from wesichain.core import Image, Message, Role, ToolCall, from_json, to_json
 from wesichain.errors import ConfigError, ConversationError
@@ -331,8 +330,8 @@ async def test_the_file_is_for_its_owner_alone_and_says_what_it_is(tmp_path: Pat
     assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in tmp_path.glob("c.sqlite*"))
     store.close()
     db = sqlite3.connect(path)
-    assert db.execute("PRAGMA user_version").fetchone() == (sqlite_module.VERSION,)
-    assert db.execute("PRAGMA application_id").fetchone() == (sqlite_module.APPLICATION_ID,)
+    assert db.execute("PRAGMA user_version").fetchone() == (SQLITE_VERSION,)
+    assert db.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute("SELECT at FROM turns").fetchone() == (FakeClock().time(),)
     db.close()
@@ -350,7 +349,7 @@ def _newer(path: Path) -> None:
     asyncio.run(store.open("c").extend(ASKED))
     store.close()
     db = sqlite3.connect(path)
-    db.execute(f"PRAGMA user_version = {sqlite_module.VERSION + 1}")
+    db.execute(f"PRAGMA user_version = {SQLITE_VERSION + 1}")
     db.close()
 
 
@@ -475,7 +474,7 @@ async def test_a_database_of_a_newer_version_is_refused(postgres: str) -> None:
     await store.list()
     async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
         await db.execute(
-            "INSERT INTO wesichain_conversations_schema VALUES (%s)", (postgres_module.VERSION + 1,)
+            "INSERT INTO wesichain_conversations_schema VALUES (%s)", (POSTGRES_VERSION + 1,)
         )
     with pytest.raises(ConversationError, match="newer version"):
         await PostgresConversations(postgres).list()

@@ -12,7 +12,7 @@ from wesichain.errors import CheckpointError, ConfigError, MissingDependencyErro
 from .checkpoints import Checkpointer, Entry, ThreadInfo, conflict, with_parts
 
 try:
-    from wesichain.core.storage.postgres import Connection, PostgresSchema, PostgresStore
+    from wesichain.store.postgres import Connection, PostgresSchema, PostgresStore
 except ImportError as error:
     raise MissingDependencyError("the Postgres checkpointer", package="psycopg", extra="postgres") from error
 

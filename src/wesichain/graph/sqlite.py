@@ -11,7 +11,7 @@ from functools import partial
 
 from typing_extensions import override
 
-from wesichain.core.storage.sqlite import SqliteSchema, SqliteStore, transaction
+from wesichain.store.sqlite import SqliteSchema, SqliteStore, transaction
 from wesichain.errors import CheckpointError
 
 from .checkpoints import Checkpointer, Entry, ThreadInfo, conflict, with_parts

@@ -2,8 +2,7 @@
 
 from .conversation import Conversation, RunMemory, checked_memory
 from .history import clean_history, is_over, messages_of, opening, question_of
-from .postgres import PostgresConversations
-from .sqlite import SqliteConversations
+from .logs import PostgresConversations, SqliteConversations
 from .stores import Conversations, MemoryConversations, StoredConversation
 
 __all__ = [

@@ -11,10 +11,14 @@ from wesichain.core import dataclass
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder, Vectors
 from wesichain.learning.entities import PlaybookBullet
+from wesichain.store import Lines
 
 from .filters import Condition
 from .journal import Change, Delta
 from .shelf import Shelf
+
+_LINES = Lines(PlaybookError, without_locks="; use Playbook.postgres(url)")
+append, exclusive, read_lines, write_file = _LINES.append, _LINES.exclusive, _LINES.read, _LINES.replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,11 @@ from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, CorruptRecordError, PlaybookError
 from wesichain.learning.embedders import Embedder
 from wesichain.learning.entities import DATA_MODEL, hashed_name
+from wesichain.store import sync_folder
 
-from .backend import Backend, Index, Log, Repaired, mismatch
+from .backend import Backend, Index, Log, Repaired, append, exclusive, mismatch, read_lines, write_file
 from .index import VectorIndex
 from .journal import Change, Delta, Gap, Head, Record, check_format, gap_line, head_line, read_record
-from .lines import append, exclusive, read_lines, sync_folder, write_file
 from .shelf import LONG, Shelf, follow, snapshot
 
 

@@ -1,19 +1,22 @@
-"""Tables of ours in a Postgres: a few connections, each in a thread, for any number of event loops."""
+"""Logs in a Postgres: a few connections, each in a thread, for any number of event loops."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, LiteralString, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import sql
+from typing_extensions import override
 
-from wesichain.core.dataclass import dataclass
-from wesichain.errors import WesichainError
+from wesichain.core import dataclass
+from wesichain.errors import ConfigError, WesichainError
 
+from .log import Entry, LogInfo, Logs
+from .tables import Layout, Tables
 from .workers import Workers
 
 T = TypeVar("T")
@@ -53,6 +56,82 @@ class PostgresStore:
         """Close the connections. New ones are opened if the store is used again."""
         for thread in self._workers.dismiss():
             await asyncio.to_thread(thread.join)
+
+
+class PostgresLogs(Logs):
+    """Logs in the tables of a database. `what` is told who wants no connection at all."""
+
+    def __init__(
+        self, url: str, schema: PostgresSchema, layout: Layout, *, connections: int, what: str
+    ) -> None:
+        if connections < 1:
+            raise ConfigError(f"{what}(connections={connections}): use at least 1")
+        self.store = PostgresStore(url, schema, connections=connections)
+        self._tables = tables = Tables(layout, mark="%s", made=str.encode)
+        self.keeps_parts = bool(layout.parts)
+        self._begin = tables.query(
+            "INSERT INTO {logs} (seq, at, name) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING id"
+        )
+        self._move = tables.query("UPDATE {logs} SET seq = ?, at = ? WHERE {find} AND seq = ? RETURNING id")
+        self._hold = tables.query("SELECT id, seq FROM {logs} WHERE {find} FOR UPDATE")
+        self._is_there = tables.query("SELECT 1 FROM {entries} WHERE {of} AND seq = ? AND at = ? AND body = ?")
+
+    @override
+    async def append(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> None:
+        written: Entry | None = None
+
+        def write(db: Connection) -> None:
+            nonlocal written
+            if written is not None and self._is_written(db, name, written):
+                return  # the connection was lost after the commit, not before it
+            log, new = self._moved(db, name, entries, after)
+            written = new[-1]
+            self._tables.insert(db, log, new, settles)
+
+        await self.store.run(write)
+
+    def _moved(
+        self, db: Connection, name: str, entries: Sequence[Entry], after: int | None
+    ) -> tuple[int, Sequence[Entry]]:
+        """The row of a log, moved on and locked until the commit, and the entries to write."""
+        tables, key, last = self._tables, self._tables.layout.key(name), entries[-1]
+        if after is None:
+            while (row := db.execute(self._hold, (key,)).fetchone()) is None:
+                db.execute(self._begin, (0, 0.0, key))
+            entries, at = tables.as_last(db, entries, row[1])
+            db.execute(tables.move, (entries[-1].seq, at, row[0]))
+            return row[0], entries
+        if after == 0:
+            row = db.execute(self._begin, (last.seq, last.at, key)).fetchone()
+        else:
+            row = db.execute(self._move, (last.seq, last.at, key, after)).fetchone()
+        if row is None:
+            raise tables.layout.conflict(name)
+        return row[0], entries
+
+    def _is_written(self, db: Connection, name: str, entry: Entry) -> bool:
+        values = (self._tables.layout.key(name), entry.seq, entry.at, entry.body)
+        return db.execute(self._is_there, values).fetchone() is not None
+
+    @override
+    async def read(
+        self, name: str, *, since: int | None = None, newest: int | None = None
+    ) -> Sequence[Entry]:
+        return await self.store.run(lambda db: self._tables.read(db, name, since, newest))
+
+    @override
+    async def delete(self, name: str, *, before: int | None = None) -> None:
+        await self.store.run(lambda db: self._tables.delete(db, name, before))
+
+    @override
+    async def names(self) -> Sequence[LogInfo]:
+        return await self.store.run(self._tables.names)
+
+    async def close(self) -> None:
+        """Close the connections. New ones are opened if it is used again."""
+        await self.store.close()
 
 
 class _Database:

@@ -16,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wesichain.errors import PlaybookError
-from wesichain.learning.storage.lines import append, exclusive, read_lines, write_file
+from wesichain.store import Lines
 
+FILES = Lines(PlaybookError)
+append, exclusive, read_lines, write_file = FILES.append, FILES.exclusive, FILES.read, FILES.replace
 LINES = [b'{"a":1}', b'{"b":"' + b"x" * 50 + b'"}', b'{"c":"\xc3\xa9"}']
 
 
@@ -66,7 +68,8 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         import resource, signal, sys
         from pathlib import Path
         from wesichain.errors import PlaybookError
-        from wesichain.learning.storage.lines import append
+        from wesichain.store import Lines
+        append = Lines(PlaybookError).append
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         path = Path(sys.argv[1])
@@ -129,7 +132,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_whole_file_is_replaced_or_left(tmp_path: Path) -> None:
     path = tmp_path / "gone" / "file"
-    with pytest.raises(PlaybookError, match="cannot be opened"):
+    with pytest.raises(PlaybookError, match="cannot be written"):
         write_file(path, [b"x"], sync=False)
     path.parent.mkdir()
     write_file(path, [b"old"], sync=False)
