@@ -18,7 +18,7 @@ _SEQ = attrgetter("seq")
 class _Log:
     """Entries of the log itself stay, owned ones come and go: kept apart, settling costs what is owned."""
 
-    __slots__ = ("at", "owned", "own", "parts", "seq")
+    __slots__ = ("at", "own", "owned", "parts", "seq")
 
     def __init__(self) -> None:
         self.own: list[Entry] = []

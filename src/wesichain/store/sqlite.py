@@ -74,7 +74,7 @@ class SqliteStore:
 
 
 class SqliteLogs(Logs):
-    """Logs in the tables of a file. Besides, for those who must not wait: `start`, `append_now`, `read_now`."""
+    """Logs in the tables of a file."""
 
     def __init__(
         self,

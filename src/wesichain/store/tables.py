@@ -1,8 +1,8 @@
 """Logs as tables: the SQL that SQLite and Postgres share, over tables that a client names.
 
-    logs      id, name (unique), seq and at of the last entry
-    entries   log, seq, owner, base, at, body; (log, seq) is the key
-    parts     log, hash, data; (log, hash) is the key
+logs      id, name (unique), seq and at of the last entry
+entries   log, seq, owner, base, at, body; (log, seq) is the key
+parts     log, hash, data; (log, hash) is the key
 """
 
 from __future__ import annotations
@@ -58,26 +58,39 @@ class Tables:
     def __init__(self, layout: Layout, *, mark: str = "?", made: Callable[[str], Any] = str) -> None:
         self.layout = layout
         self._mark = mark
-        words = {"logs": layout.logs, "entries": layout.entries, "parts": layout.parts, "log": layout.log}
-        words |= {"find": layout.find, "of": f"{layout.log} = (SELECT id FROM {layout.logs} WHERE {layout.find})"}
-        self.query = query = lambda text: made(text.format(**words).replace("?", mark))
+        self._words = {
+            "logs": layout.logs,
+            "entries": layout.entries,
+            "parts": layout.parts,
+            "log": layout.log,
+            "find": layout.find,
+            "of": f"{layout.log} = (SELECT id FROM {layout.logs} WHERE {layout.find})",  # noqa: S608  # no values
+            "columns": "seq, owner, base, at, body",
+        }
+        self._made = made
+        query = self.query
         self.begin = query("INSERT INTO {logs} (seq, at, name) VALUES (?, ?, ?)")
         self.find = query("SELECT id, seq FROM {logs} WHERE {find}")
         self.move = query("UPDATE {logs} SET seq = ?, at = ? WHERE id = ?")
         self._latest = query("SELECT max(at) FROM {logs}")
         self._settle = query(
-            "DELETE FROM {entries} WHERE {log} = ? AND owner <> '' AND (owner = ? OR (owner > ? AND owner < ?))"
+            "DELETE FROM {entries} WHERE {log} = ? AND owner <> '' "
+            "AND (owner = ? OR (owner > ? AND owner < ?))"
         )
-        self._insert = query(
-            "INSERT INTO {entries} ({log}, seq, owner, base, at, body) VALUES (?, ?, ?, ?, ?, ?)"
-        )
+        self._insert = query("INSERT INTO {entries} ({log}, {columns}) VALUES (?, ?, ?, ?, ?, ?)")
         self._keep = query("INSERT INTO {parts} ({log}, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
-        self._base = query("SELECT base FROM {entries} WHERE {log} = ? AND owner = '' ORDER BY seq DESC LIMIT 1")
-        self._first = query("SELECT seq FROM {entries} WHERE {log} = ? ORDER BY seq DESC LIMIT 1 OFFSET ?")
-        self._read = query("SELECT seq, owner, base, at, body FROM {entries} WHERE {log} = ? AND seq >= ? ORDER BY seq")
-        self._owned = query(
-            "SELECT seq, owner, base, at, body FROM {entries} WHERE {log} = ? AND owner <> '' AND seq < ? ORDER BY seq"
+        self._base = query(
+            "SELECT base FROM {entries} WHERE {log} = ? AND owner = '' ORDER BY seq DESC LIMIT 1"
         )
+        self._first = query("SELECT seq FROM {entries} WHERE {log} = ? ORDER BY seq DESC LIMIT 1 OFFSET ?")
+        self._read = query("SELECT {columns} FROM {entries} WHERE {log} = ? AND seq >= ? ORDER BY seq")
+        self._owned = query(
+            "SELECT {columns} FROM {entries} WHERE {log} = ? AND owner <> '' AND seq < ? ORDER BY seq"
+        )
+
+    def query(self, text: str) -> Any:
+        """A query of a text with the words of the layout in braces, and a question mark for each value."""
+        return self._made(text.format(**self._words).replace("?", self._mark))
 
     # --- in a transaction --------------------------------------------------------------------------
 
@@ -117,8 +130,8 @@ class Tables:
     def _parts(self, db: Database, log: int, names: frozenset[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for some in _in_pieces(sorted(names)):
-            marks = ", ".join("?" for _ in some)
-            query = self.query(f"SELECT hash, data FROM {{parts}} WHERE {{log}} = ? AND hash IN ({marks})")
+            text = "SELECT hash, data FROM {parts} WHERE {log} = ? AND hash IN (?{more})"
+            query = self.query(text.replace("{more}", ", ?" * (len(some) - 1)))
             found |= {name: bytes(data) for name, data in db.execute(query, (log, *some)).fetchall()}
         return found
 
