@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import RLock
 from typing import Any, LiteralString, TypeAlias, TypeVar
 
 import psycopg
@@ -45,7 +47,9 @@ class PostgresStore:
     """Up to `connections` connections, opened when they are needed, and again after they were lost."""
 
     def __init__(self, url: str, schema: PostgresSchema, *, connections: int) -> None:
-        self._workers = Workers(partial(_Database, url, schema), name="wesichain-postgres", most=connections)
+        self._workers = Workers(
+            partial(PostgresSession, url, schema), name="wesichain-postgres", most=connections
+        )
         weakref.finalize(self, self._workers.dismiss)
 
     async def run(self, job: Callable[[Connection], T]) -> T:
@@ -74,7 +78,9 @@ class PostgresLogs(Logs):
         )
         self._move = tables.query("UPDATE {logs} SET seq = ?, at = ? WHERE {find} AND seq = ? RETURNING id")
         self._hold = tables.query("SELECT id, seq FROM {logs} WHERE {find} FOR UPDATE")
-        self._is_there = tables.query("SELECT 1 FROM {entries} WHERE {of} AND seq = ? AND at = ? AND body = ?")
+        self._is_there = tables.query(
+            "SELECT 1 FROM {entries} WHERE {of} AND seq = ? AND at = ? AND body = ?"
+        )
 
     @override
     async def append(
@@ -134,42 +140,48 @@ class PostgresLogs(Logs):
         await self.store.close()
 
 
-class _Database:
-    """One connection to the database, opened when it is needed."""
+class PostgresSession:
+    """One connection, opened when it is needed, and again after it was lost; of one thread at a time."""
 
     def __init__(self, url: str, schema: PostgresSchema) -> None:
         self._url = url
         self._schema = schema
         self._connection: Connection | None = None
+        self._guard = RLock()
 
     def do(self, job: Callable[[Connection], T]) -> T:
+        """Do a job in a transaction; once more, on a new connection, if the one in hand was lost."""
         was_open = self._connection is not None
         try:
-            return self._attempt(job)
-        except psycopg.Error as error:
-            if not was_open or not _is_lost(self._connection):
-                raise self._failed(error) from error
-        self._connection = None
-        try:
-            return self._attempt(job)
-        except psycopg.Error as error:
-            raise self._failed(error) from error
+            with self.use() as db, db.transaction():
+                return job(db)
+        except WesichainError as error:
+            if not isinstance(error.__cause__, psycopg.Error) or not was_open or self._connection is not None:
+                raise
+        with self.use() as db, db.transaction():
+            return job(db)
+
+    @contextmanager
+    def use(self) -> Generator[Connection]:
+        """The connection, which commits each statement by itself; its errors are the client's."""
+        with self._guard:
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = _open(self._url, self._schema)
+                yield self._connection
+            except psycopg.Error as error:
+                if _is_lost(self._connection):
+                    self.close()
+                raise self._schema.error(
+                    f"{self._schema.holds} in Postgres cannot be used: {str(error) or type(error).__name__}"
+                ) from error
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-    def _attempt(self, job: Callable[[Connection], T]) -> T:
-        if self._connection is None or self._connection.closed:
-            self._connection = _open(self._url, self._schema)
-        with self._connection.transaction():
-            return job(self._connection)
-
-    def _failed(self, error: psycopg.Error) -> WesichainError:
-        schema = self._schema
-        return schema.error(
-            f"{schema.holds} in Postgres cannot be used: {str(error) or type(error).__name__}"
-        )
+        """Close the connection. A new one is opened if it is used again."""
+        with self._guard:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
 
 
 def _is_lost(connection: Connection | None) -> bool:
