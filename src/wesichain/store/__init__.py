@@ -1,7 +1,7 @@
 """The store: append-only logs in memory, in files, in SQLite and in Postgres, for whoever keeps something."""
 
-from .lines import APPENDING, PRIVATE, Lines, add, replace, sync_folder
-from .log import Entry, LogInfo, Logs, hashes, is_settled
+from .lines import APPENDING, PRIVATE, Lines, append_all, append_line, replace_file, sync_folder
+from .log import Entry, LogInfo, Logs, is_settled
 from .memory import MemoryLogs
 from .tables import Layout
 
@@ -14,9 +14,9 @@ __all__ = [
     "LogInfo",
     "Logs",
     "MemoryLogs",
-    "add",
-    "hashes",
+    "append_all",
+    "append_line",
     "is_settled",
-    "replace",
+    "replace_file",
     "sync_folder",
 ]

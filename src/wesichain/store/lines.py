@@ -16,7 +16,9 @@ from threading import get_ident
 from wesichain.errors import WesichainError
 
 PRIVATE = 0o600
-APPENDING = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
+_OWN: int = _NO_LINK | getattr(os, "O_CLOEXEC", 0)  # for this process alone, and no link is followed
+APPENDING = os.O_RDWR | os.O_APPEND | _OWN
 _BLOCK = 65_536
 
 
@@ -40,7 +42,7 @@ class Lines:
             import fcntl
         except ImportError as error:
             raise self._error(
-                f"files that many may write need locks of POSIX, which this system has not{self._without_locks}"
+                f"files with many writers need locks of POSIX, which this system has not{self._without_locks}"
             ) from error
         lock = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -51,7 +53,7 @@ class Lines:
 
     def read(self, path: Path, start: int = 0) -> tuple[list[bytes], int]:
         """The whole lines from byte `start` on, without their newlines, and the byte after the last."""
-        with open(self._open(path, os.O_RDONLY), "rb") as file:  # a descriptor, not a path
+        with os.fdopen(self._open(path, os.O_RDONLY), "rb") as file:
             file.seek(start)
             data = file.read()
         whole = data.rfind(b"\n") + 1
@@ -61,7 +63,9 @@ class Lines:
         """Add whole lines, or nothing; the caller holds the lock. Returns the file's new length."""
         descriptor = self._open(path, APPENDING | os.O_CREAT)
         try:
-            return add(descriptor, b"".join([line + b"\n" for line in lines]), sync=sync, is_locked=True)
+            return append_all(
+                descriptor, b"".join([line + b"\n" for line in lines]), sync=sync, is_locked=True
+            )
         except OSError as error:
             raise self._error(
                 f"{path} cannot be written: {error.strerror}; nothing of it was kept"
@@ -72,7 +76,7 @@ class Lines:
     def replace(self, path: Path, parts: Sequence[bytes | memoryview], *, sync: bool) -> None:
         """Put a whole file in place at once: readers see the old one or the new one."""
         try:
-            replace(path, parts, sync=sync)
+            replace_file(path, parts, sync=sync)
         except OSError as error:
             raise self._error(f"{path} cannot be written: {error.strerror}; it is as it was") from error
 
@@ -83,7 +87,7 @@ class Lines:
             raise self._error(f"{path} cannot be opened: {error.strerror}") from error
 
 
-def add(descriptor: int, data: bytes, *, sync: bool = False, is_locked: bool = False) -> int:
+def append_all(descriptor: int, data: bytes, *, sync: bool = False, is_locked: bool = False) -> int:
     """Append all of the data, which ends with a newline, or nothing; the file's new length.
 
     The descriptor was opened with `APPENDING`. `is_locked`: nobody else can be in the midst of a line.
@@ -106,12 +110,21 @@ def add(descriptor: int, data: bytes, *, sync: bool = False, is_locked: bool = F
     return size + len(data)
 
 
-def replace(path: Path, parts: Sequence[bytes | memoryview], *, sync: bool) -> None:
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line, whole or not at all, to a file that its user named: a link is followed."""
+    descriptor = os.open(path, APPENDING & ~_NO_LINK | os.O_CREAT, PRIVATE)
+    try:
+        append_all(descriptor, line + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, parts: Sequence[bytes | memoryview], *, sync: bool) -> None:
     """Put a whole file in place at once; an `OSError` leaves the one that was there, and no draft."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.draft")
     descriptor = _opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        with open(descriptor, "wb", buffering=0) as file:
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
             for part in parts:
                 rest = memoryview(part)
                 while rest:
@@ -137,8 +150,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """A descriptor, for this process alone; a link in the place of the file is not followed."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), PRIVATE)
+    return os.open(path, flags | _OWN, PRIVATE)
 
 
 def _cut_torn_tail(descriptor: int, size: int) -> int:
