@@ -161,6 +161,7 @@ class TestEveryFile:
 
 
 OWN_DOORS = {
+    "wesichain.store.files",
     "wesichain.store.sqlite",
     "wesichain.store.postgres",
     "wesichain.llm.openai",

@@ -473,9 +473,7 @@ async def test_a_database_of_a_newer_version_is_refused(postgres: str) -> None:
     store = PostgresConversations(postgres)
     await store.list()
     async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
-        await db.execute(
-            "INSERT INTO wesichain_conversations_schema VALUES (%s)", (POSTGRES_VERSION + 1,)
-        )
+        await db.execute("INSERT INTO wesichain_conversations_schema VALUES (%s)", (POSTGRES_VERSION + 1,))
     with pytest.raises(ConversationError, match="newer version"):
         await PostgresConversations(postgres).list()
     await store.close()

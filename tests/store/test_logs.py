@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from wesichain.errors import CheckpointError
 from wesichain.store import Layout, Logs, MemoryLogs
+from wesichain.store.files import FileLogs
 from wesichain.store.postgres import PostgresLogs, PostgresSchema
 from wesichain.store.sqlite import SqliteLogs, SqliteSchema
 from wesichain.testing import LogsContract
@@ -70,6 +71,21 @@ class TestMemoryLogs(LogsContract):
     @override
     async def make_logs(self) -> Logs:
         return MemoryLogs(conflict)
+
+
+class TestFileLogs(LogsContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    @override
+    async def make_logs(self) -> Logs:
+        return FileLogs(self.folder / "logs", conflict, error=CheckpointError, durable=False)
+
+    @override
+    async def close(self, logs: Logs) -> None:
+        assert isinstance(logs, FileLogs)
+        logs.close()
 
 
 class TestSqliteLogs(LogsContract):

@@ -15,8 +15,10 @@ from .log import Conflict, Entry, LogInfo, Logs, is_settled, not_before, numbere
 _SEQ = attrgetter("seq")
 
 
-class _Log:
-    """Entries of the log itself stay, owned ones come and go: kept apart, settling costs what is owned."""
+class Held:
+    """One log, held. Entries of the log itself stay, owned ones come and go: kept apart, settling costs
+    what is owned.
+    """
 
     __slots__ = ("at", "own", "owned", "parts", "seq")
 
@@ -27,20 +29,27 @@ class _Log:
         self.seq = 0
         self.at = 0.0
 
-    def kept(self, entry: Entry) -> Entry:
-        """The entry with the bytes that the log has already, where it has them."""
-        return replace(
-            entry, parts={name: self.parts.setdefault(name, data) for name, data in entry.parts.items()}
-        )
+    def take(self, entries: Sequence[Entry], *, at: float, settles: str | None) -> None:
+        """Add entries; each has the bytes that the log has already, where it has them."""
+        if settles is not None and self.owned:
+            self.owned = [entry for entry in self.owned if not is_settled(entry.owner, settles)]
+        for entry in entries:
+            kept = entry
+            if entry.parts:
+                parts = {name: self.parts.setdefault(name, data) for name, data in entry.parts.items()}
+                kept = replace(entry, parts=parts)
+            (self.owned if entry.owner else self.own).append(kept)
+        self.seq, self.at = entries[-1].seq, at
 
-    def read(self, since: int) -> list[Entry]:
+    def read(self, since: int | None, newest: int | None) -> list[Entry]:
+        if newest is not None:
+            entries = self.read(0, None)
+            cut = max(0, len(entries) - newest)
+            return [*[entry for entry in entries[:cut] if entry.owner], *entries[cut:]]
+        if since is None:
+            since = self.own[-1].base if self.own else 0
         own = self.own[bisect_left(self.own, since, key=_SEQ) :]
         return sorted(own + self.owned[bisect_left(self.owned, since, key=_SEQ) :], key=_SEQ)
-
-    def newest(self, count: int) -> list[Entry]:
-        entries = self.read(0)
-        cut = max(0, len(entries) - count)
-        return [*[entry for entry in entries[:cut] if entry.owner], *entries[cut:]]
 
     def drop(self, before: int) -> None:
         """Forget the entries before one, and the parts that nobody needs then."""
@@ -56,7 +65,7 @@ class MemoryLogs(Logs):
     keeps_parts = True
 
     def __init__(self, conflict: Conflict) -> None:
-        self._logs: dict[str, _Log] = {}
+        self._logs: dict[str, Held] = {}
         self._lock = Lock()
         self._conflict = conflict
 
@@ -65,21 +74,13 @@ class MemoryLogs(Logs):
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
         with self._lock:
-            log = self._logs.get(name) or _Log()
+            log, at = self._logs.get(name) or Held(), entries[-1].at
             if after is None:
                 entries = numbered(entries, log.seq)
-                newest = max((other.at for other in self._logs.values()), default=None)
-                log.at = not_before(entries[-1].at, newest)
+                at = not_before(at, max((other.at for other in self._logs.values()), default=None))
             elif log.seq != after:
                 raise self._conflict(name)
-            else:
-                log.at = entries[-1].at
-            if settles is not None and log.owned:
-                log.owned = [entry for entry in log.owned if not is_settled(entry.owner, settles)]
-            for entry in entries:
-                kept = log.kept(entry) if entry.parts else entry
-                (log.owned if entry.owner else log.own).append(kept)
-            log.seq = entries[-1].seq
+            log.take(entries, at=at, settles=settles)
             self._logs[name] = log
 
     @override
@@ -88,13 +89,7 @@ class MemoryLogs(Logs):
     ) -> Sequence[Entry]:
         with self._lock:
             log = self._logs.get(name)
-            if log is None:
-                return []
-            if newest is not None:
-                return log.newest(newest)
-            if since is None:
-                since = log.own[-1].base if log.own else 0
-            return log.read(since)
+            return [] if log is None else log.read(since, newest)
 
     @override
     async def delete(self, name: str, *, before: int | None = None) -> None:
