@@ -119,17 +119,15 @@ class _Folder:
     def open(self, name: str) -> _Log:
         """The log as it is now; of one that was read before, what is new is read."""
         path, log = self._path(name), self._read.pop(name, None) or _Log()
-        while path.is_file():
-            if not log.head:
-                log = _Log(self._lines.read(path)[0][0])
+        while head := _first_line(path):
+            if head != log.head:  # it is not read yet, or was made anew
+                log = _Log(head)
             lines, end = self._lines.read(path, log.end)
-            if not _begins(path, log.head):  # it was made anew, before or meanwhile
-                log = _Log()
-                continue
-            for line in lines:
-                _take(log.held, self._parsed(line, path))
-            log.end = end
-            break
+            if _first_line(path) == head:
+                for line in lines:
+                    _take(log.held, self._parsed(line, path))
+                log.end = end
+                break
         else:
             log = _Log()
         self._read[name] = log
@@ -180,10 +178,12 @@ class _Folder:
         return body
 
 
-def _begins(path: Path, head: bytes) -> bool:
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(len(head) + 1) == head + b"\n"
-    return False
+def _first_line(path: Path) -> bytes:
+    """The first line of a file, without its end; nothing where there is none."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        line = file.readline()
+        return line[:-1] if line.endswith(b"\n") else b""
+    return b""
 
 
 def _head(name: str) -> bytes:
