@@ -1,0 +1,3 @@
+"""Storage: where what a user keeps is kept."""
+
+__all__: list[str] = []
