@@ -1,6 +1,6 @@
 """Logs in a folder: a file a log, a line an append, for one machine and any number of processes.
 
-    lock          held by whoever writes; says when a log was last added to
+    lock          held by whoever writes; says the latest time of a log
     <hash>.log    {"log": name, "id": mark}, then {"seq", "at", "settles", "entries"} for each append
 
 Files are named by a hash, so that no name of a log ever becomes a path. A file is made anew where the
@@ -103,18 +103,18 @@ class _Folder:
     def append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lines.exclusive(self._lock):
-            log, at = self.open(name), entries[-1].at
+            log, at, newest = self.open(name), entries[-1].at, self._newest()
             if after is None:
-                entries, at = numbered(entries, log.held.seq), not_before(at, self._newest())
+                entries, at = numbered(entries, log.held.seq), not_before(at, newest)
             elif log.held.seq != after:
                 raise self._conflict(name)
+            if newest is None or at > newest:  # before the log: who dies in between has said too much
+                self._lock.write_text(repr(at), encoding="ascii")  # the file that is locked, not a new one
             line = _line(entries, seq=entries[-1].seq, at=at, settles=settles)
             new = [line] if log.head else [_head(name), line]
             log.end = self._lines.append(self._path(name), new, sync=self._durable)
             log.head = log.head or new[0]
             log.held.take(entries, at=at, settles=settles)
-            if after is None:
-                self._lock.write_text(repr(at), encoding="ascii")  # the file that is locked: not a new one
 
     def open(self, name: str) -> _Log:
         """The log as it is now; of one that was read before, what is new is read."""
@@ -144,6 +144,7 @@ class _Folder:
             del self._read[name]
             if before is None:
                 path.unlink()
+                self._lock.write_text("", encoding="ascii")  # it may have been the newest
                 return
             held.drop(before)
             kept = _line(held.read(0, None), seq=held.seq, at=held.at, settles=None)
@@ -159,10 +160,10 @@ class _Folder:
         return sorted(found, key=lambda log: log.at, reverse=True)
 
     def _newest(self) -> float | None:
-        """When a log was last added to by one who came after whatever was there."""
+        """The latest time of a log."""
         try:
             return float(self._lock.read_text(encoding="ascii"))
-        except ValueError:  # nothing was, or the last one died meanwhile
+        except ValueError:  # it is not known: a log was deleted, or a writer died
             return max((log.at for log in self.names()), default=None)
 
     def _path(self, name: str) -> Path:

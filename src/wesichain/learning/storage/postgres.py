@@ -18,10 +18,10 @@ from wesichain.errors import CorruptRecordError, MissingDependencyError, Playboo
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import DATA_MODEL
 
-from .backend import Backend, Index, Log, Repaired, mismatch
+from .backend import Backend, Log, Repaired, mismatch
 from .index import VectorIndex, text_key
 from .journal import Change, Delta, Head, check_format, head_line, read_record
-from .shelf import LONG, Shelf, follow, snapshot
+from .shelf import Shelf, follow, snapshot
 
 try:
     from wesichain.store.postgres import PostgresSchema, PostgresSession
@@ -103,12 +103,9 @@ class PostgresLog(Log):
     """One domain's rows."""
 
     def __init__(self, backend: PostgresBackend, *, domain: str) -> None:
-        self.domain = domain
-        self.shelf = Shelf(domain)
+        super().__init__(domain)
         self._backend = backend
-        self._deltas = 0  # since the state that a process begins with
         self._is_ahead = False  # the shelf holds a delta that is not committed yet
-        self._index: VectorIndex | None = None
         self._embedder = ""
 
     @override
@@ -184,10 +181,6 @@ class PostgresLog(Log):
         return shelf
 
     @override
-    def is_long(self) -> bool:
-        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
-
-    @override
     def compact(self, *, keep_history: bool) -> None:
         lines = [(self.domain, place, line.decode()) for place, line in enumerate(snapshot(self.shelf))]
         with self._backend.use() as database, database.cursor() as cursor:
@@ -223,7 +216,7 @@ class PostgresLog(Log):
         self.refresh()
 
     @override
-    def open_index(self, embedder: Embedder) -> Index:
+    def open_index(self, embedder: Embedder) -> VectorIndex:
         index = VectorIndex(embedder, domain=self.domain)
         index.sync(self.shelf.bullets.values())
         with self._backend.use() as database:
