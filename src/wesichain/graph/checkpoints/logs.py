@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from typing_extensions import override
 
@@ -19,21 +18,19 @@ class LogCheckpointer(Checkpointer):
         self._logs = logs
         self.keeps_parts: bool = getattr(logs, "keeps_parts", False)
 
-    # These hand the store's own coroutine on: one around it would be paid for at every step of a graph.
-
     @override
-    def append(
+    async def append(
         self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
-    ) -> Coroutine[Any, Any, None]:
-        return self._logs.append(thread_id, entries, after=after, settles=settles)
+    ) -> None:
+        await self._logs.append(thread_id, entries, after=after, settles=settles)
 
     @override
-    def read(self, thread_id: str, *, since: int | None = None) -> Coroutine[Any, Any, Sequence[Entry]]:
-        return self._logs.read(thread_id, since=since)
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+        return await self._logs.read(thread_id, since=since)
 
     @override
-    def delete(self, thread_id: str, *, before: int | None = None) -> Coroutine[Any, Any, None]:
-        return self._logs.delete(thread_id, before=before)
+    async def delete(self, thread_id: str, *, before: int | None = None) -> None:
+        await self._logs.delete(thread_id, before=before)
 
     @override
     async def threads(self) -> Sequence[ThreadInfo]:
