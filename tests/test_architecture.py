@@ -19,6 +19,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = [
     {"errors", "_version"},
     {"core"},
+    {"store"},
     {"tools", "policy", "llm", "trace", "context"},
     {"middleware"},
     {"agent"},
@@ -187,9 +188,9 @@ def test_the_front_door_loads_later_what_it_says() -> None:
 
 
 OWN_DOORS = {
-    "wesichain.core.storage",
-    "wesichain.core.storage.sqlite",
-    "wesichain.core.storage.postgres",
+    "wesichain.store.files",
+    "wesichain.store.sqlite",
+    "wesichain.store.postgres",
     "wesichain.llm.openai",
     "wesichain.llm.anthropic",
     "wesichain.llm.bedrock",

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,13 @@ from wesichain.agent import (
     RunMemory,
     SqliteConversations,
 )
-from wesichain.agent.memory import postgres as postgres_module
-from wesichain.agent.memory import sqlite as sqlite_module
+from wesichain.agent.memory.logs import (
+    APPLICATION_ID,
+    POSTGRES_MIGRATIONS,
+    POSTGRES_VERSION,
+    SQLITE_MIGRATIONS,
+    SQLITE_VERSION,
+)
 from wesichain.agent.memory.stores import Turn
 from wesichain.core import Image, Message, Role, ToolCall, from_json, to_json
 from wesichain.errors import ConfigError, ConversationError
@@ -331,8 +337,8 @@ async def test_the_file_is_for_its_owner_alone_and_says_what_it_is(tmp_path: Pat
     assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in tmp_path.glob("c.sqlite*"))
     store.close()
     db = sqlite3.connect(path)
-    assert db.execute("PRAGMA user_version").fetchone() == (sqlite_module.VERSION,)
-    assert db.execute("PRAGMA application_id").fetchone() == (sqlite_module.APPLICATION_ID,)
+    assert db.execute("PRAGMA user_version").fetchone() == (SQLITE_VERSION,)
+    assert db.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute("SELECT at FROM turns").fetchone() == (FakeClock().time(),)
     db.close()
@@ -350,7 +356,7 @@ def _newer(path: Path) -> None:
     asyncio.run(store.open("c").extend(ASKED))
     store.close()
     db = sqlite3.connect(path)
-    db.execute(f"PRAGMA user_version = {sqlite_module.VERSION + 1}")
+    db.execute(f"PRAGMA user_version = {SQLITE_VERSION + 1}")
     db.close()
 
 
@@ -474,9 +480,7 @@ async def test_a_database_of_a_newer_version_is_refused(postgres: str) -> None:
     store = PostgresConversations(postgres)
     await store.list()
     async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
-        await db.execute(
-            "INSERT INTO wesichain_conversations_schema VALUES (%s)", (postgres_module.VERSION + 1,)
-        )
+        await db.execute("INSERT INTO wesichain_conversations_schema VALUES (%s)", (POSTGRES_VERSION + 1,))
     with pytest.raises(ConversationError, match="newer version"):
         await PostgresConversations(postgres).list()
     await store.close()
@@ -503,3 +507,66 @@ def test_without_psycopg_it_says_what_to_install() -> None:
     assert (
         "PostgresConversations needs the 'psycopg' package: pip install 'wesichain[postgres]'" in run.stderr
     )
+
+
+# --- tables of the first schema ----------------------------------------------------------------------
+
+_OLD_TURNS = (("a", "hello", 0), ("b", "rule", 1), ("a", "again", 0), ("c", "x", 0), ("b", "after", 0))
+
+
+def _old_body(text: str) -> str:
+    return to_json((Message(Role.SYSTEM if text == "rule" else Role.USER, text),))
+
+
+async def _goes_on(store: Conversations) -> None:
+    """What was said under the first schema is there, in its order, and the talk goes on behind it."""
+    assert await store.list() == ["b", "c", "a"]
+    assert texts(await store.open("a").read()) == ["hello", "again"]
+    await store.open("a").extend(Message(Role.USER, "new"))
+    assert await store.list() == ["a", "b", "c"]
+    assert texts(await store.open("a").read()) == ["hello", "again", "new"]
+    assert [texts(turn)[0] for turn in await store.read("b", newest=1)] == ["rule", "after"]
+    await store.delete("b")
+    assert await store.list() == ["a", "c"]
+
+
+async def test_a_file_of_the_first_schema_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    db = sqlite3.connect(path)
+    db.executescript(SQLITE_MIGRATIONS[0])
+    for place, name in enumerate("abc", start=1):
+        db.execute("INSERT INTO conversations VALUES (?, ?, 0)", (place, name.encode()))
+    for name, text, is_rule in _OLD_TURNS:
+        row = ("abc".index(name) + 1, 1.0, is_rule, _old_body(text))
+        seq = db.execute("INSERT INTO turns (conversation, at, has_system, body) VALUES (?, ?, ?, ?)", row)
+        db.execute("UPDATE conversations SET newest = ? WHERE id = ?", (seq.lastrowid, row[0]))
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    store = SqliteConversations(path)
+    await _goes_on(store)
+    store.close()
+
+
+async def test_tables_of_the_first_schema_are_opened(postgres: str) -> None:
+    forget(postgres)
+    with psycopg.connect(postgres, autocommit=True) as db:
+        db.execute(POSTGRES_MIGRATIONS[0])
+        db.execute("CREATE TABLE wesichain_conversations_schema (version INTEGER NOT NULL)")
+        db.execute("INSERT INTO wesichain_conversations_schema VALUES (1)")
+        for name in "abc":
+            row = (sha256(name.encode()).digest(), name.encode())
+            db.execute("INSERT INTO wesichain_conversations (key, name, newest) VALUES (%s, %s, 0)", row)
+        for name, text, is_rule in _OLD_TURNS:
+            db.execute(
+                "WITH kept AS (INSERT INTO wesichain_turns (turn_id, conversation, at, has_system, body) "
+                "SELECT gen_random_uuid(), id, 1.0, %s, %s FROM wesichain_conversations WHERE name = %s "
+                "RETURNING seq, conversation) "
+                "UPDATE wesichain_conversations SET newest = kept.seq FROM kept WHERE id = kept.conversation",
+                (bool(is_rule), _old_body(text), name.encode()),
+            )
+    store = PostgresConversations(postgres)
+    await _goes_on(store)
+    await store.close()
+    forget(postgres)

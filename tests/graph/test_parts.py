@@ -163,10 +163,12 @@ def kept_parts(store: Checkpointer) -> int:
     """How many parts the store has, of all its threads."""
     found: Any = store
     if isinstance(store, MemoryCheckpointer):
-        return sum(len(thread.parts) for thread in found._threads.values())
+        return sum(len(thread.parts) for thread in found._logs._logs.values())
     if isinstance(store, SqliteCheckpointer):
-        return int(found._store.run_now(lambda db: db.execute("SELECT count(*) FROM parts").fetchone()[0]))
-    count = found._store.run(lambda db: db.execute("SELECT count(*) FROM wesichain_parts").fetchone()[0])
+        return int(
+            found._logs.store.run_now(lambda db: db.execute("SELECT count(*) FROM parts").fetchone()[0])
+        )
+    count = found._logs.store.run(lambda db: db.execute("SELECT count(*) FROM wesichain_parts").fetchone()[0])
     return int(asyncio.run(count))
 
 

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from .calls.agent_tool import AgentTool
     from .handing.team import team_of
     from .memory.conversation import Conversation, RunMemory
-    from .memory.postgres import PostgresConversations
-    from .memory.sqlite import SqliteConversations
+    from .memory.logs import PostgresConversations, SqliteConversations
     from .memory.stores import Conversations, MemoryConversations, StoredConversation
     from .replaying.replay import ReplayEffects, replay
     from .replaying.revive import retell, revived_cause, revived_dispatch, revived_error
@@ -51,8 +50,7 @@ else:
             ".calls.agent_tool": ("AgentTool",),
             ".handing.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
-            ".memory.postgres": ("PostgresConversations",),
-            ".memory.sqlite": ("SqliteConversations",),
+            ".memory.logs": ("PostgresConversations", "SqliteConversations"),
             ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
             ".replaying.replay": ("ReplayEffects", "replay"),
             ".replaying.revive": ("retell", "revived_cause", "revived_dispatch", "revived_error"),

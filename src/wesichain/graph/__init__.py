@@ -1,7 +1,16 @@
 """Graphs: nodes that run in super-steps over a shared state, with checkpoints and questions to people."""
 
 from .builder import GraphBuilder
-from .checkpoints import Checkpointer, Entry, MemoryCheckpointer, ThreadInfo, compact, copy_thread, prune
+from .checkpoints import (
+    Checkpointer,
+    Entry,
+    LogCheckpointer,
+    MemoryCheckpointer,
+    ThreadInfo,
+    compact,
+    copy_thread,
+    prune,
+)
 from .context import ExecutionOptions, GraphContext, Interrupt, interrupt
 from .definition import END, START, Retry
 from .graph import Graph
@@ -35,6 +44,7 @@ __all__ = [
     "GraphContext",
     "GraphStream",
     "Interrupt",
+    "LogCheckpointer",
     "MemoryCheckpointer",
     "Merge",
     "NodeVisit",

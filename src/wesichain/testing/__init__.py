@@ -4,6 +4,7 @@ from .checkpoints import CheckpointerContract
 from .clock import FakeClock
 from .contracts import ModelContract, SinkContract, ToolContract
 from .conversations import ConversationsContract
+from .logs import LogsContract
 from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
 from .providers import Answer, ProviderContract, Served, Spoken, Wire
 from .recordings import assert_replays
@@ -14,6 +15,7 @@ __all__ = [
     "ConversationsContract",
     "FakeClock",
     "FunctionLlm",
+    "LogsContract",
     "ModelContract",
     "ProviderContract",
     "ScriptedLlm",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from wesichain.core import dataclass, from_json, to_json
-from wesichain.errors import CodecError
+from wesichain.errors import CodecError, ConfigError
 from wesichain.evals import Result
+from wesichain.store import Lines
+
+_FILES = Lines(ConfigError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,12 @@ class Marks:
 
     def _change(self, run_id: str, mark: Mark | None) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._alone():
+        with _FILES.exclusive(self.path.with_name(f"{self.path.name}.lock")):
             marks = self._load()
             marks.pop(run_id, None)
             if mark is not None:
                 marks[run_id] = mark
-            draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.tmp")
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.writelines(f"{to_json(one)}\n" for one in marks.values())
-                file.flush()
-                os.fsync(descriptor)
-            draft.replace(self.path)
+            _FILES.replace(self.path, [f"{to_json(one)}\n".encode() for one in marks.values()], sync=True)
             self._read = None
 
     def _load(self) -> dict[str, Mark]:
@@ -82,17 +76,6 @@ class Marks:
                 continue
             marks[mark.run] = mark
         return marks
-
-    @contextmanager
-    def _alone(self) -> Generator[None]:
-        descriptor = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            import fcntl  # which Windows has not: only marks need it
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
 
 class Scores:

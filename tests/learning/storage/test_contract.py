@@ -385,7 +385,7 @@ class TestPostgresPlaybook(PlaybookContract):
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
                     (self.name,),
                 )
-            with pytest.raises(PlaybookError, match="the playbook's database failed"):
+            with pytest.raises(PlaybookError, match="the playbook in Postgres cannot be used"):
                 book.bullets("shop")
             assert ids(book.bullets("shop")) == ["1"]
 

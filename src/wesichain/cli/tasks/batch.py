@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from wesichain.agent import Agent
 from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, err, note
 from wesichain.core import JsonValue, dataclass, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
+from wesichain.store import append_line
 from wesichain.tools import CancellationToken
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def _carry(
         async def one(task: Task) -> None:
             async with gate:
                 result = await _result(durable, task)
-                _append(results, result)
+                append_line(results, dump_json(result).encode())
                 counts[str(result["status"])] += 1
                 shown.advance(bar)
 
@@ -154,17 +154,6 @@ def _completed(results: Path) -> Mapping[str, str]:
 
 def _whole_lines(results: Path) -> Iterable[str]:
     return results.read_text(encoding="utf-8", errors="replace").splitlines()
-
-
-def _append(results: Path, result: Mapping[str, JsonValue]) -> None:
-    """A line, whole or not at all, behind whatever stands there."""
-    descriptor = os.open(results, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        size = os.fstat(descriptor).st_size
-        is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        os.write(descriptor, (b"\n" if is_torn else b"") + f"{dump_json(result)}\n".encode())
-    finally:
-        os.close(descriptor)
 
 
 def _progress() -> Progress:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -30,6 +29,7 @@ from wesichain.evals import (
     read_cases,
     read_results,
 )
+from wesichain.store import append_line
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder
 
@@ -148,9 +148,7 @@ async def _carry(
 
 def _append(path: Path, result: Result) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "ab") as file:
-        file.write(f"{to_json(result)}\n".encode())
+    append_line(path, to_json(result).encode())
 
 
 def _show(report: Report, comparison: Comparison | None, results: Path, *, as_json: bool) -> None:

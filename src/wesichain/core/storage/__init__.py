@@ -1,5 +1,3 @@
-"""Storage: files and databases that any number of event loops, threads and processes work on at once."""
+"""Storage: where what a user keeps is kept."""
 
-from .workers import Workers
-
-__all__ = ["Workers"]
+__all__: list[str] = []

@@ -1,10 +1,11 @@
 """Checkpoints: what a thread's log holds, who keeps it, and how a run reads and writes it."""
 
-from .entries import Checkpointer, Entry, ThreadInfo, conflict
+from wesichain.store import Entry
+
+from .entries import Checkpointer, ThreadInfo, conflict
 from .journal import Journal
-from .memory import MemoryCheckpointer
+from .logs import LogCheckpointer, MemoryCheckpointer
 from .notes import Loaded, Outward, Pending, Questions
-from .parts import with_parts
 from .plain import ANYTHING
 from .thread import Thread
 from .upkeep import compact, copy_thread, prune
@@ -15,6 +16,7 @@ __all__ = [
     "Entry",
     "Journal",
     "Loaded",
+    "LogCheckpointer",
     "MemoryCheckpointer",
     "Outward",
     "Pending",
@@ -25,5 +27,4 @@ __all__ = [
     "conflict",
     "copy_thread",
     "prune",
-    "with_parts",
 ]

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from wesichain.core import dataclass
 from wesichain.errors import CheckpointError
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a thread's log. `body` is JSON text, and nobody's business but the journal's.
-
-    `owner` says whose it is. The checkpoints of the graph itself have "". What is pending on the
-    checkpoint 7 has "7": results of finished siblings, questions, errors. What goes on inside a task
-    of that super-step has an owner below it, "7/child". `base` is the entry from which on the log is
-    needed to read this one. `parts` are the bytes that the body names, by their SHA-256: a store that says
-    `keeps_parts = True` keeps each of them once in a thread, and gives them back with the entry; any other
-    finds them in the body, as base64.
-    """
-
-    seq: int
-    owner: str
-    base: int
-    at: float
-    body: str
-    parts: Mapping[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
+from wesichain.store import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +58,3 @@ def conflict(thread_id: str) -> CheckpointError:
         f"thread {thread_id!r} was written to by somebody else meanwhile; nothing of this step was saved. "
         f"Look at it with graph.get_state({thread_id!r}) and resume it, one run at a time"
     )
-
-
-def is_settled(owner: str, settles: str | None) -> bool:
-    return settles is not None and (owner == settles or owner.startswith(f"{settles}/"))

@@ -21,8 +21,8 @@ from wesichain.graph.context import Asked, quoted
 from wesichain.graph.definition import Definition
 from wesichain.graph.state import Result, Values
 from wesichain.graph.superstep import Folded, Frontier, Position, Task
+from wesichain.store import Entry
 
-from .entries import Entry
 from .migrating import Migration
 from .notes import Loaded, Notes, Outward, Pending, Questions, write_answer, write_questions
 from .reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged

@@ -18,8 +18,8 @@ from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.context import Answer, Asked, Interrupt, tasks_of
 from wesichain.graph.state import Result, Write
 from wesichain.graph.superstep import Frontier, Position, Task
+from wesichain.store import Entry
 
-from .entries import Entry
 from .plain import ANYTHING, text_of
 from .reading import parsed
 

@@ -6,24 +6,18 @@ keeps each part once; the bytes go with the thread, so that to delete it is to d
 
 from __future__ import annotations
 
-import re
 from binascii import Error, a2b_base64, b2a_base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from wesichain.core import KEPT, MEDIA, dump_json, is_object, parse_json
 from wesichain.graph.state import is_list
-
-from .entries import Entry
+from wesichain.store import Entry
 
 _KINDS = tuple(kind.kind for kind in MEDIA)
 HAS_BYTES = '"data":"'
-_HAS_HASH = f'"url":"{KEPT}'
-_HASHES = re.compile(rf'"url":"{KEPT}([0-9a-f]{{64}})"')
-
-Fetch = Callable[[frozenset[str]], Mapping[str, bytes]]
 
 
 def apart(entry: Entry) -> Entry:
@@ -37,31 +31,10 @@ def apart(entry: Entry) -> Entry:
 
 def together(entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
     """The body of an entry with the bytes in their places again, as base64."""
-    if not entry.parts or _HAS_HASH not in entry.body:
+    if not entry.parts:
         return body
     whole: dict[str, Any] = _changed(body, lambda part: _with_bytes(part, entry.parts))
     return whole
-
-
-def hashes(entries: Iterable[Entry]) -> frozenset[str]:
-    """The parts that entries name."""
-    return frozenset(
-        found for entry in entries if _HAS_HASH in entry.body for found in _HASHES.findall(entry.body)
-    )
-
-
-def with_parts(entries: list[Entry], fetch: Fetch) -> list[Entry]:
-    """Entries as a store read them, with the bytes that they name."""
-    named = hashes(entries)
-    if not named:
-        return entries
-    parts = fetch(named)
-    return [
-        replace(entry, parts={name: parts[name] for name in hashes([entry]) if name in parts})
-        if _HAS_HASH in entry.body
-        else entry
-        for entry in entries
-    ]
 
 
 def _changed(data: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:

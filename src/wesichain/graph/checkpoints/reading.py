@@ -9,9 +9,9 @@ from typing import Any
 
 from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CheckpointError, CodecError
+from wesichain.store import Entry, is_settled
 
 from .deltas import undelta
-from .entries import Entry, is_settled
 from .parts import together
 
 FORMAT = 2

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from wesichain.core import JsonValue
+from wesichain.store import Entry, is_settled
 
-from .entries import Checkpointer, Entry, is_settled
+from .entries import Checkpointer
 from .notes import Notes, Questions
 from .parts import HAS_BYTES, apart
 from .reading import ONCE, once_in

@@ -1,11 +1,10 @@
 """Where a playbook is kept: files (with FAISS) or Postgres (with psycopg)."""
 
-from .backend import Backend, Repaired
+from .backend import Backend, Repaired, append, exclusive, read_lines, write_file
 from .erasing import meant
 from .filters import Condition, parse_where
 from .journal import Cause, Change, Delta
 from .library import Decide, Library, Match, View
-from .lines import append, exclusive, read_lines, write_file
 
 __all__ = [
     "Backend",

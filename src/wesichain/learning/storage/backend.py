@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wesichain.core import dataclass
 from wesichain.errors import PlaybookError
-from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder, Vectors
-from wesichain.learning.entities import PlaybookBullet
+from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder
+from wesichain.store import Lines
 
-from .filters import Condition
 from .journal import Change, Delta
-from .shelf import Shelf
+from .shelf import LONG, Shelf
+
+if TYPE_CHECKING:  # needs FAISS
+    from .index import VectorIndex
+
+_LINES = Lines(PlaybookError, without_locks="; use Playbook.postgres(url)")
+append, exclusive, read_lines, write_file = _LINES.append, _LINES.exclusive, _LINES.read, _LINES.replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,93 +31,65 @@ class Repaired:
     damaged: tuple[str, ...]
 
 
-class Index(Protocol):
-    """The bullets of a domain, to be found by what they are about."""
-
-    @property
-    def unsaved(self) -> int:
-        """How many vectors are not kept yet."""
-        ...
-
-    def put(self, bullet: PlaybookBullet) -> None: ...
-
-    def drop(self, id: str) -> None: ...
-
-    def sync(self, bullets: Iterable[PlaybookBullet]) -> None:
-        """Hold exactly these bullets."""
-        ...
-
-    def vectors(self, ids: Sequence[str]) -> Vectors:
-        """One row for each of these bullets."""
-        ...
-
-    def purge(self) -> None:
-        """Keep no vector of a bullet that is gone."""
-        ...
-
-    def search(
-        self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()
-    ) -> Sequence[tuple[str, float]]:
-        """The k most similar bullets that meet the conditions: ids and cosines, best first."""
-        ...
-
-
-class Log(Protocol):
+class Log(ABC):
     """The deltas of one domain, and `shelf`, the state that they add up to."""
 
-    domain: str
-    shelf: Shelf
+    def __init__(self, domain: str) -> None:
+        self.domain = domain
+        self.shelf = Shelf(domain)
+        self._deltas = 0  # since the state that a reader begins with: what a compaction would clear away
+        self._index: VectorIndex | None = None
 
+    @abstractmethod
     def locked(self) -> AbstractContextManager[None]:
         """Keep every other writer of the domain out, wherever it runs."""
-        ...
 
+    @abstractmethod
     def refresh(self) -> Sequence[Change] | None:
         """Take in what others have written, and say what; None where everything was read anew."""
-        ...
 
+    @abstractmethod
     def append(self, delta: Delta, line: bytes) -> None:
         """Write one delta and apply it; called while locked."""
-        ...
 
+    @abstractmethod
     def journal(self) -> Sequence[Delta]:
         """Every delta that is kept, oldest first."""
-        ...
 
+    @abstractmethod
     def state_at(self, seq: int) -> Shelf:
         """The state right after delta `seq`."""
-        ...
 
     def is_long(self) -> bool:
         """Whether a compaction is due."""
-        ...
+        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
 
+    @abstractmethod
     def compact(self, *, keep_history: bool) -> None:
         """Make the state quick to read; called while locked."""
-        ...
 
+    @abstractmethod
     def repair(self) -> Repaired:
         """Set aside what cannot be read; called while locked."""
-        ...
 
+    @abstractmethod
     def lines(self) -> Sequence[bytes]:
         """Every line that is kept, oldest first: what a state begins with, and the deltas."""
-        ...
 
+    @abstractmethod
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
         """Put another line in the place of each, and drop what is kept of the vectors of these intents.
 
         Called while locked; what others have read is read anew.
         """
-        ...
 
-    def open_index(self, embedder: Embedder) -> Index:
+    @abstractmethod
+    def open_index(self, embedder: Embedder) -> VectorIndex:
         """An index of the shelf, with the vectors that are kept; the caller keeps it up to date."""
-        ...
 
+    @abstractmethod
     def save_index(self) -> None:
         """Keep the vectors of the opened index, for the next process."""
-        ...
 
 
 class Backend(Protocol):

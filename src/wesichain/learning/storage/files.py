@@ -25,12 +25,12 @@ from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, CorruptRecordError, PlaybookError
 from wesichain.learning.embedders import Embedder
 from wesichain.learning.entities import DATA_MODEL, hashed_name
+from wesichain.store import sync_folder
 
-from .backend import Backend, Index, Log, Repaired, mismatch
+from .backend import Backend, Log, Repaired, append, exclusive, mismatch, read_lines, write_file
 from .index import VectorIndex
 from .journal import Change, Delta, Gap, Head, Record, check_format, gap_line, head_line, read_record
-from .lines import append, exclusive, read_lines, sync_folder, write_file
-from .shelf import LONG, Shelf, follow, snapshot
+from .shelf import Shelf, follow, snapshot
 
 
 class FileBackend(Backend):
@@ -122,15 +122,12 @@ class FileLog(Log):
     """One domain's folder."""
 
     def __init__(self, folder: Path, *, domain: str, sync: bool) -> None:
+        super().__init__(domain)
         self.folder = folder
         self.path = folder / "log.jsonl"
-        self.domain = domain
-        self.shelf = Shelf(self.domain)
-        self._deltas = 0  # in the log in use: what a compaction would clear away
         self._sync = sync
         self._offset = 0
         self._seen: tuple[int, int, int] | None = None
-        self._index: VectorIndex | None = None
         self._vectors = folder / "index.faiss"
 
     @override
@@ -198,10 +195,6 @@ class FileLog(Log):
         raise PlaybookError(f"the journal of {self.domain!r} begins after delta {seq}: that state is gone")
 
     @override
-    def is_long(self) -> bool:
-        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
-
-    @override
     def compact(self, *, keep_history: bool) -> None:
         """Start a new log from the state as it is."""
         if not self._deltas:
@@ -247,7 +240,7 @@ class FileLog(Log):
         self._read_all()
 
     @override
-    def open_index(self, embedder: Embedder) -> Index:
+    def open_index(self, embedder: Embedder) -> VectorIndex:
         try:
             saved = self._vectors.read_bytes()
         except OSError:

@@ -13,14 +13,12 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
 from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, MissingDependencyError
 from wesichain.learning.embedders import Embedder, Vectors, rows_for
 from wesichain.learning.entities import PlaybookBullet
 
-from .backend import Index
 from .filters import Columns, Condition
 
 try:
@@ -34,7 +32,7 @@ _BATCH = 256
 _ALONE = 10_000  # vectors, below which one thread finds the nearest sooner than several
 
 
-class VectorIndex(Index):
+class VectorIndex:
     """Slots, columns and vectors of one domain. `ivf_above`: the size from which a search is approximate."""
 
     def __init__(self, embedder: Embedder, *, domain: str, ivf_above: int = 100_000) -> None:
@@ -51,11 +49,9 @@ class VectorIndex(Index):
         self._fresh: set[int] = set()  # slots with vectors that are not saved
 
     @property
-    @override
     def unsaved(self) -> int:
         return len(self._fresh)
 
-    @override
     def put(self, bullet: PlaybookBullet) -> None:
         """Add a bullet, or take over its new counters; a new text is embedded when it is first needed."""
         intent = bullet.intent
@@ -66,7 +62,6 @@ class VectorIndex(Index):
             self._pending[slot] = intent
         self._columns.set(slot, bullet)
 
-    @override
     def drop(self, id: str) -> None:
         slot = self._slots.pop(id, None)
         if slot is not None:
@@ -76,7 +71,6 @@ class VectorIndex(Index):
             if self._pending.pop(slot, None) is not None:
                 self._keys[slot] = bytes(_KEY)  # the slot never gets a vector: nobody may claim it by its key
 
-    @override
     def sync(self, bullets: Iterable[PlaybookBullet]) -> None:
         """Hold exactly these bullets."""
         gone = set(self._slots)
@@ -88,19 +82,16 @@ class VectorIndex(Index):
         if gone:  # others have taken them out, perhaps to forget them: their vectors go as well
             self.purge()
 
-    @override
     def purge(self) -> None:
         """Keep no vector of a bullet that is gone."""
         self._embed_pending()
         self._rebuild()
 
-    @override
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """One row for each of these bullets."""
         self._embed_pending()
         return self._rows(ids)
 
-    @override
     def search(
         self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()
     ) -> list[tuple[str, float]]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from threading import RLock
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from wesichain.core import Clock, dataclass, dump_json
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import PlaybookBullet, collapse
 
-from .backend import Backend, Index, Log, Repaired
+from .backend import Backend, Log, Repaired
 from .erasing import Eraser, find, fingerprint
 from .filters import Condition
 from .journal import Cause, Change, Delta, draft
 from .shelf import back_to, bullet_back_to
+
+if TYPE_CHECKING:  # needs FAISS
+    from .index import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class View:
     def __init__(self, log: Log, embedder: Embedder) -> None:
         self._log = log
         self._embedder = embedder
-        self._index: Index | None = None
+        self._index: VectorIndex | None = None
 
     @property
     def seq(self) -> int:
@@ -77,7 +80,7 @@ class View:
         """The ids of the `count` least valuable bullets, never one of the `protect` newest."""
         return self._log.shelf.stale(count, protect=protect)
 
-    def _searchable(self) -> Index:
+    def _searchable(self) -> VectorIndex:
         if self._index is None:
             self._index = self._log.open_index(self._embedder)
         return self._index

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from threading import RLock
-from typing import Any, LiteralString
+from typing import LiteralString
 
 import numpy as np
 from typing_extensions import override
@@ -19,17 +18,17 @@ from wesichain.errors import CorruptRecordError, MissingDependencyError, Playboo
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import DATA_MODEL
 
-from .backend import Backend, Index, Log, Repaired, mismatch
+from .backend import Backend, Log, Repaired, mismatch
 from .index import VectorIndex, text_key
 from .journal import Change, Delta, Head, check_format, head_line, read_record
-from .shelf import LONG, Shelf, follow, snapshot
+from .shelf import Shelf, follow, snapshot
 
 try:
-    import psycopg
+    from wesichain.store.postgres import PostgresSchema, PostgresSession
 except ImportError as error:
     raise MissingDependencyError("a playbook in Postgres", package="psycopg", extra="postgres") from error
 
-_SCHEMA: LiteralString = """
+_TABLES: LiteralString = """
 CREATE EXTENSION IF NOT EXISTS vector;
 CREATE TABLE IF NOT EXISTS wesichain_playbook (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -43,6 +42,7 @@ CREATE TABLE IF NOT EXISTS wesichain_playbook_state (
 CREATE TABLE IF NOT EXISTS wesichain_playbook_vector (
     embedder text, key bytea, embedding vector NOT NULL, PRIMARY KEY (embedder, key));
 """
+_SCHEMA = PostgresSchema("the playbook", "wesichain_playbook_schema", 0x57535042, (_TABLES,), PlaybookError)
 _REWRITE: tuple[tuple[LiteralString, LiteralString], ...] = (
     (
         "SELECT seq, line FROM wesichain_playbook_delta WHERE domain = %s ORDER BY seq",
@@ -59,9 +59,8 @@ class PostgresBackend(Backend):
     """One connection, shared by the threads of this process; it is made anew after a break."""
 
     def __init__(self, url: str, *, embedder: Embedder, reembed: bool) -> None:
-        self._url = url
-        self._connection: psycopg.Connection[Any] | None = None
-        self._guard = RLock()
+        self._session = PostgresSession(url, _SCHEMA)
+        self.use = self._session.use
         try:
             self._prepare(embedder, reembed=reembed)
         except BaseException:
@@ -69,12 +68,9 @@ class PostgresBackend(Backend):
             raise
 
     def _prepare(self, embedder: Embedder, *, reembed: bool) -> None:
-        """Make the tables where there are none, and compare what they say of the embedder."""
+        """Compare what the tables say of the embedder."""
         mine = {"embedder": embedder.name, "dimension": embedder.dimension}
         with self.use() as database, database.transaction():
-            # two that start at once would both create: the second waits here, and finds it done
-            database.execute("SELECT pg_advisory_xact_lock(hashtext('wesichain_playbook'))")
-            database.execute(_SCHEMA)
             row = database.execute("SELECT format, embedder, dimension FROM wesichain_playbook").fetchone()
             if row is not None:
                 check_format(row[0])
@@ -88,19 +84,6 @@ class PostgresBackend(Backend):
                 (DATA_MODEL, embedder.name, embedder.dimension),
             )
 
-    @contextmanager
-    def use(self) -> Generator[psycopg.Connection[Any]]:
-        """The connection, for one thread at a time; what goes wrong in it is a `PlaybookError`."""
-        with self._guard:
-            try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = psycopg.connect(self._url, autocommit=True)
-                yield self._connection
-            except psycopg.Error as error:
-                if self._connection is not None and self._connection.broken:
-                    self._connection.close()
-                raise PlaybookError(f"the playbook's database failed: {error}") from error
-
     @override
     def domains(self) -> Sequence[str]:
         with self.use() as database:
@@ -113,21 +96,16 @@ class PostgresBackend(Backend):
 
     @override
     def close(self) -> None:
-        with self._guard:
-            if self._connection is not None:
-                self._connection.close()
+        self._session.close()
 
 
 class PostgresLog(Log):
     """One domain's rows."""
 
     def __init__(self, backend: PostgresBackend, *, domain: str) -> None:
-        self.domain = domain
-        self.shelf = Shelf(domain)
+        super().__init__(domain)
         self._backend = backend
-        self._deltas = 0  # since the state that a process begins with
         self._is_ahead = False  # the shelf holds a delta that is not committed yet
-        self._index: VectorIndex | None = None
         self._embedder = ""
 
     @override
@@ -203,10 +181,6 @@ class PostgresLog(Log):
         return shelf
 
     @override
-    def is_long(self) -> bool:
-        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
-
-    @override
     def compact(self, *, keep_history: bool) -> None:
         lines = [(self.domain, place, line.decode()) for place, line in enumerate(snapshot(self.shelf))]
         with self._backend.use() as database, database.cursor() as cursor:
@@ -242,7 +216,7 @@ class PostgresLog(Log):
         self.refresh()
 
     @override
-    def open_index(self, embedder: Embedder) -> Index:
+    def open_index(self, embedder: Embedder) -> VectorIndex:
         index = VectorIndex(embedder, domain=self.domain)
         index.sync(self.shelf.bullets.values())
         with self._backend.use() as database:

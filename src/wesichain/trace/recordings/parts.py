@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from os import PathLike
 from pathlib import Path
+
+from wesichain.store import replace_file
 
 _SUFFIX = ".parts"
 
@@ -67,11 +68,7 @@ class HeldParts:
         for digest, data in self._held.items():
             target = folder / digest
             if not target.exists():
-                draft = folder / f"{digest}.{os.getpid()}.draft"
-                descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                draft.replace(target)
+                replace_file(target, [data], sync=False)
         self._written.update(self._held)
         self._held.clear()
 

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from wesichain.core import BlobWriter, Event, ModelResponded, Usage, to_json
+from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped
 from .parts import HeldParts
@@ -24,7 +25,6 @@ _log = logging.getLogger("wesichain.trace")
 BATCH: Final = 512  # events after which they are written, however quickly they came
 HOLD: Final = 0.5  # seconds that they are held back
 _RESERVE: Final = 64 * 1024  # bytes beyond the cap, for the end of the run
-_FLAGS: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class LinesOf(Protocol):
@@ -176,12 +176,10 @@ class RunFile:
         return ""
 
     def _append(self, data: bytes) -> None:
-        descriptor = os.open(self.path, _FLAGS) if self._is_made else self._make()
+        descriptor = os.open(self.path, APPENDING) if self._is_made else self._make()
         try:
             self._parts.write(self.path)  # before the lines that name them
-            self._size = append(descriptor, data)
-            if self._durable:
-                os.fsync(descriptor)
+            self._size = append_all(descriptor, data, sync=self._durable)
         finally:
             os.close(descriptor)
             is_new, self._is_made = not self._is_made, True
@@ -192,7 +190,7 @@ class RunFile:
         """The descriptor of a file that was not there before."""
         while True:
             try:
-                return os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+                return os.open(self.path, APPENDING | os.O_CREAT | os.O_EXCL, PRIVATE)
             except FileExistsError:
                 self.path = next(self._paths)
 
@@ -241,27 +239,3 @@ def _watch(run: RunFile) -> None:
     if watch is None:
         watch = _watches[loop] = _Watch()
     watch.begin(run, loop)
-
-
-def append(descriptor: int, data: bytes) -> int:
-    """Append all of the data or nothing; return the new size. A torn last line is given an end first."""
-    size = os.lseek(descriptor, 0, os.SEEK_END)
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        data = b"\n" + data
-    rest = memoryview(data)
-    try:
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise
-    return size + len(data)
-
-
-def sync_folder(folder: Path) -> None:
-    """See that a file that was made in a folder is there after a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""A SQLite file of ours: opened safely by any number of processes at once, used off the event loop."""
+"""Logs in a SQLite file, which any number of processes open at once, used off the event loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from wesichain.core.dataclass import dataclass
+from typing_extensions import override
+
+from wesichain.core import dataclass
 from wesichain.errors import WesichainError
 
+from .log import Entry, LogInfo, Logs
+from .tables import Layout, Tables
 from .workers import Workers
 
 T = TypeVar("T")
@@ -55,15 +59,6 @@ class SqliteStore:
         """Do a job in the store's thread. Who is cancelled meanwhile does not stop it."""
         return await self._workers.run(lambda file: file.do(job))
 
-    async def write(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """The same in one transaction: all that it writes, or nothing."""
-
-        def in_transaction(db: sqlite3.Connection) -> T:
-            with transaction(db):
-                return job(db)
-
-        return await self.run(in_transaction)
-
     def start(self, job: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Begin a job; the future, which cannot be cancelled, says how it ended."""
         return self._workers.start(lambda file: file.do(job))
@@ -76,6 +71,90 @@ class SqliteStore:
         """Close the file. It is opened again if it is used again."""
         self._workers.close()
         self._file.close()
+
+
+class SqliteLogs(Logs):
+    """Logs in the tables of a file."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        schema: SqliteSchema,
+        layout: Layout,
+        *,
+        durable: bool = True,
+        timeout: float = 30.0,
+    ) -> None:
+        self.store = SqliteStore(path, schema, durable=durable, timeout=timeout)
+        self._tables = Tables(layout)
+        self.keeps_parts = bool(layout.parts)
+
+    @override
+    async def append(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> None:
+        await self.store.run(lambda db: self._append(db, name, entries, after, settles))
+
+    def start(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> asyncio.Future[None]:
+        """Begin to append; the future, which cannot be cancelled, says how that ended."""
+        return self.store.start(lambda db: self._append(db, name, entries, after, settles))
+
+    def append_now(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> None:
+        """Append in this thread, for a caller that nobody waits beside."""
+        self.store.run_now(lambda db: self._append(db, name, entries, after, settles))
+
+    def _append(
+        self,
+        db: sqlite3.Connection,
+        name: str,
+        entries: Sequence[Entry],
+        after: int | None,
+        settles: str | None,
+    ) -> None:
+        tables, key, at = self._tables, self._tables.layout.key(name), entries[-1].at
+        with transaction(db):
+            found = db.execute(tables.find, (key,)).fetchone()
+            head = 0 if found is None else found[1]
+            if after is None:
+                entries, at = tables.as_last(db, entries, head)
+            elif head != after:
+                raise tables.layout.conflict(name)
+            if found is None:
+                log = db.execute(tables.begin, (entries[-1].seq, at, key)).lastrowid or 0
+            else:
+                log = found[0]
+                db.execute(tables.move, (entries[-1].seq, at, log))
+            tables.insert(db, log, entries, settles)
+
+    @override
+    async def read(
+        self, name: str, *, since: int | None = None, newest: int | None = None
+    ) -> Sequence[Entry]:
+        return await self.store.run(lambda db: self._tables.read(db, name, since, newest))
+
+    def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
+        """Read in this thread, likewise."""
+        return self.store.run_now(lambda db: self._tables.read(db, name, since))
+
+    @override
+    async def delete(self, name: str, *, before: int | None = None) -> None:
+        def job(db: sqlite3.Connection) -> None:
+            with transaction(db):
+                self._tables.delete(db, name, before)
+
+        await self.store.run(job)
+
+    @override
+    async def names(self) -> Sequence[LogInfo]:
+        return await self.store.run(self._tables.names)
+
+    def close(self) -> None:
+        """Close the file. It is opened again if it is used again."""
+        self.store.close()
 
 
 def _let_go(workers: Workers[_File], file: _File) -> None:

@@ -16,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wesichain.errors import PlaybookError
-from wesichain.learning.storage.lines import append, exclusive, read_lines, write_file
+from wesichain.store import Lines
 
+FILES = Lines(PlaybookError)
+append, exclusive, read_lines, write_file = FILES.append, FILES.exclusive, FILES.read, FILES.replace
 LINES = [b'{"a":1}', b'{"b":"' + b"x" * 50 + b'"}', b'{"c":"\xc3\xa9"}']
 
 
@@ -66,7 +68,8 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         import resource, signal, sys
         from pathlib import Path
         from wesichain.errors import PlaybookError
-        from wesichain.learning.storage.lines import append
+        from wesichain.store import Lines
+        append = Lines(PlaybookError).append
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         path = Path(sys.argv[1])
@@ -74,12 +77,14 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
             append(path, [b"y" * 400], sync=True)
         except PlaybookError as error:
             print("refused:", error)
+        print("left:", path.read_bytes())
         append(path, [b"second"], sync=True)
         """,
         path,
     )
     assert "refused:" in done.stdout, done.stderr
     assert "nothing of it was kept" in done.stdout
+    assert r"left: b'first\n'" in done.stdout, "a full disk stays full: nobody may come to cut it off"
     assert read_lines(path)[0] == [b"first", b"second"]
 
 
@@ -129,7 +134,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_whole_file_is_replaced_or_left(tmp_path: Path) -> None:
     path = tmp_path / "gone" / "file"
-    with pytest.raises(PlaybookError, match="cannot be opened"):
+    with pytest.raises(PlaybookError, match="cannot be written"):
         write_file(path, [b"x"], sync=False)
     path.parent.mkdir()
     write_file(path, [b"old"], sync=False)

@@ -1,0 +1,107 @@
+"""Logs in memory: for tests, and for what needs to outlive nothing but its process."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+from threading import Lock
+
+from typing_extensions import override
+
+from .log import Conflict, Entry, LogInfo, Logs, is_settled, not_before, numbered
+
+_SEQ = attrgetter("seq")
+
+
+class Held:
+    """One log, held. Entries of the log itself stay, owned ones come and go: kept apart, settling costs
+    what is owned.
+    """
+
+    __slots__ = ("at", "own", "owned", "parts", "seq")
+
+    def __init__(self) -> None:
+        self.own: list[Entry] = []
+        self.owned: list[Entry] = []
+        self.parts: dict[str, bytes] = {}
+        self.seq = 0
+        self.at = 0.0
+
+    def take(self, entries: Sequence[Entry], *, at: float, settles: str | None) -> None:
+        """Add entries; each has the bytes that the log has already, where it has them."""
+        if settles is not None and self.owned:
+            self.owned = [entry for entry in self.owned if not is_settled(entry.owner, settles)]
+        for entry in entries:
+            kept = entry
+            if entry.parts:
+                parts = {name: self.parts.setdefault(name, data) for name, data in entry.parts.items()}
+                kept = replace(entry, parts=parts)
+            (self.owned if entry.owner else self.own).append(kept)
+        self.seq, self.at = entries[-1].seq, at
+
+    def read(self, since: int | None, newest: int | None) -> list[Entry]:
+        if newest is not None:
+            entries = self.read(0, None)
+            cut = max(0, len(entries) - newest)
+            return [*[entry for entry in entries[:cut] if entry.owner], *entries[cut:]]
+        if since is None:
+            since = self.own[-1].base if self.own else 0
+        own = self.own[bisect_left(self.own, since, key=_SEQ) :]
+        return sorted(own + self.owned[bisect_left(self.owned, since, key=_SEQ) :], key=_SEQ)
+
+    def drop(self, before: int) -> None:
+        """Forget the entries before one, and the parts that nobody needs then."""
+        self.own = [entry for entry in self.own if entry.seq >= before]
+        self.owned = [entry for entry in self.owned if entry.seq >= before]
+        needed = {name for entry in (*self.own, *self.owned) for name in entry.parts}
+        self.parts = {name: data for name, data in self.parts.items() if name in needed}
+
+
+class MemoryLogs(Logs):
+    """Keeps logs for as long as it lives. May be shared by loops and threads of the process."""
+
+    keeps_parts = True
+
+    def __init__(self, conflict: Conflict) -> None:
+        self._logs: dict[str, Held] = {}
+        self._lock = Lock()
+        self._conflict = conflict
+
+    @override
+    async def append(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> None:
+        with self._lock:
+            log, at = self._logs.get(name) or Held(), entries[-1].at
+            if after is None:
+                entries = numbered(entries, log.seq)
+                at = not_before(at, max((other.at for other in self._logs.values()), default=None))
+            elif log.seq != after:
+                raise self._conflict(name)
+            log.take(entries, at=at, settles=settles)
+            self._logs[name] = log
+
+    @override
+    async def read(
+        self, name: str, *, since: int | None = None, newest: int | None = None
+    ) -> Sequence[Entry]:
+        with self._lock:
+            log = self._logs.get(name)
+            return [] if log is None else log.read(since, newest)
+
+    @override
+    async def delete(self, name: str, *, before: int | None = None) -> None:
+        with self._lock:
+            log = self._logs.get(name)
+            if before is None or log is None:
+                self._logs.pop(name, None)
+            else:
+                log.drop(before)
+
+    @override
+    async def names(self) -> Sequence[LogInfo]:
+        with self._lock:
+            found = [LogInfo(name, log.seq, log.at) for name, log in self._logs.items()]
+        return sorted(found, key=lambda info: info.at, reverse=True)

@@ -1,0 +1,158 @@
+"""Logs as tables: the SQL that SQLite and Postgres share, over tables that a client names.
+
+logs      id, name (unique), seq and at of the last entry
+entries   log, seq, owner, base, at, body; (log, seq) is the key
+parts     log, hash, data; (log, hash) is the key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from wesichain.core import dataclass
+
+from .log import Conflict, Entry, LogInfo, not_before, numbered, with_parts
+
+_MANY = 500  # values in a list of a query: SQLite once took a thousand at most
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a client calls its tables, and the column that says whose an entry is; `parts` "" keeps none.
+
+    `find` is the condition on a name, with a question mark in its place; `key` makes of the name of a log
+    what is put there, and `name` takes it back.
+    """
+
+    logs: str
+    entries: str
+    log: str
+    conflict: Conflict
+    parts: str = ""
+    find: str = "name = ?"
+    key: Callable[[str], Any] = str
+    name: Callable[[Any], str] = str
+
+
+class Rows(Protocol):
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Cursor(Protocol):
+    def executemany(self, query: Any, rows: Any, /) -> Any: ...
+
+
+class Database(Protocol):
+    """What the connections of both databases have."""
+
+    def execute(self, query: Any, values: Any = ..., /) -> Rows: ...
+    def cursor(self) -> Cursor: ...
+
+
+class Tables:
+    """The statements of one layout. `mark` stands for a value, `made` makes a query of a text."""
+
+    def __init__(self, layout: Layout, *, mark: str = "?", made: Callable[[str], Any] = str) -> None:
+        self.layout = layout
+        self._mark = mark
+        self._words = {
+            "logs": layout.logs,
+            "entries": layout.entries,
+            "parts": layout.parts,
+            "log": layout.log,
+            "find": layout.find,
+            "of": f"{layout.log} = (SELECT id FROM {layout.logs} WHERE {layout.find})",  # noqa: S608  # no values
+            "columns": "seq, owner, base, at, body",
+        }
+        self._made = made
+        query = self.query
+        self.begin = query("INSERT INTO {logs} (seq, at, name) VALUES (?, ?, ?)")
+        self.find = query("SELECT id, seq FROM {logs} WHERE {find}")
+        self.move = query("UPDATE {logs} SET seq = ?, at = ? WHERE id = ?")
+        self._latest = query("SELECT max(at) FROM {logs}")
+        self._settle = query(
+            "DELETE FROM {entries} WHERE {log} = ? AND owner <> '' "
+            "AND (owner = ? OR (owner > ? AND owner < ?))"
+        )
+        self._insert = query("INSERT INTO {entries} ({log}, {columns}) VALUES (?, ?, ?, ?, ?, ?)")
+        self._keep = query("INSERT INTO {parts} ({log}, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
+        self._base = query(
+            "SELECT base FROM {entries} WHERE {log} = ? AND owner = '' ORDER BY seq DESC LIMIT 1"
+        )
+        self._first = query("SELECT seq FROM {entries} WHERE {log} = ? ORDER BY seq DESC LIMIT 1 OFFSET ?")
+        self._read = query("SELECT {columns} FROM {entries} WHERE {log} = ? AND seq >= ? ORDER BY seq")
+        self._owned = query(
+            "SELECT {columns} FROM {entries} WHERE {log} = ? AND owner <> '' AND seq < ? ORDER BY seq"
+        )
+
+    def query(self, text: str) -> Any:
+        """A query of a text with the words of the layout in braces, and a question mark for each value."""
+        return self._made(text.format(**self._words).replace("?", self._mark))
+
+    # --- in a transaction --------------------------------------------------------------------------
+
+    def as_last(self, db: Database, entries: Sequence[Entry], after: int) -> tuple[Sequence[Entry], float]:
+        """The entries of a writer who comes after whatever is there, and the time that the log gets."""
+        return numbered(entries, after), not_before(entries[-1].at, db.execute(self._latest).fetchone()[0])
+
+    def insert(self, db: Database, log: int, entries: Sequence[Entry], settles: str | None) -> None:
+        """Add entries to a log whose row is the writer's already."""
+        if settles is not None:  # "0" comes after "/"
+            db.execute(self._settle, (log, settles, f"{settles}/", f"{settles}0"))
+        db.cursor().executemany(
+            self._insert,
+            [(log, entry.seq, entry.owner, entry.base, entry.at, entry.body) for entry in entries],
+        )
+        for entry in entries if self.layout.parts else ():
+            if entry.parts:
+                rows = [(log, name, data) for name, data in entry.parts.items()]
+                db.cursor().executemany(self._keep, rows)
+
+    def read(self, db: Database, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
+        row = db.execute(self.find, (self.layout.key(name),)).fetchone()
+        if row is None:
+            return []
+        log, rows = row[0], list[Any]()
+        if newest is not None:
+            first = db.execute(self._first, (log, max(0, newest - 1))).fetchone()
+            since = 0 if first is None else first[0]
+            rows = db.execute(self._owned, (log, since)).fetchall()
+        elif since is None:
+            base = db.execute(self._base, (log,)).fetchone()
+            since = 0 if base is None else base[0]
+        rows += db.execute(self._read, (log, since)).fetchall()
+        entries = [Entry(*one) for one in rows]
+        return with_parts(entries, partial(self._parts, db, log)) if self.layout.parts else entries
+
+    def _parts(self, db: Database, log: int, names: frozenset[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for some in _in_pieces(sorted(names)):
+            text = "SELECT hash, data FROM {parts} WHERE {log} = ? AND hash IN (?{more})"
+            query = self.query(text.replace("{more}", ", ?" * (len(some) - 1)))
+            found |= {name: bytes(data) for name, data in db.execute(query, (log, *some)).fetchall()}
+        return found
+
+    def delete(self, db: Database, name: str, before: int | None) -> None:
+        key = self.layout.key(name)
+        if before is None:
+            db.execute(self.query("DELETE FROM {logs} WHERE {find}"), (key,))
+            return
+        db.execute(self.query("DELETE FROM {entries} WHERE {of} AND seq < ?"), (key, before))
+        if self.layout.parts:
+            unneeded = (
+                "DELETE FROM {parts} WHERE {of} AND NOT EXISTS (SELECT 1 FROM {entries} "
+                "WHERE {entries}.{log} = {parts}.{log} AND replace(body, hash, '') <> body)"
+            )
+            db.execute(self.query(unneeded), (key,))
+
+    def names(self, db: Database) -> list[LogInfo]:
+        rows = db.execute(self.query("SELECT name, seq, at FROM {logs} ORDER BY at DESC, id DESC")).fetchall()
+        return [LogInfo(self.layout.name(name), seq, at) for name, seq, at in rows]
+
+
+def _in_pieces(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), _MANY):
+        yield names[start : start + _MANY]

@@ -1,0 +1,309 @@
+"""Logs: one contract, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from tests.conftest import ROOT
+from wesichain.errors import CheckpointError
+from wesichain.store import Entry, Layout, Logs, MemoryLogs
+from wesichain.store.files import FileLogs
+from wesichain.store.postgres import PostgresLogs, PostgresSchema
+from wesichain.store.sqlite import SqliteLogs, SqliteSchema
+from wesichain.testing import LogsContract
+
+SQLITE = SqliteSchema(
+    "the logs",
+    0x57534C47,
+    (
+        """
+        CREATE TABLE logs (
+            id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, seq INTEGER NOT NULL, at REAL NOT NULL
+        );
+        CREATE TABLE entries (
+            log INTEGER NOT NULL REFERENCES logs (id) ON DELETE CASCADE,
+            seq INTEGER NOT NULL, owner TEXT NOT NULL, base INTEGER NOT NULL, at REAL NOT NULL,
+            body TEXT NOT NULL, PRIMARY KEY (log, seq)
+        );
+        CREATE TABLE parts (
+            log INTEGER NOT NULL REFERENCES logs (id) ON DELETE CASCADE,
+            hash TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (log, hash)
+        );
+        """,
+    ),
+    CheckpointError,
+)
+POSTGRES = PostgresSchema(
+    "the logs",
+    "some_schema",
+    0x57534C47,
+    (
+        """
+        CREATE TABLE some_logs (
+            id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name BYTEA NOT NULL,
+            seq BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL
+        );
+        CREATE UNIQUE INDEX some_names ON some_logs (sha256(name));
+        CREATE TABLE some_entries (
+            log BIGINT NOT NULL REFERENCES some_logs (id) ON DELETE CASCADE,
+            seq BIGINT NOT NULL, owner TEXT COLLATE "C" NOT NULL, base BIGINT NOT NULL,
+            at DOUBLE PRECISION NOT NULL, body TEXT NOT NULL, PRIMARY KEY (log, seq)
+        );
+        CREATE TABLE some_parts (
+            log BIGINT NOT NULL REFERENCES some_logs (id) ON DELETE CASCADE,
+            hash TEXT COLLATE "C" NOT NULL, data BYTEA NOT NULL, PRIMARY KEY (log, hash)
+        );
+        """,
+    ),
+    CheckpointError,
+)
+TABLES = ("some_parts", "some_entries", "some_logs", "some_schema")
+
+
+def conflict(name: str) -> CheckpointError:
+    return CheckpointError(f"{name!r} has moved on")
+
+
+class TestMemoryLogs(LogsContract):
+    @override
+    async def make_logs(self) -> Logs:
+        return MemoryLogs(conflict)
+
+
+class TestFileLogs(LogsContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    @override
+    async def make_logs(self) -> Logs:
+        return FileLogs(self.folder / "logs", conflict, error=CheckpointError, durable=False)
+
+    @override
+    async def close(self, logs: Logs) -> None:
+        assert isinstance(logs, FileLogs)
+        logs.close()
+
+
+class TestSqliteLogs(LogsContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    @override
+    async def make_logs(self) -> Logs:
+        layout = Layout("logs", "entries", "log", conflict, "parts", key=str.encode, name=bytes.decode)
+        return SqliteLogs(self.folder / "logs.db", SQLITE, layout)
+
+    @override
+    async def close(self, logs: Logs) -> None:
+        assert isinstance(logs, SqliteLogs)
+        logs.close()
+
+
+class TestPostgresLogs(LogsContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: str) -> None:
+        with psycopg.connect(postgres) as db:
+            for table in TABLES:
+                db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
+        self.url = postgres
+
+    @override
+    async def make_logs(self) -> Logs:
+        layout = Layout(
+            "some_logs",
+            "some_entries",
+            "log",
+            conflict,
+            "some_parts",
+            find="sha256(name) = sha256(?)",
+            key=str.encode,
+            name=bytes.decode,
+        )
+        return PostgresLogs(self.url, POSTGRES, layout, connections=4, what="PostgresLogs")
+
+    @override
+    async def close(self, logs: Logs) -> None:
+        assert isinstance(logs, PostgresLogs)
+        await logs.close()
+
+
+# --- what no store may lose -----------------------------------------------------------------------------
+
+
+def make(kind: str, folder: Path) -> Logs:
+    if kind == "memory":
+        return MemoryLogs(conflict)
+    if kind == "files":
+        return FileLogs(folder / "logs", conflict, error=CheckpointError, durable=False)
+    layout = Layout("logs", "entries", "log", conflict, "parts", key=str.encode, name=bytes.decode)
+    return SqliteLogs(folder / "logs.db", SQLITE, layout, durable=False)
+
+
+async def shut(logs: Logs) -> None:
+    closing: Any = getattr(logs, "close", lambda: None)
+    closing()
+
+
+_NAME = st.sampled_from(["a", "b"])
+_APPEND = st.tuples(
+    st.just("append"),
+    _NAME,
+    st.lists(st.sampled_from(["", "", "1", "1/x", "2"]), min_size=1, max_size=3),
+    st.sampled_from([None, None, "head", "late"]),
+    st.sampled_from([None, None, "1", "2"]),
+    st.integers(0, 3),
+)
+_DELETE = st.tuples(st.just("delete"), _NAME, st.one_of(st.none(), st.integers(0, 12)))
+_OPEN = st.tuples(st.just("another process"))
+
+
+@settings(max_examples=40)
+@given(
+    steps=st.lists(st.one_of(_APPEND, _APPEND, _APPEND, _DELETE, _OPEN), max_size=25),
+    kind=st.sampled_from(["files", "sqlite"]),
+)
+def test_every_store_does_what_memory_does(steps: list[Any], kind: str) -> None:
+    """Whoever opens the store in between, and whatever is deleted and settled."""
+
+    async def law(folder: Path) -> None:
+        model, logs = MemoryLogs(conflict), make(kind, folder)
+        others: list[Logs] = [logs]
+        for number, step in enumerate(steps):
+            if step[0] == "another process":
+                others.append(make(kind, folder))
+                logs = others[-1]
+                continue
+            told = [await outcome(one, step, number) for one in (logs, model)]
+            assert told[0] == told[1], step
+            for one in others:
+                assert await seen(one) == await seen(model), step
+        for one in others:
+            await shut(one)
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(law(Path(folder)))
+
+
+async def outcome(logs: Logs, step: Any, number: int) -> str:
+    if step[0] == "delete":
+        await logs.delete(step[1], before=step[2])
+        return "done"
+    _, name, owners, how, settles, at = step
+    head = next((log.seq for log in await logs.names() if log.name == name), 0)
+    after = {None: None, "head": head, "late": head + 1}[how]
+    first = (head if after is None else after) + 1
+    entries = [
+        Entry(first + place, owner, first, float(at), f'"{number}"') for place, owner in enumerate(owners)
+    ]
+    try:
+        await logs.append(name, entries, after=after, settles=settles)
+    except CheckpointError:
+        return "refused"
+    return "done"
+
+
+async def seen(logs: Logs) -> list[Any]:
+    ways: list[dict[str, int]] = [{"since": 0}, {"since": 3}, {}, {"newest": 2}]
+    found: list[Any] = [list(await logs.read(name, **how)) for name in ("a", "b") for how in ways]
+    return [*found, sorted(await logs.names(), key=lambda log: log.name)]
+
+
+def test_a_file_cut_at_any_byte_keeps_every_whole_append_and_takes_the_next(tmp_path: Path) -> None:
+    async def law() -> None:
+        logs = make("files", tmp_path)
+        for number in range(1, 4):
+            entries = [Entry(0, "", 0, 1.0, f'"{number}{part}"') for part in "ab"]
+            await logs.append("t", entries, after=None)
+        await shut(logs)
+        (path,) = (tmp_path / "logs").glob("*.log")
+        whole = path.read_bytes()
+        for cut in range(len(whole)):
+            path.write_bytes(whole[:cut])
+            again = make("files", tmp_path)
+            kept = max(0, whole[:cut].count(b"\n") - 1)
+            assert [one.seq for one in await again.read("t", since=0)] == list(range(1, 2 * kept + 1)), cut
+            await again.append("t", [Entry(0, "", 0, 1.0, '"next"')], after=None)
+            assert [one.body for one in await again.read("t", since=0)][-1] == '"next"'
+            assert len(await again.read("t", since=0)) == 2 * kept + 1
+            await shut(again)
+
+    asyncio.run(law())
+
+
+def test_a_damaged_line_is_an_error_of_the_client_that_names_the_file(tmp_path: Path) -> None:
+    async def law() -> None:
+        logs = make("files", tmp_path)
+        await logs.append("t", [Entry(0, "", 0, 1.0, "{}")], after=None)
+        await shut(logs)
+        (path,) = (tmp_path / "logs").glob("*.log")
+        path.write_bytes(path.read_bytes().replace(b'"entries"', b'"entr\xff'))
+        with pytest.raises(CheckpointError, match=rf"{path.name} is damaged"):
+            await make("files", tmp_path).read("t")
+
+    asyncio.run(law())
+
+
+_WRITER = """
+import asyncio, sys
+from pathlib import Path
+from tests.store.test_logs import Entry, make
+
+async def main(kind, folder, me):
+    logs = make(kind, Path(folder))
+    for number in range(int(sys.argv[4])):
+        body = f'"{me}.{number}' + "z" * (number % 7 * 5000) + '"'
+        await logs.append("t", [Entry(0, "", 0, 1.0, body), Entry(0, "", 0, 1.0, body)], after=None)
+        print(number, flush=True)
+
+asyncio.run(main(*sys.argv[1:4]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["files", "sqlite"])
+def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_path: Path, kind: str) -> None:
+    """Four write to the end; two are killed, each in the midst of something."""
+
+    def begin(me: int, count: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", _WRITER, kind, str(tmp_path), str(me), str(count)]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    running = [begin(me, 40 if me < 4 else 100_000) for me in range(6)]
+    told: dict[int, int] = {}
+    for victim in (4, 5):
+        out: Any = running[victim].stdout
+        for _ in range(5 + victim):
+            told[victim] = int(out.readline())
+        running[victim].kill()
+        told[victim] = int((out.read().split() or [told[victim]])[-1])
+        running[victim].communicate(timeout=60)
+    complaints = [process.communicate(timeout=120)[1] for process in running[:4]]
+    assert complaints == [""] * 4
+
+    async def read() -> Sequence[Entry]:
+        logs = make(kind, tmp_path)
+        found = await logs.read("t", since=0)
+        await shut(logs)
+        return found
+
+    found = asyncio.run(read())
+    said = [one.body.strip('"z') for one in found]
+    assert [one.seq for one in found] == list(range(1, len(found) + 1))
+    assert said[::2] == said[1::2], "an append was parted"
+    for me in range(6):
+        own = [int(one.partition(".")[2]) for one in said[::2] if one.startswith(f"{me}.")]
+        assert own == list(range(len(own)))
+        assert len(own) == 40 if me < 4 else told[me] + 1 <= len(own) <= told[me] + 2
