@@ -119,8 +119,8 @@ def runs(rows: Sequence[Row]) -> str:
         RUNS,
         "### Async tools",
         table(head, body),
-        f"Where it says “>”, the chain of 1,000 was stopped after {max(stops):.0f} s of CPU: a hop costs at least "
-        "that much."
+        f"Where it says “>”, the chain of 1,000 was stopped after {max(stops):.0f} s of CPU: a hop costs at "
+        "least that much."
         if stops
         else "",
         reasons(rows, ("short", "hop", "malformed", "chain100", "chain1000")),

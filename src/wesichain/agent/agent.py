@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
+from wesichain._elsewhere import Translated
 from wesichain.core import (
     Advice,
     CancellationToken,
@@ -30,7 +31,7 @@ from .calls import AgentTool
 from .drive import Drive
 from .memory import RunMemory, checked_memory
 from .models import AnyModel, resolve_model
-from .options import LoopKeywords, RunKeywords, as_sinks, run_options
+from .options import LoopKeywords, RunKeywords, as_sinks, check_agent_options, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, RunSteps, RunStream, question_of, result_of
 from .rules import Actor, Handoff
@@ -59,7 +60,7 @@ Instructions: TypeAlias = (
 )
 
 
-class Agent(Generic[DepsT_contra, OutT]):
+class Agent(Translated, Generic[DepsT_contra, OutT]):
     """A model with tools and instructions. Holds no state of a run, so that many can run at once."""
 
     @overload
@@ -120,7 +121,7 @@ class Agent(Generic[DepsT_contra, OutT]):
     ) -> None: ...
     def __init__(
         self,
-        model: AnyModel,
+        model: Any = None,
         *,
         deps_type: Any = None,
         output_type: Any = str,
@@ -139,6 +140,7 @@ class Agent(Generic[DepsT_contra, OutT]):
         call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
         `AgentOptions` explains the other options.
         """
+        check_agent_options(options)  # first: who writes llm= gives no model
         given: Any = instructions
         if not (given is None or isinstance(given, str) or callable(given)):
             raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")
