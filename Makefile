@@ -32,7 +32,7 @@ $(DEMO_STAMP): requirements/demo.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
 	@$(DEMO)/bin/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements/demo.lock \
-	    | grep --line-buffered -E '^(Downloading|Installing|Successfully)' || true
+	    | grep --line-buffered -E '^(Collecting|Downloading|Installing|Successfully)' || true
 	@$(DEMO)/bin/python -c 'import xllamacpp, faiss, typer, starlette'
 	@touch $(DEMO_STAMP)
 
@@ -82,7 +82,8 @@ bench-peers: $(STAMP) ## the same scenarios with other frameworks, each in an en
 .venv-docs/.installed: requirements/docs.lock
 	@echo "==> creating .venv-docs and installing what builds the site"
 	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@if test -x $(BIN)/uv; then $(BIN)/uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r requirements/docs.lock; \
+	else .venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock; fi
 	@touch .venv-docs/.installed
 
 docs: .venv-docs/.installed ## the documentation as a site, in build/site; a warning is an error
