@@ -91,6 +91,7 @@ class Results(TypedDict):
     contestants: dict[str, Entry]
     graph: Graphs | None
     fire: dict[str, dict[str, Cell]]  # by contestant, then by fault
+    fire_note: NotRequired[str]  # where the cells are not all of one run
     load: NotRequired[list[float]]  # the machine's load average at the beginning of each round
     earlier: NotRequired[list[Earlier]]
 

@@ -45,9 +45,8 @@ recovered from."""
 def fire(results: Results) -> str:
     calls = [fault for fault in FAULTS if fault.status == 200]
     provider = [fault for fault in FAULTS if fault.status != 200]
-    return paragraphs(
-        FIRE, _counted(results), _settings(results), _matrix(results, calls), _matrix(results, provider)
-    )
+    note, matrices = results.get("fire_note", ""), [_matrix(results, faults) for faults in (calls, provider)]
+    return paragraphs(FIRE, note, _counted(results), _settings(results), *matrices)
 
 
 def tally(results: Results) -> dict[str, dict[str, int]]:

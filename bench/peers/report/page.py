@@ -187,6 +187,12 @@ METHOD = """\
 - The hand-written loop is `bench/handwritten.py`: plain dicts, pydantic for the arguments, nothing else. It
   is the yardstick, not a rival: it has no events, no budget, no timeouts, no policy.
 
+### Who is not here
+
+- The Claude Agent SDK (0.2.182) installs and starts without a network, but its loop is a program of its own
+  that the package brings along: there is no model interface in Python to put a stub behind, and the CPU time
+  of the Python process says nothing of it. Figures beside the others' would compare two different things.
+
 ### Read with care
 
 - A real model takes from a fraction of a second to many seconds for a reply. What is measured here is not
