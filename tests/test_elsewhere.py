@@ -90,7 +90,7 @@ KEYWORDS: list[tuple[Callable[..., object], str, str]] = [
 def test_a_keyword_of_another_framework_is_answered_with_ours(
     use: Callable[..., object], word: str, ours: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"takes no keyword '{word}'; did you mean .*{ours}") as caught:
+    with pytest.raises(ConfigError, match=f"no (keyword|option) '{word}'; did you mean .*{ours}") as caught:
         use(**{word: 1})
     assert "\n" not in str(caught.value)
 

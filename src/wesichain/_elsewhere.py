@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -176,19 +176,23 @@ METHODS = {
 
 
 def unknown_keyword(
-    where: str, given: Iterable[str], known: Iterable[str], words: Mapping[str, str]
+    where: str, given: Iterable[str], known: Collection[str], words: Mapping[str, str]
 ) -> ConfigError:
     """The error for a keyword that is none, with the one that was meant as far as that can be told."""
+    wrong = next((name for name in given if name not in known), "")
+    return ConfigError(f"{where}() takes no keyword {wrong!r}; {likely(wrong, known, words)}")
+
+
+def likely(wrong: str, known: Iterable[str], words: Mapping[str, str]) -> str:
+    """What was meant by a wrong name, or what there is."""
     from difflib import get_close_matches  # for mistakes alone
 
     names = sorted(known)
-    wrong = next((name for name in given if name not in names), "")
     meant = words.get(wrong)
     if meant is None:
         near = get_close_matches(wrong, names, n=1)
         meant = near[0] if near else None
-    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
-    return ConfigError(f"{where}() takes no keyword {wrong!r}; {hint}")
+    return f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
 
 
 def names_ours(words: Mapping[str, str]) -> Callable[[F], F]:

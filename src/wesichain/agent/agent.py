@@ -123,7 +123,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         deps_type: Any = None,
         output_type: Any = str,
         tools: Iterable[Any] | ToolRegistry = (),
-        instructions: Instructions[Any] = None,
+        instructions: Any = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
@@ -138,9 +138,8 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         `AgentOptions` explains the other options.
         """
         check_agent_options(options)  # first: who writes llm= gives no model
-        given: Any = instructions
-        if not (given is None or isinstance(given, str) or callable(given)):
-            raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")
+        if not (instructions is None or isinstance(instructions, str) or callable(instructions)):
+            raise ConfigError(f"instructions={instructions!r}: use text, or a function that gives it")
         self.name = name
         self.description = description
         self._instructions = instructions

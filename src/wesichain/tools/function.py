@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from typing_extensions import Unpack, override
 
-from wesichain._elsewhere import TOOL, unknown_keyword
 from wesichain.core import ToolSpec
 from wesichain.errors import ToolDefinitionError
 
@@ -226,9 +225,6 @@ def tool(
     `ToolContext` is filled in and never shown. `*args: T` is a list named `args`; `**kwargs: T` takes
     any further fields of type T; what a partial has bound is not shown.
     """
-
-    if not options.keys() <= ToolOptions.__annotations__.keys():
-        raise unknown_keyword("tool", options, ("name", "description", *ToolOptions.__annotations__), TOOL)
 
     def make(function: Any) -> FunctionTool[..., Any]:
         inner: Any = getattr(function, "__func__", None)
