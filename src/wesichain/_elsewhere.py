@@ -195,12 +195,16 @@ def likely(wrong: str, known: Iterable[str], words: Mapping[str, str]) -> str:
     return f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
 
 
-def names_ours(words: Mapping[str, str]) -> Callable[[F], F]:
-    """Let a function refuse a keyword that it does not have with our word for what was meant."""
+def names_ours(words: Mapping[str, str], more: Iterable[str] = ()) -> Callable[[F], F]:
+    """Let a function refuse a keyword that it does not have with our word for what was meant.
+
+    `more`: keywords beyond those of its signature, where it takes any.
+    """
 
     def decorate(function: F) -> F:
         code = function.__code__
-        known = frozenset(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])  # without self
+        named = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self or cls
+        known = frozenset((*named, *more))
         where = function.__qualname__.removesuffix(".__init__")
 
         @wraps(function)

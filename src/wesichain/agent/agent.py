@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from wesichain._elsewhere import Translated
+from wesichain._elsewhere import AGENT, Translated, names_ours
 from wesichain.core import (
     Advice,
     CancellationToken,
@@ -29,7 +29,7 @@ from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
 from .drive import Drive
 from .models import AnyModel, resolve_model
-from .options import as_sinks, check_agent_options, run_options
+from .options import AgentOptions, as_sinks, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of
 from .runtime import AgentRuntime
@@ -116,14 +116,15 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         domain: str = "general",
         **options: Unpack[LoopKeywords[OutT, DepsT_contra]],
     ) -> None: ...
+    @names_ours(AGENT, AgentOptions.__dataclass_fields__)
     def __init__(
         self,
-        model: Any = None,
+        model: AnyModel,
         *,
         deps_type: Any = None,
         output_type: Any = str,
         tools: Iterable[Any] | ToolRegistry = (),
-        instructions: Any = None,
+        instructions: Instructions[Any] = None,
         name: str = "agent",
         description: str = "",
         playbook: StrategySource | None = None,
@@ -137,16 +138,15 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
         `AgentOptions` explains the other options.
         """
-        check_agent_options(options)  # first: who writes llm= gives no model
-        if not (instructions is None or isinstance(instructions, str) or callable(instructions)):
-            raise ConfigError(f"instructions={instructions!r}: use text, or a function that gives it")
+        given: Any = instructions
+        if not (given is None or isinstance(given, str) or callable(given)):
+            raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")
         self.name = name
         self.description = description
         self._instructions = instructions
         self._playbook = playbook
         self._domain = domain
         self._output_type = output_type
-        llm = resolve_model(model)
         given_options: Any = {
             "tool_concurrency": 8,
             "exclude_after": None,
@@ -154,7 +154,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             **options,
         }
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
-            llm,
+            resolve_model(model),
             tools,
             output_type=output_type,
             deps_type=deps_type,

@@ -195,15 +195,10 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
 
 def agent_options(given: Mapping[str, Any]) -> AgentOptions:
     """The options of a runtime, likewise."""
-    check_agent_options(given)
-    return AgentOptions(**given)
-
-
-def check_agent_options(given: Mapping[str, Any]) -> None:
-    """Refuse an option that there is not."""
     fields: Mapping[str, object] = AgentOptions.__dataclass_fields__
     if not given.keys() <= fields.keys():
-        raise unknown_keyword("Agent", given, ("model", "tools", "instructions", *fields), AGENT)
+        raise unknown_keyword("Agent", given, fields, AGENT)
+    return AgentOptions(**given)
 
 
 def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
