@@ -39,7 +39,7 @@ $(DEMO_STAMP): requirements/demo.lock
 demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local model, no key
 	@echo "==> a local model (the first time fetches it: 491 MB), a question, and a task before and after a lesson"
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
-	@echo "==> to see these runs in a browser: PYTHONPATH=src $(DEMO)/bin/python -m wesichain serve"
+	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"

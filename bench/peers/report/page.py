@@ -94,12 +94,14 @@ def compose(results: Results, rows: Sequence[Row]) -> str:
 
 
 def _setting(results: Results) -> str:
-    rounds = max((len(entry["rounds"]) for entry in results["contestants"].values()), default=0)
+    counts = [len(entry["rounds"]) for entry in results["contestants"].values() if entry["rounds"]] or [0]
+    most = f"{max(counts)} round{'' if max(counts) == 1 else 's'}"
+    rounds = most if min(counts) == max(counts) else f"{min(counts)} to {most}, most for the quickest"
     load = results.get("load")
     shared = f" The machine was shared: its load was {min(load)} to {max(load)}." if load else ""
     return (
         f"Measured on {results['date']} with Python {results['python']} on {results['platform']}, "
-        f"{results['cores']} cores, in {rounds} round{'' if rounds == 1 else 's'}.{shared} The figures "
+        f"{results['cores']} cores, in {rounds}.{shared} The figures "
         f"behind the page are in [peers.json](benchmarks/peers.json)."
     )
 
