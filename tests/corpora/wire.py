@@ -14,7 +14,11 @@ from wesichain.core import ToolCall, Usage
 from wesichain.testing import Spoken
 
 Row = dict[str, Any]
-WIRES = {"openai-chat": ChatWire(), "anthropic": MessagesWire(), "openai-responses": ResponsesWire()}
+WIRES: dict[str, ChatWire | MessagesWire | ResponsesWire] = {
+    "openai-chat": ChatWire(),
+    "anthropic": MessagesWire(),
+    "openai-responses": ResponsesWire(),
+}
 
 TIDES = ToolCall("call_1", "tides", {"port": "Brest", "days": [1, 2], "note": 'a "spring" tide 🌊'})
 BARE = ToolCall("call_2", "berths", {})
