@@ -105,7 +105,7 @@ release: $(STAMP) ## a dry run: build, check, install each extra alone in a clea
 # The suite with every Python that is here, each in an environment of its own.
 test-all:        ## the test suite on Python 3.11, 3.12 and 3.13, where they are installed
 	@for version in 3.11 3.12 3.13; do \
-	    command -v python$$version >/dev/null || { echo "==> Python $$version is not here: skipped"; continue; }; \
+	    python$$version -c '' >/dev/null 2>&1 || { echo "==> Python $$version is not here: skipped"; continue; }; \
 	    echo "==> Python $$version"; \
 	    $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
 	done
