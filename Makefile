@@ -32,14 +32,14 @@ $(DEMO_STAMP): requirements/demo.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
 	@$(DEMO)/bin/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements/demo.lock \
-	    | grep --line-buffered -E '^(Downloading|Installing|Successfully)' || true
+	    | grep --line-buffered -E '^(Collecting|Downloading|Installing|Successfully)' || true
 	@$(DEMO)/bin/python -c 'import xllamacpp, faiss, typer, starlette'
 	@touch $(DEMO_STAMP)
 
 demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local model, no key
 	@echo "==> a local model (the first time fetches it: 491 MB), a question, and a task before and after a lesson"
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
-	@echo "==> to see these runs in a browser: PYTHONPATH=src $(DEMO)/bin/python -m wesichain serve"
+	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"
@@ -82,7 +82,8 @@ bench-peers: $(STAMP) ## the same scenarios with other frameworks, each in an en
 .venv-docs/.installed: requirements/docs.lock
 	@echo "==> creating .venv-docs and installing what builds the site"
 	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@if test -x $(BIN)/uv; then $(BIN)/uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r requirements/docs.lock; \
+	else .venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock; fi
 	@touch .venv-docs/.installed
 
 docs: .venv-docs/.installed ## the documentation as a site, in build/site; a warning is an error
@@ -104,7 +105,7 @@ release: $(STAMP) ## a dry run: build, check, install each extra alone in a clea
 # The suite with every Python that is here, each in an environment of its own.
 test-all:        ## the test suite on Python 3.11, 3.12 and 3.13, where they are installed
 	@for version in 3.11 3.12 3.13; do \
-	    command -v python$$version >/dev/null || { echo "==> Python $$version is not here: skipped"; continue; }; \
+	    python$$version -c '' >/dev/null 2>&1 || { echo "==> Python $$version is not here: skipped"; continue; }; \
 	    echo "==> Python $$version"; \
 	    $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
 	done

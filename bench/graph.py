@@ -24,8 +24,8 @@ from typing import Annotated, Any, TypedDict
 from typing_extensions import override
 
 from bench.peers.environments import CACHE, child_environ
-from bench.peers.report.page import DOCS, rewrite_graphs
-from bench.peers.results import GraphForm, GraphRow, Graphs
+from bench.peers.report.page import write_page
+from bench.peers.results import RESULTS, GraphForm, GraphRow, Graphs, load, save
 from wesichain import Budget, tool
 from wesichain.agent import AgentRuntime
 from wesichain.core import LlmRequest, LlmResponse, ToolCall, ToolCallingLlm
@@ -310,7 +310,10 @@ def main() -> None:
     if os.access(asked.peer, os.X_OK):
         found = compare_rows(asked.peer, child_environ(CACHE / "home"), rounds=asked.rounds)
         if asked.page:
-            rewrite_graphs(found, DOCS)
+            kept = load(RESULTS)
+            kept["graph"] = found
+            save(kept, RESULTS)
+            write_page(kept)
     else:
         print("LangGraph is not installed here: 'make bench-peers' does it, or name a Python with --peer")
         stored()

@@ -1,8 +1,9 @@
-"""What every test shares: coroutines run as tests, and the corpora where they are present."""
+"""What every test shares: coroutines run as tests, and the corpora, our own and the outside ones."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import json
 import os
@@ -40,13 +41,29 @@ def corpora() -> Path:
     return Path(os.environ.get("WESICHAIN_CORPORA") or ROOT.parent / "shared" / "corpora")
 
 
-def corpus(name: str) -> list[dict[str, Any]]:
-    """The rows of one corpus file; skips the test, with a reason, where the corpora are absent."""
-    path = corpora() / name
-    if not path.is_file():
-        pytest.skip(f"corpus {name} is absent; point WESICHAIN_CORPORA at the folder that has it")
-    with path.open(encoding="utf-8") as lines:
+# A set of our own stands for each corpus; the outside one is read too where it is.
+OWN = {
+    "react_cases.jsonl": "replies",
+    "bfcl_tools.jsonl": "tool_calls",
+    "json_schema_2020.jsonl": "schemas",
+    "wire_responses.jsonl": "wire",
+}
+OUTSIDE = "outside"
+ORIGINS = ("own", OUTSIDE) if corpora().is_dir() else ("own",)
+each_origin = pytest.mark.parametrize("origin", ORIGINS)
+
+
+def corpus(name: str, origin: str) -> list[dict[str, Any]]:
+    """The rows of one corpus: those of the outside file, or of the set that we made in its form."""
+    if origin != OUTSIDE:
+        module = importlib.import_module(f"tests.corpora.{OWN[name]}")
+        return list(module.rows())
+    with (corpora() / name).open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+def pytest_report_header() -> str:
+    return f"corpora: {'own sets and ' + str(corpora()) if OUTSIDE in ORIGINS else 'own sets alone'}"
 
 
 @pytest.fixture(autouse=True)

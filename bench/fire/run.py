@@ -85,12 +85,14 @@ def is_endless(server: MisbehavingServer) -> bool:
 
 
 def verdict(fault: Fault, cell: Cell) -> str:
-    """What the cell comes to: "recovered", "visible", "silent" or "running"."""
+    """What the cell comes to: "recovered", "visible", "words", "silent" or "running"."""
     match cell["ended"]:
         case "running":
             return "running"
         case "exception" | "status" | "crashed":
             return "visible"
         case _:
-            well = cell["detail"].strip() == GOOD and not fault.forever
-            return "recovered" if well else "silent"
+            said = cell["detail"].strip()
+            if said == GOOD:
+                return "silent" if fault.forever else "recovered"
+            return "words" if said else "silent"

@@ -31,6 +31,7 @@ PEERS = tuple(
         "agent_framework",
         "agno",
         "burr",
+        "crewai",
         "dspy",
         "google_adk",
         "langchain",
@@ -47,6 +48,8 @@ CONTESTANTS = (YARDSTICK, OURS, *PEERS)
 NO_TELEMETRY = {
     "AGNO_TELEMETRY": "false",
     "ANONYMIZED_TELEMETRY": "false",
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_TRACING_ENABLED": "false",
     "DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "peers.json"
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "peers.json"
 
 
 class Fact(TypedDict, total=False):
@@ -17,6 +17,7 @@ class Fact(TypedDict, total=False):
     peak: float  # the most memory the process has held until then
     runs: int
     spared: bool  # whether the tool was spared the malformed call
+    in_thread: bool  # whether the sync tool was run off the loop's thread
     error: str
     stopped: float  # CPU seconds after which it was
 
@@ -28,6 +29,9 @@ class Entry(TypedDict):
     version: str
     statement: str  # the import that was timed
     note: str  # how it is used here
+    blocking: NotRequired[bool]  # its tools must be sync functions, in every scenario
+    quick: NotRequired[str]  # the setting by which a sync tool is run at once
+    best: NotRequired[str]  # the settings of its second row under fire
     rounds: list[dict[str, Fact]]
     unavailable: NotRequired[str]  # why there is nothing
 
@@ -65,6 +69,17 @@ class Graphs(TypedDict):
     stored: float
 
 
+class Earlier(TypedDict):
+    """A run of the measurement that a later one has replaced, as it was told."""
+
+    date: str
+    version: str  # ours
+    rounds: int
+    hop: float  # seconds of CPU: a run with one call, and a further hop, of ours
+    early: float
+    note: str
+
+
 class Results(TypedDict):
     """Everything that the page shows."""
 
@@ -76,6 +91,9 @@ class Results(TypedDict):
     contestants: dict[str, Entry]
     graph: Graphs | None
     fire: dict[str, dict[str, Cell]]  # by contestant, then by fault
+    fire_note: NotRequired[str]  # where the cells are not all of one run
+    load: NotRequired[list[float]]  # the machine's load average at the beginning of each round
+    earlier: NotRequired[list[Earlier]]
 
 
 def load(path: Path) -> Results:
@@ -84,4 +102,19 @@ def load(path: Path) -> Results:
 
 def save(results: Results, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    path.write_text(_written(results), encoding="utf-8")
+
+
+def _written(results: Results) -> str:
+    """Two levels are laid out, the rest is a line each: small, and readable in a diff."""
+
+    def laid_out(value: object, depth: int) -> str:
+        if depth == 0 or not value or not isinstance(value, dict | list):
+            return json.dumps(value, ensure_ascii=False)
+        pad = "\n" + " " * (5 - depth)
+        if isinstance(value, dict):
+            inner = [f"{json.dumps(key)}: {laid_out(one, depth - 1)}" for key, one in value.items()]
+            return "{" + pad + ("," + pad).join(inner) + "}"
+        return "[" + pad + ("," + pad).join(laid_out(one, depth - 1) for one in value) + "]"
+
+    return laid_out(results, 4) + "\n"

@@ -45,6 +45,7 @@ async def measure(contestants: tuple[Contestant, ...], effort: Effort, *, cache:
     environ = child_environ(cache / "home")
     started = time.monotonic()
     for number in range(effort.rounds):
+        results.setdefault("load", []).append(round(os.getloadavg()[0], 1))
         order = [c for c in contestants if c.name in pythons]
         random.Random(number).shuffle(order)
         for place, contestant in enumerate(order, 1):
@@ -142,6 +143,9 @@ class Child:
                     entry["version"] = line["version"]
                     entry["statement"] = line["import"]
                     entry["note"] = line["note"]
+                    entry["blocking"] = line["blocking"]
+                    entry["quick"] = line["quick"]
+                    entry["best"] = line["best"]
                     continue
                 scenario = line.pop("scenario")
                 if "started" not in line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import json
 import os
 import resource
 import sys
@@ -17,11 +18,16 @@ QUESTION = "Count up, one addition at a time, and tell me the sum."
 
 
 class Call(NamedTuple):
-    """The model wants `add(**args)`."""
+    """The model wants `add`, with the arguments as JSON text: as providers send them."""
 
     id: str
-    args: dict[str, object]
-    arguments: str  # the same as JSON text
+    arguments: str
+
+    @property
+    def args(self) -> dict[str, object]:
+        """Parsed anew each time, for frameworks whose clients hand arguments over parsed."""
+        parsed: dict[str, object] = json.loads(self.arguments)
+        return parsed
 
 
 class Answer(NamedTuple):
@@ -30,7 +36,7 @@ class Answer(NamedTuple):
     text: str
 
 
-BAD_CALL = Call("call_bad", {"a": "zero", "b": 1}, '{"a": "zero", "b": 1}')
+BAD_CALL = Call("call_bad", '{"a": "zero", "b": 1}')
 
 
 class Script:
@@ -41,10 +47,17 @@ class Script:
     """
 
     def __init__(
-        self, hops: int, *, malformed: bool = False, blocking: bool = False, gate: Gate | None = None
+        self,
+        hops: int,
+        *,
+        malformed: bool = False,
+        blocking: bool = False,
+        quick: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         self.hops = hops
         self.malformed = malformed
+        self.quick = quick  # the sync tool is declared to return at once, where there is such a setting
         self.tool: Callable[..., Any] = plain_add if blocking else add  # what the agent is given
         self.gate = gate
         self.steps = hops * 2 + 10  # a limit that no scenario reaches
@@ -75,13 +88,20 @@ class Script:
                 total = 0
         if total == self.hops:
             return Answer(f"the sum is {total}")
-        return Call(f"call_{total}", {"a": total, "b": 1}, f'{{"a": {total}, "b": 1}}')
+        return Call(f"call_{total}", f'{{"a": {total}, "b": 1}}')
 
 
 class Tally:
-    """How often the tool really ran."""
+    """How often the tool really ran, and where a sync one did."""
 
     calls = 0
+    main = threading.get_ident()
+    in_thread = False  # whether the last sync call was off the loop's thread
+
+
+def _count_sync() -> None:
+    Tally.calls += 1
+    Tally.in_thread = threading.get_ident() != Tally.main
 
 
 async def add(a: int, b: int) -> int:
@@ -103,7 +123,7 @@ def _plain_add() -> Callable[..., Any]:
             a: The first number.
             b: The second number.
         """
-        Tally.calls += 1
+        _count_sync()
         return a + b
 
     return add
@@ -131,7 +151,7 @@ def add_blocking(a: int, b: int) -> int:
         a: The first number.
         b: The second number.
     """
-    Tally.calls += 1
+    _count_sync()
     return a + b
 
 

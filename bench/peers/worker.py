@@ -42,7 +42,7 @@ async def cpu_per_run(run: Run, scenario: Scenario, *, seconds: float) -> dict[s
     spared = await checked(run, scenario)
     first = time.process_time() - started
     if first >= seconds:
-        return {"cpu": first, "runs": 1, "spared": spared}
+        return {"cpu": first, "runs": 1, "spared": spared, "in_thread": Tally.in_thread}
     batch = max(1, int(seconds / 10 / first))
     samples: list[float] = []
     while time.process_time() - started < seconds or len(samples) < 3:
@@ -51,7 +51,8 @@ async def cpu_per_run(run: Run, scenario: Scenario, *, seconds: float) -> dict[s
             await run(QUESTION)
         samples.append((time.process_time() - begun) / batch)
     await checked(run, scenario)
-    return {"cpu": statistics.median(samples), "runs": batch * len(samples), "spared": spared}
+    cpu, runs = statistics.median(samples), batch * len(samples)
+    return {"cpu": cpu, "runs": runs, "spared": spared, "in_thread": Tally.in_thread}
 
 
 async def all_at_once(adapter: Adapter, *, runs: int) -> dict[str, Any]:
@@ -117,7 +118,7 @@ async def measure(
         return
     await adapter.stub(CONCURRENT.script())(QUESTION)  # what is loaded or built at first use
     for scenario in SCENARIOS:
-        if scenario.name not in names:
+        if scenario.name not in names or (scenario.quick and not hasattr(adapter, "QUICK")):
             continue
         watch.begin(scenario.name)
         try:
@@ -147,8 +148,10 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     adapter = cast("Adapter", importlib.import_module(f"bench.peers.adapters.{options.adapter}"))
-    about = {"name": adapter.NAME, "version": adapter.VERSION, "import": adapter.IMPORT}
-    print(json.dumps(about | {"note": getattr(adapter, "NOTE", "")}), file=out, flush=True)
+    about: dict[str, Any] = {"name": adapter.NAME, "version": adapter.VERSION, "import": adapter.IMPORT}
+    more = {"note": "", "blocking": False, "quick": "", "best": ""}
+    about |= {name: getattr(adapter, name.upper(), value) for name, value in more.items()}
+    print(json.dumps(about), file=out, flush=True)
     asyncio.run(
         measure(
             adapter,

@@ -8,12 +8,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from bench.fire.faults import FAULTS, GAVE_UP, GOOD
+from bench.fire.run import verdict
+from bench.peers.report.costs import headline
 from bench.peers.report.estimate import estimate
 from bench.peers.report.figures import ratio, rows_of
-from bench.peers.report.page import rewrite_graphs, write_page
+from bench.peers.report.page import BEGIN, DOCS, END, README, compose, draw, write_page, write_readme
 from bench.peers.report.plots import spread
 from bench.peers.report.words import seconds, size, table
-from bench.peers.results import Entry, Fact, Results, load, save
+from bench.peers.results import RESULTS, Cell, Entry, Fact, Results, load, save
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,10 +83,26 @@ def entry(title: str, *, scale: float, rounds: int = 3) -> Entry:
 
     def facts(weather: float) -> dict[str, Fact]:
         cpu = {"short": 1e-6, "hop": 15e-6, "malformed": 30e-6, "chain10": 150e-6, "chain100": 1500e-6}
+        cpu |= {"sync": 60e-6, "sync10": 600e-6, "sync100": 6000e-6}
         found: dict[str, Fact] = {
-            name: {"cpu": value * scale * weather, "peak": 3e7, "spared": scale < 100}
+            name: {
+                "cpu": value * scale * weather,
+                "peak": 3e7,
+                "spared": scale < 100,
+                "in_thread": scale < 100,
+            }
             for name, value in cpu.items()
         }
+        if scale == 2:  # ours alone has the setting
+            quick: dict[str, Fact] = {
+                name.replace("sync", "quick"): {
+                    **found[name],
+                    "cpu": found[name]["cpu"] / 4,
+                    "in_thread": False,
+                }
+                for name in ("sync", "sync10", "sync100")
+            }
+            found |= quick
         found["chain1000"] = {"cpu": 15000e-6 * scale * weather, "peak": 4e7, "spared": True}
         found["concurrent"] = {"cpu": 20e-6 * scale * weather, "bytes": 4000 * scale}
         found["import"] = found["pydantic"] = {"cpu": 0.05 * weather}
@@ -94,6 +113,8 @@ def entry(title: str, *, scale: float, rounds: int = 3) -> Entry:
         "version": "1.0",
         "statement": "import it",
         "note": "as it comes.",
+        "quick": "blocking=False" if scale == 2 else "",
+        "best": "retries=9",
         "rounds": [facts(1 + number / 10) for number in range(rounds)],
     }
 
@@ -138,7 +159,11 @@ def recorded() -> Results:
                 "endless": {"ended": "running", "detail": "", "seconds": 30.0, "requests": 259},
                 "429-once": {"ended": "text", "detail": "All is well.", "seconds": 1.0, "requests": 2},
                 "429-always": {"ended": "exception", "detail": "Busy", "seconds": 2.0, "requests": 3},
-            }
+                "500-always": {"ended": "text", "detail": GAVE_UP, "seconds": 2.0, "requests": 4},
+            },
+            "peer+best": {
+                "json-once": {"ended": "text", "detail": GOOD, "seconds": 0.1, "requests": 2},
+            },
         },
     }
 
@@ -168,7 +193,15 @@ def test_the_page_says_what_was_found(recorded: Results, tmp_path: Path) -> None
         "**still running**<br><sub>259 requests</sub>",
         "recovered<br><sub>2 requests</sub>",
         "`Busy`<br>",
-        "| Peer | 1 | 2 | 1 | 1 |",
+        "| Peer | 1 | 2 | 1 | 1 | 1 |",
+        "| Peer, best settings | 1 | 0 | 0 | 0 | 0 |",
+        "- Peer: retries=9",
+        "“I could not finish.”<br><sub>4 requests</sub>",
+        "- A run with one call, async tools: 33 µs, 2.00 times the hand-written loop.",
+        "- A run with one call, sync tools: 132 µs, 2.00 times the hand-written loop. The cheapest of the others, Peer, takes 6.6 ms",
+        "| **Wesichain** | a thread | 132 µs",
+        "| **Wesichain**, `blocking=False` | the loop's thread | 33 µs<br><sub>30 µs to 36 µs</sub> | 0.50 |",
+        "| Peer | the loop's thread | 6.6 ms",
         "LangGraph 9.9",
         "| a chain of 100 nodes, sync | 1.5 µs<br><sub>1 µs to 2 µs</sub> | 30 µs<br><sub>20 µs to 40 µs</sub> | 20 |",
         "| a chain of 100 nodes, async, SQLite | 1.5 µs",
@@ -188,6 +221,7 @@ def test_a_chain_that_was_stopped_gives_a_lower_bound(recorded: Results, tmp_pat
     write_page(recorded, tmp_path)
     page = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
     assert "| > 22.1 ms | > 1,337 |" in page
+    assert "stopped after 20 s of CPU" in page
     assert "Where it says “>”" in page
     assert "Peer, chain1000" not in page
 
@@ -198,18 +232,48 @@ def test_the_results_file_keeps_everything(recorded: Results, tmp_path: Path) ->
     assert load(path) == recorded
 
 
-def test_new_figures_of_graphs_take_the_place_of_the_old_ones_and_of_nothing_else(
-    recorded: Results, tmp_path: Path
-) -> None:
+def test_who_takes_sync_tools_alone_is_no_rival_in_async_ones(recorded: Results, tmp_path: Path) -> None:
+    recorded["contestants"]["peer"]["blocking"] = True
     write_page(recorded, tmp_path)
-    page = tmp_path / "benchmarks.md"
-    before = page.read_text(encoding="utf-8")
-    graph = recorded["graph"]
-    assert graph is not None
-    rewrite_graphs(graph, tmp_path)
-    assert page.read_text(encoding="utf-8") == before
-    rewrite_graphs({**graph, "version": "10.0", "stored": 2.5}, tmp_path)
-    changed = before.replace("LangGraph 9.9", "LangGraph 10.0").replace(
-        "takes 1.50 times", "takes 2.50 times"
-    )
-    assert page.read_text(encoding="utf-8") == changed
+    page = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    assert "| Peer † |" in page
+    assert "† Its tools are sync functions alone" in page
+    assert "async tools: 33 µs" not in page
+    assert "sync tools: 132 µs" in page
+
+
+@pytest.mark.parametrize(
+    ("ended", "detail", "forever", "comes_to"),
+    [
+        pytest.param("text", GOOD, False, "recovered", id="the right answer"),
+        pytest.param("text", GOOD, True, "silent", id="a good answer where there can be none"),
+        pytest.param("text", "", True, "silent", id="nothing, and no sign"),
+        pytest.param("text", GAVE_UP, True, "words", id="words that say so look like no success"),
+        pytest.param("status", "limit_turns", True, "visible", id="a status"),
+        pytest.param("exception", "TimeoutError", False, "visible", id="an exception"),
+        pytest.param("running", "", True, "running", id="no end"),
+    ],
+)
+def test_silent_is_what_looks_like_success(ended: str, detail: str, forever: bool, comes_to: str) -> None:
+    fault = next(fault for fault in FAULTS if fault.forever is forever)
+    cell: Cell = {"ended": ended, "detail": detail, "seconds": 0.0, "requests": 1}
+    assert verdict(fault, cell) == comes_to
+
+
+def test_the_readme_is_changed_between_its_marks_alone(recorded: Results, tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    write_readme(recorded, readme)
+    assert readme.read_text(encoding="utf-8") == f"before\n{BEGIN}\n{headline(recorded)}\n{END}\nafter\n"
+    assert "| **Wesichain** | 33 µs | 132 µs | 33 µs | 132 µs |" in headline(recorded)
+    assert "| the cheapest of 1 others | 1.65 ms (Peer) | 6.6 ms (Peer) |" in headline(recorded)
+
+
+def test_page_and_readme_say_what_was_measured() -> None:
+    """The committed page, drawings and README are those of the committed results."""
+    found = load(RESULTS)
+    rows = rows_of(found)
+    assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == compose(found, rows)
+    for name, drawing in draw(rows).items():
+        assert (DOCS / "benchmarks" / f"{name}.svg").read_text(encoding="utf-8") == drawing
+    assert f"{BEGIN}\n{headline(found)}\n{END}" in README.read_text(encoding="utf-8")

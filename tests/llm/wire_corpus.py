@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.conftest import corpus
+from tests.conftest import OUTSIDE, corpus
 from tests.llm.toxic_server import ToxicServer, reply
 from wesichain.core import (
     LlmRequest,
@@ -24,9 +24,11 @@ REQUEST = LlmRequest("model-under-test", (Message(Role.USER, "hello"),))
 Row = dict[str, Any]
 
 
-def rows(*formats: str) -> list[Row]:
-    """The rows of both corpora in these formats."""
-    both = [*corpus("wire_responses.jsonl"), *corpus("wire_derived.jsonl")]
+def rows(origin: str, *formats: str) -> list[Row]:
+    """The rows of this origin in these formats; of the outside there are two files."""
+    both = corpus("wire_responses.jsonl", origin)
+    if origin == OUTSIDE:
+        both += corpus("wire_derived.jsonl", origin)
     return [row for row in both if row["format"] in formats]
 
 

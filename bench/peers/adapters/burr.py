@@ -7,12 +7,13 @@ from burr.core import ApplicationBuilder, GraphBuilder, State, action, default, 
 from bench.handwritten import call_tool, describe
 from bench.peers.script import Call, threaded
 
-NAME = "Burr"
+NAME = "Burr with a hand-written agent"
 VERSION = version("apache-burr")
 IMPORT = "from burr.core import ApplicationBuilder, GraphBuilder, State, action"
 NOTE = (
-    "it has state machines but no agent: its graph holds the model call and the tool call of the "
-    "hand-written loop, and appends to its state as documented; it sets no limit to the steps."
+    "a library of state machines, which has no agent: its graph holds the model call and the tool call of "
+    "the hand-written loop, and appends to its state as documented. It sets no limit to the steps; what "
+    "it does under fire is the hand-written code's doing."
 )
 
 

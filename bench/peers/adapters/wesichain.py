@@ -4,10 +4,8 @@ from bench.peers.script import Call
 from wesichain import (
     Agent,
     Budget,
-    FailFast,
     LlmRequest,
     LlmResponse,
-    RepromptN,
     Role,
     ToolCall,
     __version__,
@@ -17,7 +15,8 @@ from wesichain import (
 NAME = "Wesichain"
 VERSION = __version__
 IMPORT = "from wesichain import Agent, tool"
-NOTE = "the malformed call is recovered with `policy=RepromptN(3)`; everything else is as it comes."
+NOTE = "as it comes; only the budget of steps is raised."
+QUICK = "blocking=False"
 
 
 class Scripted:
@@ -35,10 +34,8 @@ class Scripted:
 
 
 def stub(script):
-    policy = RepromptN(3) if script.malformed else FailFast()
-    agent = Agent(
-        Scripted(script), tools=[tool(script.tool)], policy=policy, budget=Budget(steps=script.steps)
-    )
+    function = tool(blocking=False)(script.tool) if script.quick else tool(script.tool)
+    agent = Agent(Scripted(script), tools=[function], budget=Budget(steps=script.steps))
 
     async def run(question):
         return (await agent.run(question)).output

@@ -50,7 +50,11 @@ FIGURES: dict[str, tuple[tuple[str, ...], Callable[[Facts], float]]] = {
     "chain10": (("chain10",), _cpu("chain10")),
     "chain100": (("chain100",), _cpu("chain100")),
     "chain1000": (("chain1000",), _cpu("chain1000")),
+    "quick": (("quick",), _cpu("quick")),
+    "sync100": (("sync100",), _cpu("sync100")),
     "early": (("chain10", "chain100"), EARLY),
+    "early_sync": (("sync10", "sync100"), _per_hop("sync100", "sync10", 90)),
+    "early_quick": (("quick10", "quick100"), _per_hop("quick100", "quick10", 90)),
     "late": (("chain100", "chain1000"), LATE),
     "growth": (("chain10", "chain100", "chain1000"), lambda facts: LATE(facts) / EARLY(facts)),
     "peak": (("chain100",), lambda facts: facts["chain100"]["peak"]),
@@ -79,12 +83,15 @@ def late_at_least(row: Row) -> float | None:
     return None
 
 
-def ratio(row: Row, yardstick: Row, figure: str) -> Estimate | None:
-    """How many times the yardstick's, taken round by round since those share the weather."""
+def ratio(row: Row, yardstick: Row, figure: str, base: str = "") -> Estimate | None:
+    """How many times the yardstick's (or its `base`), round by round since those share the weather."""
     needs, value = FIGURES[figure]
+    other_needs, other = FIGURES[base or figure]
     pairs = zip(row.entry["rounds"], yardstick.entry["rounds"], strict=False)
     samples = [
-        value(mine) / value(theirs) for mine, theirs in pairs if _has(mine, needs) and _has(theirs, needs)
+        value(mine) / other(theirs)
+        for mine, theirs in pairs
+        if _has(mine, needs) and _has(theirs, other_needs)
     ]
     return estimate(samples) if samples else None
 

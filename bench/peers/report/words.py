@@ -50,3 +50,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [" | ".join(head), " | ".join([":--", *["--:"] * (len(head) - 1)])]
     lines += [" | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
     return "\n".join(f"| {line} |" for line in lines)
+
+
+def paragraphs(*parts: str) -> str:
+    """The parts that there are, a blank line between them."""
+    return "\n\n".join(part for part in parts if part)

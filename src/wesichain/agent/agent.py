@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
+from wesichain._elsewhere import AGENT, Translated, names_ours
 from wesichain.core import (
     Advice,
     CancellationToken,
@@ -28,7 +29,7 @@ from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
 from .drive import Drive
 from .models import AnyModel, resolve_model
-from .options import as_sinks, run_options
+from .options import AgentOptions, as_sinks, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of
 from .runtime import AgentRuntime
@@ -56,7 +57,7 @@ Instructions: TypeAlias = (
 )
 
 
-class Agent(Generic[DepsT_contra, OutT]):
+class Agent(Translated, Generic[DepsT_contra, OutT]):
     """A model with tools and instructions. Holds no state of a run, so that many can run at once."""
 
     @overload
@@ -115,6 +116,7 @@ class Agent(Generic[DepsT_contra, OutT]):
         domain: str = "general",
         **options: Unpack[LoopKeywords[OutT, DepsT_contra]],
     ) -> None: ...
+    @names_ours(AGENT, AgentOptions.__dataclass_fields__)
     def __init__(
         self,
         model: AnyModel,
@@ -145,7 +147,6 @@ class Agent(Generic[DepsT_contra, OutT]):
         self._playbook = playbook
         self._domain = domain
         self._output_type = output_type
-        llm = resolve_model(model)
         given_options: Any = {
             "tool_concurrency": 8,
             "exclude_after": None,
@@ -153,7 +154,7 @@ class Agent(Generic[DepsT_contra, OutT]):
             **options,
         }
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
-            llm,
+            resolve_model(model),
             tools,
             output_type=output_type,
             deps_type=deps_type,

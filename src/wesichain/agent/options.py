@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_origin
 
+from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
 from wesichain.core import Advice, CancellationToken, Clock, EventSink, Message, dataclass, maker
 from wesichain.errors import ConfigError, PolicyConfigError
@@ -182,65 +183,6 @@ class Deps:
         return isinstance(deps, self._class) and (deps is not None or self._class is not object)
 
 
-# What the same thing is called elsewhere.
-_ELSEWHERE = {
-    "system_prompt": "instructions",
-    "system_message": "instructions",
-    "prompt": "instructions",
-    "message_history": "history",
-    "messages": "history",
-    "dependencies": "deps",
-    "context": "deps",
-    "session": "conversation",
-    "memory": "conversation",
-    "llm": "model",
-    "max_steps": "budget=Budget(steps=...)",
-    "max_turns": "budget=Budget(steps=...)",
-    "max_iterations": "budget=Budget(steps=...)",
-    "usage_limits": "budget=Budget(...)",
-    "recursion_limit": "budget=Budget(steps=...)",
-    "retries": "policy=SelfCorrect(attempts=...)",
-    "max_retries": "policy=SelfCorrect(attempts=...)",
-    "result_type": "output_type",
-    "response_format": "output_type",
-    "response_model": "output_type",
-    "callbacks": "events",
-    "middlewares": "middleware",
-    "guardrails": "middleware=[InputGuard(...)]",
-    "input_guardrails": "middleware=[InputGuard(...)]",
-    "output_guardrails": "middleware=[OutputGuard(...)]",
-    "tool_choice": "options= of the model's client",
-    "temperature": "options= of the model's client",
-    "model_settings": "options= of the model's client",
-    "chat_history": "history",
-    "checkpointer": "conversation= of a run, or a graph with a checkpointer",
-    "store": "conversation= of a run",
-    "output_cls": "output_type",
-    "output_validators": "output_checks",
-    "final_answer_checks": "output_checks",
-    "output_retries": "policy=SelfCorrect(attempts=...)",
-    "toolsets": "tools",
-    "mcp_servers": "tools=[*server.tools]",
-    "managed_agents": "tools=[agent.as_tool()]",
-    "handoff_description": "description",
-    "history_processors": "context=[...], views of what the model is shown",
-    "pre_model_hook": "context=[...], or middleware=[...]",
-    "post_model_hook": "middleware=[...]",
-    "hooks": "events=, or middleware=[...]",
-    "step_callbacks": "events",
-    "callback_manager": "events",
-    "verbose": "events=ConsoleSink()",
-    "verbosity_level": "events=ConsoleSink()",
-    "timeout": "budget=Budget(seconds=...)",
-    "max_tool_threads": "tool_concurrency",
-    "early_stopping_method": "on_limit",
-    "additional_args": "deps",
-    "thread_id": "conversation",
-    "prepare_tools": "tools=[DynamicTools(function)]",
-    "tool_retriever": "tools=[ToolSearch(tools)]",
-}
-
-
 def run_options(given: Mapping[str, Any]) -> RunOptions:
     """The options of a run; a keyword that there is not is a `ConfigError` that names the right one."""
     if not given:
@@ -248,29 +190,15 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
     try:
         return _run_options(**given)
     except TypeError:
-        raise unknown_keyword("run", given, RunOptions.__dataclass_fields__) from None
+        raise unknown_keyword("run", given, RunOptions.__dataclass_fields__, AGENT) from None
 
 
 def agent_options(given: Mapping[str, Any]) -> AgentOptions:
     """The options of a runtime, likewise."""
     fields: Mapping[str, object] = AgentOptions.__dataclass_fields__
     if not given.keys() <= fields.keys():
-        raise unknown_keyword("Agent", given, fields)
+        raise unknown_keyword("Agent", given, fields, AGENT)
     return AgentOptions(**given)
-
-
-def unknown_keyword(where: str, given: Iterable[str], known: Iterable[str]) -> ConfigError:
-    """The error for a keyword that is none, with the one that was meant as far as that can be told."""
-    from difflib import get_close_matches  # for mistakes alone
-
-    names = sorted(known)
-    wrong = next((name for name in given if name not in names), "")
-    meant = _ELSEWHERE.get(wrong)
-    if meant is None:
-        near = get_close_matches(wrong, names, n=1)
-        meant = near[0] if near else None
-    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
-    return ConfigError(f"{where}() takes no keyword {wrong!r}; {hint}")
 
 
 def as_sinks(events: Sinks) -> tuple[EventSink, ...]:

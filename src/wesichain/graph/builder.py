@@ -21,6 +21,7 @@ from typing import (
 
 from typing_extensions import override
 
+from wesichain._elsewhere import GRAPH, Translated, names_ours
 from wesichain.core import Clock, dataclass
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
 
@@ -45,7 +46,7 @@ class _Edge:
         return f"{' + '.join(map(repr, self.sources))} -> {self.target!r}"
 
 
-class GraphBuilder(Generic[StateT]):
+class GraphBuilder(Translated, Generic[StateT]):
     """Puts a graph together. Every method returns the builder; nothing runs before `build`."""
 
     @overload
@@ -65,6 +66,7 @@ class GraphBuilder(Generic[StateT]):
         context_type: Any = None,
         migrations: Mapping[int, Migration] | None = None,
     ) -> None: ...
+    @names_ours(GRAPH)
     def __init__(
         self,
         state_type: Any = dict,
@@ -89,6 +91,7 @@ class GraphBuilder(Generic[StateT]):
         self._routers: list[tuple[str, Router]] = []
         self._entry: str | None = None
 
+    @names_ours(GRAPH)
     def add_node(
         self,
         name: str,
@@ -182,6 +185,7 @@ class GraphBuilder(Generic[StateT]):
         self._entry = name
         return self
 
+    @names_ours(GRAPH)
     def build(
         self,
         checkpointer: Checkpointer | None = None,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast, overload
 
+from wesichain._elsewhere import Translated
 from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 
@@ -36,7 +37,7 @@ class _How:
     tap: Tap | None = None
 
 
-class Graph(Generic[StateT]):
+class Graph(Translated, Generic[StateT]):
     """A graph, built and checked. Holds no state of a run: any number of them may go on at once."""
 
     def __init__(

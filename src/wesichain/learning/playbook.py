@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 
 from typing_extensions import override
 
+from wesichain._elsewhere import PLAYBOOK, Translated, names_ours
 from wesichain.core import Advice, Clock, StrategySource, SystemClock, ToolSpec
 from wesichain.errors import PlaybookError
 
@@ -51,7 +52,7 @@ TRANSFER = 0.75  # how similar a bullet of another domain has to be
 _IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
-class Playbook(StrategySource):
+class Playbook(Translated, StrategySource):
     """Bullets by domain. A domain sees nothing of another unless `cross_domain` is asked for.
 
     Safe to share between threads and processes. Close it (or use `with`) so that the index is saved;
@@ -73,6 +74,7 @@ class Playbook(StrategySource):
         self._guard = Lock()
 
     @classmethod
+    @names_ours(PLAYBOOK)
     def open(
         cls,
         path: str | PathLike[str],
@@ -130,6 +132,7 @@ class Playbook(StrategySource):
     # --- reading ---
 
     @override
+    @names_ours(PLAYBOOK)
     def retrieve(
         self,
         task: str,

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
 from typing_extensions import TypedDict, Unpack, override
 
+from wesichain._elsewhere import TOOL, likely
 from wesichain.core import JsonValue, ToolSpec
 from wesichain.errors import InvalidArgsError, ToolDefinitionError
 
 from .context import DepsT_contra, RunContext, ToolContext
 from .isolation import Isolation
-from .json_schema import Issue, RejectedError, one_of, shorten
+from .json_schema import Issue, RejectedError, shorten
 
 if TYPE_CHECKING:
     from .schema.plan import Plan
@@ -154,9 +155,8 @@ class Tool(ABC, Generic[DepsT_contra]):
         self.description = description
         for option, value in options.items():
             if option not in _OPTIONS:
-                raise ToolDefinitionError(
-                    f"tool {name!r}: there is no option {option!r}; see {one_of([*_OPTIONS])}"
-                )
+                hint = likely(option, ("name", "description", *_OPTIONS), TOOL)
+                raise ToolDefinitionError(f"tool {name!r}: there is no option {option!r}; {hint}")
             setattr(self, option, value)
         for option, (is_right, expected) in _OPTIONS.items():
             value = getattr(self, option)

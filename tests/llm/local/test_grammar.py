@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import corpus
+from tests.conftest import corpus, each_origin
 from tests.llm.local.gbnf import Gbnf
 from wesichain.core import ToolSpec, parse_json
 from wesichain.llm.local.grammar import answer_grammar, reply_grammar, spaced_json
@@ -141,15 +141,17 @@ def test_definitions_of_two_tools_do_not_mix() -> None:
     assert not grammar.matches('{"tool": "b", "args": {"x": 1}}')
 
 
-def test_every_recorded_call_of_the_leaderboard_is_allowed() -> None:
-    for row in corpus("bfcl_tools.jsonl"):
+@each_origin
+def test_every_recorded_call_of_the_leaderboard_is_allowed(origin: str) -> None:
+    for row in corpus("bfcl_tools.jsonl", origin):
         grammar = Gbnf.of(answer_grammar(row["schema"]))
         assert grammar.matches(spaced_json(ordered(row["schema"], row["valid_call"]))), row["id"]
 
 
-def test_what_the_grammar_allows_the_tool_accepts() -> None:
+@each_origin
+def test_what_the_grammar_allows_the_tool_accepts(origin: str) -> None:
     chance = random.Random(7)
-    for row in corpus("bfcl_tools.jsonl"):
+    for row in corpus("bfcl_tools.jsonl", origin):
         grammar = Gbnf.of(answer_grammar(row["schema"]))
         for _ in range(3):
             text = grammar.sample(chance)  # an open map may name a key twice: no grammar can count

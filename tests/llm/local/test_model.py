@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import corpus
+from tests.conftest import OUTSIDE, corpus, each_origin
 from wesichain import Agent, Budget
 from wesichain.core import (
     CompletionLlm,
@@ -224,8 +224,9 @@ def test_it_ends_with_its_parent_however_that_ends(smol: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-async def test_llama_reads_the_grammars_of_real_schemas(llm: LocalLlm) -> None:
-    rows = corpus("bfcl_tools.jsonl")[::12]
+@each_origin
+async def test_llama_reads_the_grammars_of_real_schemas(llm: LocalLlm, origin: str) -> None:
+    rows = corpus("bfcl_tools.jsonl", origin)[:: 12 if origin == OUTSIDE else 1]
     tools = tuple(ToolSpec(f"tool{at}", "", row["schema"]) for at, row in enumerate(rows))
     async with llm._place.reach() as address:
         for output in (None, {"type": "object", "additionalProperties": {"type": "array", "minItems": 2}}):

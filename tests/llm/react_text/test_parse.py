@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import corpus
+from tests.conftest import OUTSIDE, corpus, each_origin
 from wesichain.errors import ConfigError
 from wesichain.llm.react_text import Parsed, parse
 
@@ -32,36 +32,37 @@ def agrees(parsed: Parsed, row: dict[str, Any]) -> bool:
             return True
 
 
+@each_origin
 class TestTheCorpus:
     @pytest.mark.parametrize("form", [*DEFAULT, *DIALECTS])
-    def test_every_reply_is_read_as_expected(self, form: str) -> None:
-        rows = [row for row in corpus("react_cases.jsonl") if row["format"] == form]
+    def test_every_reply_is_read_as_expected(self, form: str, origin: str) -> None:
+        rows = [row for row in corpus("react_cases.jsonl", origin) if row["format"] == form]
         wrong = [row["id"] for row in rows if not agrees(parse(row["text"], dialect=form), row)]
         assert rows
         assert wrong == []
 
-    def test_no_reply_is_read_as_what_would_be_a_bug(self) -> None:
+    def test_no_reply_is_read_as_what_would_be_a_bug(self, origin: str) -> None:
         bugs = [
             (row["id"], parsed.kind)
-            for row in corpus("react_cases.jsonl")
+            for row in corpus("react_cases.jsonl", origin)
             if (parsed := parse(row["text"])).kind in (row.get("must_not") or ())
         ]
         assert bugs == []
 
-    def test_thoughts_are_kept(self) -> None:
-        for row in corpus("react_cases.jsonl"):
+    def test_thoughts_are_kept(self, origin: str) -> None:
+        for row in corpus("react_cases.jsonl", origin):
             if row["format"] in DEFAULT and "thought" in row["expected"]:
                 assert parse(row["text"]).thought == row["expected"]["thought"], row["id"]
 
-    def test_repair_is_not_avoided_by_calling_everything_malformed(self) -> None:
+    def test_repair_is_not_avoided_by_calling_everything_malformed(self, origin: str) -> None:
         """`also_ok` allows malformed in many rows: most of what can be repaired must be."""
-        rows = [row for row in corpus("react_cases.jsonl") if row["format"] in DEFAULT]
+        rows = [row for row in corpus("react_cases.jsonl", origin) if row["format"] in DEFAULT]
         exact = Counter(parse(row["text"]).kind == row["expected"]["kind"] for row in rows)
         assert exact[True] / len(rows) > 0.95
 
-    def test_the_reply_that_hangs_backtracking_parsers_returns_at_once(self) -> None:
-        rows = {row["id"]: row["text"] for row in corpus("react_cases.jsonl")}
-        text = rows["lc-react-04-redos"]
+    def test_the_reply_that_hangs_backtracking_parsers_returns_at_once(self, origin: str) -> None:
+        rows = {row["id"]: row["text"] for row in corpus("react_cases.jsonl", origin)}
+        text = rows["lc-react-04-redos" if origin == OUTSIDE else "own-redos"]
         code = (
             "import json, sys; from wesichain.llm.react_text import parse; "
             "print(parse(json.load(sys.stdin)).kind)"

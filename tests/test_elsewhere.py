@@ -1,0 +1,133 @@
+"""Who comes with another framework's word is told ours."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.learning.kit import words
+from wesichain import Agent, GraphBuilder, tool
+from wesichain.errors import ConfigError
+from wesichain.learning import Playbook
+from wesichain.testing import ScriptedLlm
+
+
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+def agent(**options: Any) -> object:
+    return Agent(ScriptedLlm([]), **options)
+
+
+def run(**options: Any) -> object:
+    return Agent(ScriptedLlm(["x"])).run_sync("q", **options)
+
+
+def made(**options: Any) -> object:
+    return tool(**options)(add)
+
+
+def builder(**options: Any) -> object:
+    return GraphBuilder(**options)
+
+
+def node(**options: Any) -> object:
+    return GraphBuilder().add_node("n", print, **options)
+
+
+def build(**options: Any) -> object:
+    return GraphBuilder().add_node("n", lambda state: {}).set_entry("n").build(**options)
+
+
+def opened(**options: Any) -> object:
+    return Playbook.open("never-made", **options)
+
+
+KEYWORDS: list[tuple[Callable[..., object], str, str]] = [
+    (agent, "system_prompt", "instructions"),
+    (agent, "llm", "model"),
+    (agent, "max_turns", r"budget=Budget\(steps=\.\.\.\)"),
+    (agent, "result_type", "output_type"),
+    (agent, "response_format", "output_type"),
+    (agent, "input_guardrails", "InputGuard"),
+    (agent, "managed_agents", "as_tool"),
+    (agent, "checkpointer", "conversation"),
+    (agent, "verbose", "ConsoleSink"),
+    (agent, "history_processors", r"context=\[\.\.\.\]"),
+    (run, "message_history", "history"),
+    (run, "dependencies", "deps"),
+    (run, "session", "conversation"),
+    (run, "usage_limits", "budget"),
+    (made, "return_direct", r"Finish\(value\)"),
+    (made, "args_schema", "type hints"),
+    (made, "needs_approval", "approval"),
+    (made, "requires_confirmation", "approval"),
+    (made, "name_override", "name"),
+    (made, "takes_ctx", "ToolContext"),
+    (made, "retries", "policy= of the agent"),
+    (made, "is_enabled", "DynamicTools"),
+    (made, "timout", "timeout"),
+    (builder, "state_schema", r"GraphBuilder\(State\)"),
+    (builder, "context_schema", "context_type"),
+    (node, "retry_policy", "retry"),
+    (node, "destinations", "goto"),
+    (build, "interrupt_before", "ExecutionOptions"),
+    (build, "recursion_limit", "ExecutionOptions"),
+    (opened, "embedding_function", "embedder"),
+    (opened, "persist_directory", "the path"),
+    (opened, "collection_name", "domain="),
+]
+
+
+@pytest.mark.parametrize(
+    ("use", "word", "ours"), KEYWORDS, ids=[f"{use.__name__}-{word}" for use, word, _ in KEYWORDS]
+)
+def test_a_keyword_of_another_framework_is_answered_with_ours(
+    use: Callable[..., object], word: str, ours: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"no (keyword|option) '{word}'; did you mean .*{ours}") as caught:
+        use(**{word: 1})
+    assert "\n" not in str(caught.value)
+
+
+def test_retrieving_takes_k_and_where(tmp_path: Any) -> None:
+    with Playbook.open(tmp_path, words()) as playbook:
+        some: Any = playbook
+        for word, ours in (("top_k", "k"), ("filter", "where"), ("namespace", "domain")):
+            with pytest.raises(ConfigError, match=rf"did you mean {ours}\?"):
+                some.retrieve("a task", domain="general", **{word: 1})
+        for word, ours in (("add", "record"), ("similarity_search", "retrieve"), ("delete", "forget")):
+            with pytest.raises(AttributeError, match=rf"Playbook has no '{word}'; it is playbook\.{ours}"):
+                getattr(some, word)
+
+
+@pytest.mark.parametrize(
+    ("thing", "word", "ours"),
+    [
+        (Agent(ScriptedLlm([])), "invoke", r"agent\.run\(task\)"),
+        (Agent(ScriptedLlm([])), "kickoff", r"agent\.run_sync\(task\)"),
+        (Agent(ScriptedLlm([])), "run_stream", r"agent\.stream\(task\)"),
+        (GraphBuilder(), "compile", r"builder\.build\(\)"),
+        (GraphBuilder(), "set_entry_point", r"builder\.set_entry\(name\)"),
+        (build(), "ainvoke", r"await graph\.invoke\(state\)"),
+        (build(), "get_state_history", r"graph\.history\(thread_id\)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
+)
+def test_a_method_of_another_framework_is_answered_with_ours(thing: object, word: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no '{word}'; it is .*{ours}"):
+        getattr(thing, word)
+    assert not hasattr(thing, word)
+
+
+def test_what_nobody_has_is_missing_as_ever_and_copies_are_made() -> None:
+    """The answer stands in the way of nothing that Python itself asks for."""
+    one = Agent(ScriptedLlm([]))
+    with pytest.raises(AttributeError, match="'Agent' object has no attribute 'nothing'"):
+        one.nothing  # type: ignore[attr-defined]  # what is asked  # noqa: B018
+    assert isinstance(copy.copy(one), Agent)

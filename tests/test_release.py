@@ -1,0 +1,57 @@
+"""What a release says of itself is the same everywhere, and what a reader is told to type works today."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.pages import PAGES, name_of
+from wesichain import __version__
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_place_that_names_the_version_names_the_same() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\d\S*) - (\d{4}-\d\d-\d\d)$", changes, re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert newest is not None
+    assert newest[1] == __version__
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\ndate-released: {newest[2]}\n" in citation
+    assert f"| {__version__.rpartition('.')[0]} |" in (ROOT / "docs/migration/json-tools.md").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_the_project_says_where_it_runs_and_names_no_place_that_is_not_there() -> None:
+    systems = {one for one in PROJECT["classifiers"] if one.startswith("Operating System")}
+    assert len(systems) == 3
+    assert "urls" not in PROJECT
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
+def test_an_install_line_works_in_a_checkout(page: object) -> None:
+    """The name is on no index: what is to be typed installs from here, with extras that there are."""
+    text = page.read_text(encoding="utf-8")  # type: ignore[attr-defined]  # a path
+    for block in re.findall(r"pip install (?:-e )?'([^']*)'", text):
+        name, _, extras = block.partition("[")
+        if name == "wesichain":  # what errors say: it adds to what is installed
+            assert f"says `pip install '{block}'`" in text, block
+        else:
+            assert name == ".", block
+        wanted = {extra.strip() for extra in extras.rstrip("]").split(",") if extra}
+        assert wanted <= PROJECT["optional-dependencies"].keys(), block
+
+
+def test_the_readme_reads_anywhere() -> None:
+    """On a page that knows nothing of the repository: no picture is missing, a dead link still says where."""
+    assert not re.search(r"!\[", README)
+    for text, target in re.findall(r"\[([^\]]+)\]\(([^)]+)\)", README):
+        assert text == target, f"[{text}]({target}): name the file, so that the text says where it is"
+        assert (ROOT / target).exists()
+    assert not re.search(r"<(?!!--)[a-z/]", re.sub(r"```.*?```|`[^`]*`", "", README, flags=re.DOTALL))
