@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
@@ -86,6 +87,7 @@ class CutOff(Exception):  # noqa: N818  # likewise
     """The task that drives the run was cancelled, and whoever the cancel was raised in has swallowed it."""
 
 
+_MAKING = threading.Lock()
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
@@ -154,14 +156,14 @@ class Running(Generic[OutT]):
 
     @property
     def token(self) -> CancellationToken:
-        if self._token is None:
-            self._token = CancellationToken()  # nobody holds it yet who could cancel the run
+        if self._token is None:  # nobody holds it yet who could cancel the run
+            with _MAKING:  # a tool in a thread may be the first to ask
+                self._token = self._token or CancellationToken()
         return self._token
 
     def stop_below(self, reason: str) -> None:
         """Stop what still works for this run. It is over: nobody else hears of it."""
-        if self._token is not None:
-            self._token.cancel(reason)
+        self.token.cancel(reason)
 
     @property
     def is_stopped(self) -> bool:

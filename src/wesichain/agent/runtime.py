@@ -347,7 +347,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 site.failure = error
             raise
         if site is not None:
-            site.living.append(narrator)
+            site.living += (narrator,)
         scope = () if site is None else site.scope
         running = Running(settings, effects, narrator, account, token, info.step, tally, deps, scope)
         if effects is not self._live:

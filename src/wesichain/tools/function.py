@@ -141,12 +141,11 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
 
 
 def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function, with its context by name; `bind` says the same at three times the price."""
-
-    def call(args: dict[str, Any], ctx: ToolContext | None) -> Any:
-        return function(**{**args, name: ctx or ToolContext()})
-
-    return call
+    """The function, with its context in its place; `bind` says the same at three times the price."""
+    first = next(iter(inspect.signature(function).parameters.values()))
+    if first.name == name and first.kind is first.POSITIONAL_OR_KEYWORD and inspect.isroutine(function):
+        return lambda args, ctx: function(ctx or ToolContext(), **args)
+    return lambda args, ctx: function(**{**args, name: ctx or ToolContext()})
 
 
 async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:

@@ -184,7 +184,8 @@ class Batch(Questions[OutT]):
         run, call = self.run, prepared.call
         site = self._sites.get(call.id)
         if site is not None:
-            if self._waits(site, prepared, result):
+            is_usual = site.failure is None and not site.interrupted
+            if not is_usual and self._waits(site, prepared, result):
                 return 0.0
             site.close()
         del self._sites[call.id]
