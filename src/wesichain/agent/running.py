@@ -142,7 +142,8 @@ class Running(Generic[OutT]):
         excluded = self.tally.excluded
         if self._excluded != len(excluded):
             self._excluded = len(excluded)
-            offered = self.settings.registry.specs(exclude=frozenset(excluded))
+            registry = self.settings.registry
+            offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
             self._specs = offered + self.settings.judge.output.final_tools
         return self._specs
 

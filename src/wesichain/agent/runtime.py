@@ -248,7 +248,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             idle = self.start(
                 task,
                 history=history,
-                run_id=given.run_id or self.new_id(given.parent),
+                run_id=given.run_id or (self._new_id() if site is None else site.new_id()),
                 instructions=given.instructions,
                 advice=given.advice,
             )
