@@ -98,7 +98,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
         self._deps = Deps(given.deps_type)
-        self._around: tuple[Middleware, ...] = ()
+        self._around = ()
         self._inside = None
         if given.middleware:
             from .wrapping import overriding
