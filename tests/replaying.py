@@ -2,7 +2,7 @@
 
 The fixture below is a part of every test. It looks on as runs are opened and carried to their end, and as
 interrupted ones go on, writes their events through a `Recorder`, reads them back, and lets the same program
-replay them without its model and its tools. Of tests with many runs it takes the first hundred.
+replay them without its model and its tools. Of tests with many runs it takes the first twenty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wesichain.agent.wrapping import WrappedDrive
 from wesichain.core import Event
 from wesichain.trace import Recorder, diff, list_runs, load
 
-MOST_RUNS = 100  # of a test
+MOST_RUNS = 20  # of a test
 MOST_EVENTS = 2_000  # of a run
 KEPT = ("budget", "deps", "instructions", "advice")  # what a replay is given again
 

@@ -206,13 +206,13 @@ class Narrator:
             self._events.append(event)
             note(event)
 
-    def tool_dispatched(self, step: int, call: ToolCall, attempt: int) -> None:
+    def tool_dispatched(self, step: int, call: ToolCall, attempt: int, *, resumed: bool) -> None:
         self._seq = seq = self._seq + 1
         note = self._note
         if note is None:
-            self._events.append((_tool_dispatched, step, self._time(), call, attempt))
+            self._events.append((_tool_dispatched, step, self._time(), call, attempt, resumed))
         else:
-            event = _tool_dispatched(self.run_id, step, seq, self._time(), call, attempt)
+            event = _tool_dispatched(self.run_id, step, seq, self._time(), call, attempt, resumed)
             self._events.append(event)
             note(event)
 

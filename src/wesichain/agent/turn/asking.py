@@ -59,10 +59,12 @@ class Asking(Showing[OutT]):
         "_shown",
         "_slots",
         "_stream",
+        "_taken_up",
         "_told",
     )
 
     _arrived: LlmResponse | None  # a reply that is not acted on yet
+    _taken_up: LlmResponse | None  # that one, if it came in an earlier part of the run, which alone was told
     _slots: list[Slot] | None  # the calls of the reply just judged
     _told: int  # messages that events have told, so that each is told once
     _shown: int  # likewise, as steps have: what only replies and results tell is not in it
@@ -162,7 +164,7 @@ class Asking(Showing[OutT]):
             case Plan(reply=sound, calls=calls):
                 run.tally.row = None  # a good step
                 self._slots = [*calls]
-                self._follows = sound is reply
+                self._follows = sound is reply is not self._taken_up
                 return self._begin(phase, sound)
             case Answer(output=output, text=text):
                 return phase.complete(output, text=text, spent=run.spent(), step=run.step)
