@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from zlib import crc32
 
 from wesichain.core import OMIT, Cut, ToolCall
@@ -30,9 +31,9 @@ class Tally:
 
     def count_fault(self, error: BaseException) -> None:
         """Count the error, and the causes behind it, under each of their classes."""
-        for name in {_name(cls) for found in chain_of(error) for cls in type(found).__mro__}:
-            self.faults = _counted(self.faults, name)
-            self.row = _counted(self.row, name)
+        names = {name for found in chain_of(error) for name in _names(type(found))}
+        self.faults = _counted(self.faults, *names)
+        self.row = _counted(self.row, *names)
 
     def times(self, error_class: type[BaseException]) -> int:
         return (self.faults or {}).get(_name(error_class), 0)
@@ -78,10 +79,16 @@ class Tally:
         return self.repeats
 
 
-def _counted(counts: dict[str, int] | None, name: str) -> dict[str, int]:
+def _counted(counts: dict[str, int] | None, *names: str) -> dict[str, int]:
     counts = {} if counts is None else counts
-    counts[name] = counts.get(name, 0) + 1
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
     return counts
+
+
+@lru_cache(maxsize=256)
+def _names(cls: type) -> tuple[str, ...]:
+    return tuple(map(_name, cls.__mro__))
 
 
 def _name(cls: type) -> str:
