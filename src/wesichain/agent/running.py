@@ -157,10 +157,14 @@ class Running(Generic[OutT]):
 
     @property
     def token(self) -> CancellationToken:
-        if self._token is None:  # nobody holds it yet who could cancel the run
-            with _MAKING:  # a tool in a thread may be the first to ask
-                self._token = self._token or CancellationToken()
-        return self._token
+        token = self._token
+        return self._made_token() if token is None else token
+
+    def _made_token(self) -> CancellationToken:
+        with _MAKING:  # a tool in a thread may be the first to ask
+            if self._token is None:
+                self._token = CancellationToken()  # nobody holds it yet who could cancel the run
+            return self._token
 
     def stop_below(self, reason: str) -> None:
         """Stop what still works for this run. It is over: nobody else hears of it."""

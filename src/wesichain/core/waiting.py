@@ -124,6 +124,7 @@ class CallToken(CancellationToken):
         self._reason = self._watchers = None
 
     @property
+    @override
     def _parents(self) -> tuple[CancellationToken, ...]:  # type: ignore[override]  # as said above
         return (self._run.token,)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from zlib import crc32
 
 from wesichain.core import OMIT, Cut, ToolCall
@@ -86,9 +85,16 @@ def _counted(counts: dict[str, int] | None, *names: str) -> dict[str, int]:
     return counts
 
 
-@lru_cache(maxsize=256)
 def _names(cls: type) -> tuple[str, ...]:
-    return tuple(map(_name, cls.__mro__))
+    names = _known.get(cls)
+    if names is None:
+        if len(_known) >= 256:
+            _known.clear()
+        names = _known[cls] = tuple(map(_name, cls.__mro__))
+    return names
+
+
+_known: dict[type, tuple[str, ...]] = {}
 
 
 def _name(cls: type) -> str:

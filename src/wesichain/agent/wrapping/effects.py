@@ -167,8 +167,7 @@ class _Question(Link):
             raise ConfigError(
                 f"call_next was given a {type(given).__name__}; wrap_model hands on an LlmRequest"
             )
-        if self._is_over:
-            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
+        self._check_open()
         self._calls += 1
         if self._calls == 1:
             step = run.step
@@ -184,6 +183,10 @@ class _Question(Link):
             else:
                 self._arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
 
     def _set_aside(self) -> None:
         for step, reply, started, ended in self._arrived:
