@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
@@ -86,6 +87,7 @@ class CutOff(Exception):  # noqa: N818  # likewise
     """The task that drives the run was cancelled, and whoever the cancel was raised in has swallowed it."""
 
 
+_MAKING = threading.Lock()
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
@@ -140,7 +142,8 @@ class Running(Generic[OutT]):
         excluded = self.tally.excluded
         if self._excluded != len(excluded):
             self._excluded = len(excluded)
-            offered = self.settings.registry.specs(exclude=frozenset(excluded))
+            registry = self.settings.registry
+            offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
             self._specs = offered + self.settings.judge.output.final_tools
         return self._specs
 
@@ -154,14 +157,18 @@ class Running(Generic[OutT]):
 
     @property
     def token(self) -> CancellationToken:
-        if self._token is None:
-            self._token = CancellationToken()  # nobody holds it yet who could cancel the run
-        return self._token
+        token = self._token
+        return self._made_token() if token is None else token
+
+    def _made_token(self) -> CancellationToken:
+        with _MAKING:  # a tool in a thread may be the first to ask
+            if self._token is None:
+                self._token = CancellationToken()  # nobody holds it yet who could cancel the run
+            return self._token
 
     def stop_below(self, reason: str) -> None:
         """Stop what still works for this run. It is over: nobody else hears of it."""
-        if self._token is not None:
-            self._token.cancel(reason)
+        self.token.cancel(reason)
 
     @property
     def is_stopped(self) -> bool:

@@ -97,7 +97,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
         self._deps = Deps(given.deps_type)
-        self._around: tuple[Middleware, ...] = ()
+        self._around = ()
         self._inside = None
         if given.middleware:
             from .wrapping import overriding
@@ -247,7 +247,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             idle = self.start(
                 task,
                 history=history,
-                run_id=given.run_id or self.new_id(given.parent),
+                run_id=given.run_id or (self._new_id() if site is None else site.new_id()),
                 instructions=given.instructions,
                 advice=given.advice,
             )
@@ -344,7 +344,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 site.failure = error
             raise
         if site is not None:
-            site.living.append(narrator)
+            site.living += (narrator,)
         scope = () if site is None else site.scope
         running = Running(settings, effects, narrator, account, token, info.step, tally, deps, scope)
         if effects is not self._live:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from wesichain.core import Cut, LogView, Message, Role
@@ -24,8 +24,8 @@ class Seen:
     """
 
     __slots__ = (
-        "_begun", "_count", "_fixed", "_fresh", "_messages", "_places", "_replaced", "_sizes", "_starts",
-        "_whole", "fixed_tokens", "length", "task", "tokens",
+        "_begun", "_count", "_fixed", "_fixed_tokens", "_fresh", "_messages", "_places", "_replaced",
+        "_sizes", "_starts", "_whole", "length", "task", "tokens",
     )  # fmt: skip
 
     def __init__(self, task: int, count_tokens: CountTokens = estimate_tokens) -> None:
@@ -33,11 +33,11 @@ class Seen:
         self.task = task
         self.length = 0  # messages of the log that were taken
         self.tokens = 0  # of all that is shown
-        self.fixed_tokens = 0  # of the instructions and the task
         self._count = count_tokens
         self._messages: list[Message] = []
-        self._places: list[int] = []  # of these messages
-        self._sizes: list[int] = []  # likewise, in tokens
+        self._sizes: list[int] = []  # of these, in tokens
+        self._places: list[int] = []  # of these, up to the first that is not filed yet
+        self._fixed_tokens = 0
         self._fixed: list[int] = []  # places
         self._starts: list[int] = []  # the places where units begin
         self._whole: list[int] = []  # the places of long results that are shown as they are
@@ -50,29 +50,39 @@ class Seen:
         """What the model is shown."""
         return LogView(self._messages, len(self._messages))
 
-    def take(self, messages: Iterable[Message]) -> None:
+    def take(self, messages: Sequence[Message]) -> None:
         """The log has grown."""
-        count, task = self._count, self.task
+        count, sizes = self._count, self._sizes
         for message in messages:
-            place, role = self.length, message.role
             size = tokens_of(message, count)
-            self.length = place + 1
+            sizes.append(size)
             self.tokens += size
-            self._messages.append(message)
+        self.length += len(messages)
+        self._messages += messages
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Those of the instructions and the task."""
+        self._file()
+        return self._fixed_tokens
+
+    def _file(self) -> None:
+        """Find the units in what was taken since: most steps of most runs need none of them."""
+        task, start = self.task, len(self._places)
+        place = self.length - (len(self._messages) - start)
+        for message, size in zip(self._messages[start:], self._sizes[start:], strict=True):
+            role = message.role
             self._places.append(place)
-            self._sizes.append(size)
-            if role is Role.TOOL:
-                if size > _SHORT:
-                    self._whole.append(place)
-                if self._begun and place != task:
-                    continue
+            if role is Role.TOOL and size > _SHORT:
+                self._whole.append(place)
             if role is Role.SYSTEM or place == task:
                 self._fixed.append(place)
-                self.fixed_tokens += size
+                self._fixed_tokens += size
                 self._fresh = True
             elif self._begins_unit(role, place):
                 self._starts.append(place)
                 self._begun, self._fresh = True, False
+            place += 1
 
     def _begins_unit(self, role: Role, place: int) -> bool:
         if not self._begun:
@@ -85,6 +95,7 @@ class Seen:
 
     def results(self, keep: int) -> list[tuple[int, Message]]:
         """The long results that are still shown, without the newest `keep` and those of the last reply."""
+        self._file()
         newest = self._starts[-1] if self._starts else 0
         count = min(len(self._whole) - keep, bisect_left(self._whole, newest))
         return [
@@ -94,6 +105,7 @@ class Seen:
 
     def oldest(self, tokens: int) -> list[tuple[int, int]]:
         """Where the oldest units are that have this many tokens together, or all but the run's last."""
+        self._file()
         starts, allowed = self._starts, len(self._starts)
         if starts and starts[-1] > self.task:
             allowed -= 1
@@ -110,10 +122,12 @@ class Seen:
 
     def shown(self, pieces: Sequence[tuple[int, int]]) -> list[Message]:
         """What the model is shown of some pieces of the log."""
+        self._file()
         return [message for start, end in pieces for message in self._messages[self._between(start, end)]]
 
     def new_tokens(self, pieces: Sequence[tuple[int, int]]) -> int:
         """The tokens of what the model is shown there as it stands in the log."""
+        self._file()
         found = 0
         for start, end in pieces:
             there = self._between(start, end)
@@ -139,6 +153,7 @@ class Seen:
 
     def check(self, cut: Cut, view: str) -> None:
         """A cut that may not be made is the mistake of whoever wrote the view."""
+        self._file()
         why = self._flaw(cut)
         if why:
             raise ConfigError(f"the context view {view!r} cuts messages {cut.start} to {cut.end}: {why}")
@@ -173,6 +188,7 @@ class Seen:
 
     def cut(self, cut: Cut) -> None:
         """Show something else, or nothing, in place of a part of the log."""
+        self._file()
         there = self._between(cut.start, cut.end)
         sizes = [tokens_of(message, self._count) for message in cut.messages]
         places = range(cut.start, cut.start + len(sizes))
@@ -192,6 +208,7 @@ class Seen:
 
     def cuts(self) -> tuple[Cut, ...]:
         """The cuts that make of the log what is shown now: the fewest, whatever was cut when."""
+        self._file()
         found: list[Cut] = []
         expected = 0
         held: tuple[int, Message] | None = None

@@ -20,13 +20,15 @@ def estimate_tokens(text: str) -> int:
 
 def tokens_of(message: Message, count: CountTokens = estimate_tokens) -> int:
     """What a message takes: its text, reasoning and calls, and a thousand for each picture or the like."""
-    content = message.content
+    content, quick = message.content, count is estimate_tokens  # which is not worth a call
     if isinstance(content, str):
-        tokens = len(content) // 4 + 4 if count is estimate_tokens else count(content)
+        tokens = len(content) // 4 + 4 if quick else count(content)
     else:
         tokens = count(message.text) + _PART * sum(not isinstance(part, Text) for part in content)
     for call in message.tool_calls:
-        tokens += count(f"{call.name}{call.args}")
+        tokens += (
+            (len(call.name) + len(str(call.args))) // 4 + 4 if quick else count(f"{call.name}{call.args}")
+        )
     return tokens + count(message.reasoning) if message.reasoning else tokens
 
 

@@ -106,15 +106,27 @@ class CancellationToken:
             forget()
 
 
+class HasToken(Protocol):
+    @property
+    def token(self) -> CancellationToken: ...
+
+
 class CallToken(CancellationToken):
-    """What a tool is given: to cancel it cancels the run; `abandon` ends the call alone."""
+    """What tools and middleware are given: to cancel it cancels the run; `abandon` ends the call alone.
 
-    __slots__ = ()
+    The token of the run is asked for when somebody looks: most runs then never make one.
+    """
 
-    def __init__(self, run: CancellationToken) -> None:  # what its class does, without the way there
-        self._parents = (run,)
-        self._reason = None
-        self._watchers = None
+    __slots__ = ("_run",)
+
+    def __init__(self, run: HasToken) -> None:  # what its class does, without the way there
+        self._run = run
+        self._reason = self._watchers = None
+
+    @property
+    @override
+    def _parents(self) -> tuple[CancellationToken, ...]:  # type: ignore[override]  # as said above
+        return (self._run.token,)
 
     @override
     def cancel(self, reason: str = "cancelled") -> None:
@@ -122,6 +134,10 @@ class CallToken(CancellationToken):
 
     def abandon(self, reason: str) -> None:
         """Tell whoever still works on the call that nobody waits for it any more."""
+        with _LOCK:
+            if self._watchers is None:
+                self._reason = self._reason or reason
+                return
         CancellationToken.cancel(self, reason)
 
 

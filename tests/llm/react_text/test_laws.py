@@ -15,7 +15,7 @@ from wesichain.core import dump_json
 from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
 from wesichain.llm.react_text.sections import quote, split
-from wesichain.llm.react_text.thinking import hear
+from wesichain.llm.react_text.thinking import MARK, hear
 
 PIECES = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
@@ -366,3 +366,14 @@ def test_time_grows_as_the_text_does(piece: str) -> None:
         if ratios[-1] < 9:  # two doublings, each less than threefold
             return
     pytest.fail(f"time grew by {ratios}")
+
+
+@given(st.from_regex(MARK, fullmatch=True), st.sampled_from(["", "Action: x\n", "<tool>a</tool> "]))
+def test_every_mark_of_thinking_is_found_wherever_it_stands(mark: str, before: str) -> None:
+    made = MARK.fullmatch(mark)
+    assert made is not None
+    heard = hear(f"{before}{mark}\nFinal Answer: 4")
+    if made["close"]:
+        assert heard.said == "Final Answer: 4"
+    else:  # it never ends
+        assert heard.is_open

@@ -185,7 +185,8 @@ class Batch(Questions[OutT]):
         run, call = self.run, prepared.call
         site = self._sites.get(call.id)
         if site is not None:
-            if self._waits(site, prepared, result):
+            is_usual = site.failure is None and not site.interrupted
+            if not is_usual and self._waits(site, prepared, result):
                 return 0.0
             site.close()
         del self._sites[call.id]
@@ -204,7 +205,7 @@ class Batch(Questions[OutT]):
         if not any(isinstance(cause, RunInterruptedError) for cause in chain_of(result.error)):
             return False  # the tool has dealt with it
         call = prepared.call
-        self.waiting[call.id] = site.interrupted[-1]
+        self.waiting = {**self.waiting, call.id: site.interrupted[-1]}
         self._end(call, wording.WAITS, "waiting", result.error)
         return True
 
@@ -230,7 +231,7 @@ class Batch(Questions[OutT]):
                 continue
             call, site = slot.call, self._sites[slot.call.id]
             if site is not None and site.interrupted and self._can_wait(slot):
-                self.waiting[call.id] = site.interrupted[-1]  # it had the time to stop
+                self.waiting = {**self.waiting, call.id: site.interrupted[-1]}  # it had the time to stop
             elif slot.tool.effect == "once":
                 self.slots[index] = failed(call, wording.outcome_unknown(call.name))
             else:
@@ -345,4 +346,4 @@ class Batch(Questions[OutT]):
                 )
             if times >= guard.tell_at:
                 text = wording.repeated(call.name, times)
-                self.notes.append(Observed(text, text))
+                self.notes = [*self.notes, Observed(text, text)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -73,13 +73,13 @@ class Questions(Generic[OutT]):
         self._phase = phase
         self.slots = slots
         self.todo: list[int] | None = None  # the places of those that are to be run, once they are prepared
-        self.notes: list[Observed] = []
+        self.notes: Sequence[Observed] = ()
         self.decisions: Mapping[str, Decision] = _NONE
         self._asked: Mapping[str, PendingCall] = _NONE
         self.before: dict[str, Child] = _NONE
         self.attempts: dict[str, int] = {}
         self.finish: Observed | None = None  # a tool said that its result is the run's
-        self.waiting: dict[str, Child] = {}  # runs inside calls that were interrupted this time
+        self.waiting: Mapping[str, Child] = _NONE  # runs inside calls that were interrupted this time
         self._sites: dict[str, Site | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
         self.went_well = False

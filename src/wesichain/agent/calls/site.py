@@ -41,7 +41,6 @@ from wesichain.tools import ToolContext
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
 _GIVEN_UP = "the call that it ran in was given up"
 _context = maker(ToolContext[Any])
-_NOBODY: tuple[Child, ...] = ()
 
 
 class Host(Protocol):
@@ -57,8 +56,11 @@ class Host(Protocol):
     def decisions(self) -> Mapping[str, Decision]: ...
 
 
-class Site:
-    """One attempt at one call: what the runs inside it know of the run above, and it of them."""
+class Site(CallToken):
+    """One attempt at one call: what the runs inside it know of the run above, and it of them.
+
+    It is also the token that the call is given: an object less for every call.
+    """
 
     __slots__ = (
         "_host",
@@ -72,21 +74,20 @@ class Site:
         "failure",
         "interrupted",
         "living",
-        "token",
     )
 
     def __init__(self, host: Host, call: ToolCall, attempt: int, waiting: Sequence[Child]) -> None:
+        self._run, self._reason, self._watchers = host.run, None, None  # as its class does
         self._host = host
         self._loop = asyncio.get_running_loop()
-        self._waiting = [*waiting] if waiting else _NOBODY  # runs from before an interruption, to go on with
+        self._waiting = waiting  # runs from before an interruption, to go on with
         self._is_open = True
         self._started = 0
         self._named = 0
         self.call = call
         self.attempt = attempt
-        self.token = CallToken(host.run.token)
-        self.living: list[Narrator] = []
-        self.interrupted: list[Child] = []  # runs inside that have ended so this time
+        self.living: tuple[Narrator, ...] = ()
+        self.interrupted: tuple[Child, ...] = ()  # runs inside that have ended so this time
         self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
 
     # --- what a run inside is given ----------------------------------------------------------------
@@ -129,17 +130,18 @@ class Site:
         return self.call.id if self.attempt == 1 else f"{self.call.id}#{self.attempt}"
 
     def context(self) -> ToolContext:
-        run, call = self._host.run, self.call
+        run, call_id = self._host.run, self.call.id
+        run_id, step = run.narrator.run_id, run.step
         return _context(
-            run.run_id,
-            run.step,
-            self.token,
-            f"{run.run_id}:{run.step}:{call.id}",
+            run_id,
+            step,
+            self,
+            f"{run_id}:{step}:{call_id}",
             deps=run.deps,
-            agent=run.name,
+            agent=run.settings.name,
             scope=run.scope,
             link=self,
-            call_id=call.id,
+            call_id=call_id,
             attempt=self.attempt,
             budget=run.account,
             emit=self.emit,
@@ -224,7 +226,7 @@ class Site:
     def ended(self, agent: str, outcome: Outcome[Any]) -> None:
         """A run inside has ended; one that was interrupted is kept, so that it can go on."""
         if isinstance(outcome, Interrupted):
-            self.interrupted.append(Child(self.call.id, agent, self.attempt, outcome))
+            self.interrupted += (Child(self.call.id, agent, self.attempt, outcome),)
 
     # --- the end -----------------------------------------------------------------------------------
 
@@ -236,7 +238,7 @@ class Site:
             if not narrator.is_closed:
                 narrator.run_interrupted(0, _GIVEN_UP, Spent())
         self._is_open = False
-        self.token.abandon(_GIVEN_UP)
+        self.abandon(_GIVEN_UP)
 
 
 def site_of(parent: ToolContext | None) -> Site | None:

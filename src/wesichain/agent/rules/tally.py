@@ -30,9 +30,9 @@ class Tally:
 
     def count_fault(self, error: BaseException) -> None:
         """Count the error, and the causes behind it, under each of their classes."""
-        for name in {_name(cls) for found in chain_of(error) for cls in type(found).__mro__}:
-            self.faults = _counted(self.faults, name)
-            self.row = _counted(self.row, name)
+        names = {name for found in chain_of(error) for name in _names(type(found))}
+        self.faults = _counted(self.faults, *names)
+        self.row = _counted(self.row, *names)
 
     def times(self, error_class: type[BaseException]) -> int:
         return (self.faults or {}).get(_name(error_class), 0)
@@ -78,10 +78,23 @@ class Tally:
         return self.repeats
 
 
-def _counted(counts: dict[str, int] | None, name: str) -> dict[str, int]:
+def _counted(counts: dict[str, int] | None, *names: str) -> dict[str, int]:
     counts = {} if counts is None else counts
-    counts[name] = counts.get(name, 0) + 1
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
     return counts
+
+
+def _names(cls: type) -> tuple[str, ...]:
+    names = _known.get(cls)
+    if names is None:
+        if len(_known) >= 256:
+            _known.clear()
+        names = _known[cls] = tuple(map(_name, cls.__mro__))
+    return names
+
+
+_known: dict[type, tuple[str, ...]] = {}
 
 
 def _name(cls: type) -> str:

@@ -57,13 +57,15 @@ class Showing(Generic[OutT]):
             for cut in run.tally.cuts:  # of the part of the run before this one
                 seen.cut(cut)
         views = run.settings.context
-        for number in range(first, len(views)):
-            found = views[number].reduce(seen)
+        for number, view in enumerate(views[first:] if first else views, first):
+            found = view.reduce(seen)
+            if found is None:
+                continue
             if isinstance(found, Question):
                 if self._limit is None and run.account.refusal(run.now(), free=run.tally.free) is None:
                     return number, found
             elif found:
-                self._cut(seen, views[number].name, found)
+                self._cut(seen, view.name, found)
         return None
 
     def _cut(

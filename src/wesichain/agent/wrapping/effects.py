@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from wesichain.agent.effects import Caller, Effects, OnText, SameCaller
+from wesichain.agent.effects import Caller, Effects, OnText
 from wesichain.agent.rules import is_response
 from wesichain.agent.running import LimitAbove, Running, Stopped
 from wesichain.core import (
     NO_USAGE,
+    CallToken,
     LlmRequest,
     LlmResponse,
     LogView,
@@ -41,25 +42,27 @@ _PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove, Stopped)  
 class WrappedEffects(Effects):
     """The world behind middleware: what it answers is the world's word."""
 
-    __slots__ = ("_live", "_models", "_run", "_tools")
+    __slots__ = ("_live", "_models", "_run", "_token", "_tools")
 
     def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
         self._live = live
         self._models = models
         self._tools = tools
         self._run: Running[Any] | None = None
+        self._token: CallToken | None = None
 
     @override
     def attach(self, run: Running[Any]) -> None:
-        self._run = run
+        self._run, self._token = run, CallToken(run)
 
     @override
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        if not self._models or self._run is None:
+        if not self._models or self._run is None or self._token is None:
             return self._live.ask(request, step_id=step_id, on_text=on_text)
-        return _Question(self._run, self._live, self._models, request, on_text).answer(request)
+        question = _Question(self._run, self._live, self._models, request, on_text)
+        return question.answer(context_of(self._run, question, self._token))
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
@@ -85,40 +88,29 @@ class Link(Protocol):
     def spent(self) -> Spent: ...
 
 
-class _Asked(Link):
-    """A run, as of one request."""
-
-    __slots__ = ("_request", "_run")
-
-    def __init__(self, run: Running[Any], request: LlmRequest) -> None:
-        self._run = run
-        self._request = request
-
-    @property
-    @override
-    def messages(self) -> Any:
-        return self._request.messages
-
-    @property
-    @override
-    def spent(self) -> Spent:
-        return self._run.spent()
-
-
-def context_of(run: Running[Any], link: Link) -> RunContext[Any]:
+def context_of(run: Running[Any], link: Link, token: CallToken) -> RunContext[Any]:
     """A run, as its middleware sees it."""
-    return _context(
-        run.run_id, run.step, run.token, deps=run.deps, agent=run.name, scope=run.scope, link=link
-    )
+    name, run_id = run.settings.name, run.narrator.run_id
+    return _context(run_id, run.step, token, deps=run.deps, agent=name, scope=run.scope, link=link)
 
 
-class _Question:
+class _Question(Link):
     """One request of the loop: the model calls that are made for it, of which it is given one reply.
 
     Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
     """
 
-    __slots__ = ("_arrived", "_calls", "_ctx", "_is_over", "_live", "_models", "_on_text", "_run", "_told")
+    __slots__ = (
+        "_arrived",
+        "_calls",
+        "_is_over",
+        "_live",
+        "_models",
+        "_on_text",
+        "_request",
+        "_run",
+        "_told",
+    )
 
     def __init__(
         self,
@@ -131,28 +123,42 @@ class _Question:
         self._run = run
         self._live = live
         self._models = models
+        self._request = request
         self._on_text = on_text
-        self._ctx = context_of(run, _Asked(run, request))
         self._calls = 0
         self._is_over = False
-        self._arrived: list[tuple[int, LlmResponse, float]] = []  # replies that nobody has paid for yet
+        # Replies that nobody has paid for yet: the step, and when it was asked and answered.
+        self._arrived: tuple[tuple[int, LlmResponse, float, float], ...] = ()
         self._told: tuple[LlmResponse, ...] = ()  # those that were set aside
 
-    async def answer(self, request: LlmRequest) -> LlmResponse:
+    @property
+    @override
+    def messages(self) -> Any:
+        return self._request.messages
+
+    @property
+    @override
+    def spent(self) -> Spent:
+        return self._run.spent()
+
+    async def answer(self, ctx: RunContext[Any]) -> LlmResponse:
         try:
-            answer = await self._ask(0, request)
+            answer = await self._ask(ctx, 0, self._request)
         except BaseException:
             self._is_over = True
             self._set_aside()
             raise
         self._is_over = True
+        arrived = self._arrived
+        if len(arrived) == 1 and arrived[0][1] is answer:
+            return answer
         return self._given(answer)
 
-    def _ask(self, index: int, request: LlmRequest) -> Coroutine[Any, Any, LlmResponse]:
+    def _ask(self, ctx: RunContext[Any], index: int, request: LlmRequest) -> Coroutine[Any, Any, LlmResponse]:
         """Ask from the middleware at this place inwards; behind the last one is the model."""
-        if index == len(self._models):
-            return self._ask_model(request)
-        return self._models[index].wrap_model(self._ctx, request, partial(self._ask, index + 1))
+        is_last = index + 1 == len(self._models)
+        inner = self._ask_model if is_last else partial(self._ask, ctx, index + 1)
+        return self._models[index].wrap_model(ctx, request, inner)
 
     async def _ask_model(self, request: LlmRequest) -> LlmResponse:
         run = self._run
@@ -175,7 +181,7 @@ class _Question:
             if self._is_over:  # whoever asked did not wait for it: it has its price all the same
                 run.account.spend_usage(reply.usage)
             else:
-                self._arrived.append((step, reply, int((run.now() - started) * 1e6) / 1000))
+                self._arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
 
     def _check_open(self) -> None:
@@ -183,16 +189,14 @@ class _Question:
             raise ConfigError("call_next was called after wrap_model had answered; await it before that")
 
     def _set_aside(self) -> None:
-        for step, reply, duration_ms in self._arrived:
-            set_aside(self._run, step, reply, duration_ms)
+        for step, reply, started, ended in self._arrived:
+            set_aside(self._run, step, reply, int((ended - started) * 1e6) / 1000)
             self._told += (reply,)
-        self._arrived.clear()
+        self._arrived = ()
 
     def _given(self, answer: LlmResponse) -> LlmResponse:
         """The answer as the loop pays for it: for the model call that it came from, and no other."""
         arrived = self._arrived
-        if len(arrived) == 1 and arrived[0][1] is answer:
-            return answer
         if not is_response(answer):
             self._set_aside()
             return answer  # the loop judges it
@@ -202,7 +206,7 @@ class _Question:
             return answer
         for index in range(len(arrived) - 1, -1, -1):
             if arrived[index][1].usage is answer.usage:
-                del arrived[index]  # the loop pays for this one
+                self._arrived = arrived[:index] + arrived[index + 1 :]  # the loop pays for this one
                 self._set_aside()
                 return answer
         is_paid = any(reply.usage is answer.usage for reply in self._told)
@@ -210,7 +214,7 @@ class _Question:
         return replace(answer, usage=NO_USAGE) if is_paid else answer
 
 
-class _Call:
+class _Call(Caller):
     """One call of a tool, through its middleware."""
 
     __slots__ = ("_begun", "_ctx", "_live", "_prepared", "_run", "_tools")
@@ -229,6 +233,10 @@ class _Call:
         self._prepared = prepared
         self._ctx = ctx
         self._begun = False
+
+    @override
+    def context(self, call: object) -> ToolContext:
+        return self._ctx
 
     async def result(self) -> ToolResult:
         call = self._prepared.call
@@ -249,21 +257,25 @@ class _Call:
 
     def _pass(self, index: int, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
         """Call from the middleware at this place inwards; behind the last one is the tool."""
-        if index == len(self._tools):
-            return self._run_tool(call)
-        return self._tools[index].wrap_tool(self._ctx, call, partial(self._pass, index + 1))
+        is_last = index + 1 == len(self._tools)
+        inner = self._run_tool if is_last else partial(self._pass, index + 1)
+        return self._tools[index].wrap_tool(self._ctx, call, inner)
 
-    async def _run_tool(self, call: ToolCall) -> ToolResult:
+    def _run_tool(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
         prepared, tool = self._prepared, self._prepared.tool
         if call is not prepared.call:
             changed = self._prepare(call)
             if isinstance(changed, ToolDispatchError):
-                return self._failure(f"the arguments that a middleware gave do not fit: {changed}", changed)
+                return _at_once(
+                    self._failure(f"the arguments that a middleware gave do not fit: {changed}", changed)
+                )
             prepared = changed
         if self._begun and tool.effect == "once":
-            return self._failure(f"{tool.name!r} is not run again for one call: its effect is 'once'")
+            return _at_once(
+                self._failure(f"{tool.name!r} is not run again for one call: its effect is 'once'")
+            )
         self._begun = True
-        return await self._live.call(prepared, SameCaller(self._ctx))
+        return self._live.call(prepared, self)
 
     def _prepare(self, call: ToolCall) -> PreparedCall | ToolDispatchError:
         own, given = self._prepared.call, call
@@ -281,3 +293,7 @@ class _Call:
         error = ToolExecutionError(message, tool_name=call.name, call_id=call.id)
         error.__cause__ = cause
         return ToolResult(call.id, call.name, None, error)
+
+
+async def _at_once(result: ToolResult) -> ToolResult:
+    return result

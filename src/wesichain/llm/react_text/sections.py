@@ -106,6 +106,8 @@ def foreign_spans(reply: str) -> list[tuple[int, int]]:
     One that never ends goes on to the end if it has a line of its own; else it is only a word (`List<User>`).
     """
     spans: list[tuple[int, int]] = []
+    if not ("<" in reply or "\u201c" in reply or "\u00ab" in reply):
+        return spans
     endless: set[str] = set()  # looked for once: there is none further on either
     lower = ""
     for tag in _FOREIGN.finditer(reply):

@@ -27,6 +27,18 @@ MARK = re.compile(
           |<[|\uff5c]begin\u2581of\u2581thinking[|\uff5c]>)""",
     re.IGNORECASE | re.VERBOSE,
 )
+# One of which is in every mark: replies in XML have many tags, and mostly none of these.
+_WORDS = (
+    "think",
+    "thought",
+    "reason",
+    "reflect",
+    "scratchpad",
+    "analysis",
+    "monologue",
+    "channel",
+    "unused9",
+)
 # What every mark begins with, which is quick to find.
 _STARTS = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1", re.IGNORECASE)
 QUOTES = "`\"'\u201c\u201d\u2018\u2019"
@@ -105,6 +117,8 @@ def _marks(text: str) -> list[re.Match[str]]:
     found: list[re.Match[str]] = []
     if not ("<" in text or "[" in text or "\u25c1" in text):
         return found
+    if text.isascii() and not _has_word(text.lower()):  # beyond ASCII, a letter has more than two cases
+        return found
     end = 0
     for start in _STARTS.finditer(text):
         mark = MARK.match(text, start.start()) if start.start() >= end else None
@@ -113,6 +127,10 @@ def _marks(text: str) -> list[re.Match[str]]:
             if not _is_spoken_of(text, mark):
                 found.append(mark)
     return found
+
+
+def _has_word(text: str) -> bool:
+    return any(word in text for word in _WORDS)
 
 
 def _is_spoken_of(text: str, mark: re.Match[str]) -> bool:
