@@ -1,6 +1,20 @@
 """Values and protocols that every other room speaks in."""
 
-from .codec import Portable, from_json, from_plain, to_json, to_plain
+from .codec import (
+    JsonObject,
+    JsonValue,
+    Portable,
+    check_depth,
+    dump_json,
+    from_json,
+    from_plain,
+    is_array,
+    is_object,
+    parse_json,
+    to_json,
+    to_lines,
+    to_plain,
+)
 from .content import (
     KEPT,
     MEDIA,
@@ -69,7 +83,6 @@ from .exchange import (
     ToolSpec,
 )
 from .home import home_folder
-from .json import JsonObject, JsonValue, check_depth, dump_json, is_array, is_object, parse_json
 from .log import LogView
 from .messages import OMIT, Message, Role, ToolCall
 from .protocols import (
@@ -232,6 +245,7 @@ __all__ = [
     "state_update",
     "text_of",
     "to_json",
+    "to_lines",
     "to_plain",
     "told_content",
     "tool_message",
