@@ -9,7 +9,8 @@ from .json import (
     is_object,
     parse_json,
 )
-from .values import Portable, from_json, from_plain, to_json, to_lines, to_plain
+from .reading import Portable, from_json, from_plain
+from .writing import to_json, to_lines, to_plain
 
 __all__ = [
     "JsonObject",

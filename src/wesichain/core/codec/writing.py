@@ -1,51 +1,98 @@
-"""Writing, compiled: a serialiser of pydantic-core for every class, made of its fields at its first value.
+"""Writing: values as JSON text. A value is an object of its fields, a member of a union also has its `kind`.
 
-A serialiser knows which fields are left out and which hold JSON data; the rest is written as what it is,
-and a value inside another by the serialiser of its own class. To load pydantic-core takes 20 ms, which
-an import of the project does not spend: this module is imported when the first value is written.
+Dataclasses are written by serialisers of pydantic-core, each made of the fields of its class at the first
+value: it knows which fields are left out while they are empty (`omit_empty`) and which hold JSON data. Plain
+data is written by the standard library. pydantic-core takes 20 ms to load: it is imported when it is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from math import isfinite
 from threading import RLock
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
-
-from pydantic_core import CoreSchema, SchemaSerializer, core_schema
-from pydantic_core.core_schema import CoreConfig, SerializationInfo
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from wesichain.core.content import MEDIA, BlobWriter
 from wesichain.core.log import LogView
 from wesichain.errors import CodecError
 
 from .json import JsonValue, dump_json, json_writer, parse_json
+from .reading import dataclass_schema
 
-_LEAST, _MOST = -(10**4000), 10**4000  # whole numbers that Python still reads from text
-
-
-def serializer(cls: Any, *, is_strict: bool = True) -> SchemaSerializer:
-    """What writes values of a dataclass. The strict one looks into JSON data, and refuses what JSON lacks."""
-    with _building:
-        return _serializer(cls, is_strict=is_strict)
+if TYPE_CHECKING:
+    from pydantic_core import SchemaSerializer
 
 
-@cache
-def _serializer(cls: Any, *, is_strict: bool) -> SchemaSerializer:
-    if is_strict:
-        _begun.add(cls)
-    schema = _PORTABLE if hasattr(cls, "to_plain") else _fields(cls, is_strict=is_strict)
-    made = SchemaSerializer(schema, _CONFIG)
-    if is_strict:
-        cls.__pydantic_serializer__ = made  # by which pydantic-core writes one inside another value
-    return made
+def to_json(value: object, *, blobs: BlobWriter | None = None) -> str:
+    """The JSON text of a value of this project, or of plain JSON data.
+
+    The bytes of parts are written as base64, or, with `blobs`, kept there once and named by their hash.
+    """
+    if _strict[value.__class__] is _write_plain:
+        return _plain_text(value, blobs)
+    return to_lines((value,), blobs=blobs, is_strict=True)[0].decode()
 
 
-_CONFIG: CoreConfig = {"ser_json_inf_nan": "constants"}  # where they can be seen: the default is null
-_building = RLock()  # a class is not used before those that its fields name are ready
-_begun: set[Any] = set()
+def to_plain(value: object) -> Any:
+    """The same as data: dicts, lists, strings, numbers, booleans and None."""
+    return parse_json(to_json(value))
+
+
+def to_lines(
+    values: Iterable[object], *, blobs: BlobWriter | None = None, is_strict: bool = False
+) -> list[bytes]:
+    """What `to_json` gives of each value, as the bytes of a line: for logs, written by the thousand.
+
+    Unless it `is_strict`, an object among JSON data that JSON lacks (a set, a date) is written as what
+    comes nearest to it.
+    """
+    writers, fallback = _strict if is_strict else _lenient, plain_of
+    try:
+        lines = [
+            writers[value.__class__](
+                value, exclude_defaults=True, warnings=False, context=blobs, fallback=fallback
+            )
+            for value in values
+        ]
+    except CodecError:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodecError(_reason(error)) from None
+    written = b"\n".join(lines)
+    if b"NaN" in written or b"Infinity" in written:  # a number that JSON lacks, or a text that has the word
+        for line in lines:
+            parse_json(line)
+    return lines
+
+
+def _reason(error: Exception) -> str:
+    """Why pydantic-core could not write a value, without the trail of its own functions."""
+    said = str(error)
+    if "surrogate" in said:
+        return "the text holds a lone surrogate, which is not a character"
+    _, found, ours = said.rpartition("CodecError: ")
+    return ours if found else f"the value has no JSON: {said.removeprefix('Error serializing to JSON: ')}"
+
+
+class _Writers(dict[type, Callable[..., bytes]]):
+    """The function that writes values of a class, made at the first of them."""
+
+    def __init__(self, *, is_strict: bool) -> None:
+        super().__init__()
+        self._is_strict = is_strict
+
+    def __missing__(self, cls: type) -> Callable[..., bytes]:
+        is_compiled = is_dataclass(cls) and not hasattr(cls, "to_plain")
+        write = serializer(cls, is_strict=self._is_strict).to_json if is_compiled else _write_plain
+        self[cls] = write
+        return write
+
+
+_strict, _lenient = _Writers(is_strict=True), _Writers(is_strict=False)
+
+# --- plain data ----------------------------------------------------------------------------------
 
 
 def plain_of(value: Any, blobs: BlobWriter | None = None) -> object:
@@ -58,76 +105,31 @@ def plain_of(value: Any, blobs: BlobWriter | None = None) -> object:
     if hasattr(cls, "to_plain"):
         return value.to_plain()
     if is_dataclass(cls):
-        return serializer(cls).to_python(
-            value,
-            mode="json",
-            exclude_defaults=True,
-            warnings=False,
-            context=cast("Any", blobs),
-            fallback=plain_of,
-        )
+        how: Any = {"mode": "json", "exclude_defaults": True, "warnings": False, "fallback": plain_of}
+        return serializer(cls).to_python(value, context=blobs, **how)
     if isinstance(value, Mapping):
         return dict(cast("Mapping[Any, Any]", value))
     raise CodecError(f"{cls.__name__} is not a value of this project and has no JSON")
 
 
-def _fields(cls: Any, *, is_strict: bool, above: tuple[type, ...] = ()) -> CoreSchema:
-    """`kind`, the fields that are always there, then those that are left out while they are empty."""
-    hints = get_type_hints(cls)
-    parts: list[core_schema.DataclassField] = []
-    if isinstance(getattr(cls, "kind", None), str):
-        parts.append(core_schema.dataclass_field("kind", _SCALARS[str]))
-    for inner in _classes(*hints.values()):
-        if inner not in _begun:
-            _serializer(inner, is_strict=True)
-    for field in sorted(fields(cls), key=lambda field: "omit_empty" in field.metadata):
-        schema = _field(hints[field.name], is_strict, (*above, cls))
-        if field.metadata.get("omit_empty"):
-            schema = core_schema.with_default_schema(schema, default=field.default)
-        parts.append(core_schema.dataclass_field(field.name, schema))
-    arguments = core_schema.dataclass_args_schema(cls.__name__, parts)
-    names = [part["name"] for part in parts]
-    return core_schema.dataclass_schema(cls, arguments, names, slots=True, config=_CONFIG)
+_plain_writer = json_writer(plain_of)
 
 
-def _field(hint: Any, is_strict: bool, above: tuple[type, ...]) -> CoreSchema:  # handed on
-    origin = get_origin(hint)
-    if _holds_json(hint):
-        return _JSON if is_strict else _INFERRED
-    if origin is tuple:
-        return core_schema.tuple_schema([_field(get_args(hint)[0], is_strict, above)], variadic_item_index=0)
-    if is_dataclass(hint) and hint not in above and not hasattr(hint, "to_plain"):
-        return _fields(hint, is_strict=is_strict, above=above)
-    return _SCALARS.get(hint, _INFERRED)
+def _plain_text(value: object, blobs: BlobWriter | None) -> str:
+    return _plain_writer(value) if blobs is None else dump_json(value, partial(plain_of, blobs=blobs))
 
 
-def _holds_json(hint: Any) -> bool:
-    return (
-        hint in (Any, object, JsonValue, dict)
-        or isinstance(hint, TypeVar)
-        or get_origin(hint) in (dict, Mapping)
-        or any(map(_holds_json, get_args(hint)))
-    )
+def _write_plain(value: object, *, context: BlobWriter | None, **_: object) -> bytes:
+    return _plain_text(value, context).encode()
 
 
-def _classes(*hints: Any) -> Iterator[Any]:
-    """The dataclasses that types name."""
-    for hint in hints:
-        yield from _classes(*get_args(hint))
-        cls = get_origin(hint) or hint
-        if isinstance(cls, type) and is_dataclass(cls):
-            yield cls
-
-
-def _write_json(value: Any, info: SerializationInfo) -> Any:
+def _write_json(value: Any, info: Any) -> Any:
     """JSON data as it is; with anything else in it, as the standard library writes that, or refuses it."""
-    if _is_json(value):
-        return value
-    blobs = cast("BlobWriter | None", info.context)
-    return parse_json(_write(value) if blobs is None else dump_json(value, partial(plain_of, blobs=blobs)))
+    return value if _is_json(value) else parse_json(_plain_text(value, info.context))
 
 
-_write = json_writer(plain_of)
+def _write_portable(value: Any, info: Any) -> Any:
+    return _write_json(plain_of(value, info.context), info)
 
 
 def _is_json(value: Any) -> bool:
@@ -151,20 +153,81 @@ def _is_json(value: Any) -> bool:
     return kind is float and isfinite(value)
 
 
-def _write_portable(value: Any, info: SerializationInfo) -> Any:
-    return _write_json(plain_of(value, cast("Any", info.context)), info)
+_LEAST, _MOST = -(10**4000), 10**4000  # whole numbers that Python still reads from text
 
 
-def _by(function: Any) -> CoreSchema:
-    by_function = core_schema.plain_serializer_function_ser_schema(function, info_arg=True)
-    return core_schema.any_schema(serialization=by_function)
+# --- dataclasses ---------------------------------------------------------------------------------
+
+
+def serializer(cls: Any, *, is_strict: bool = True) -> SchemaSerializer:
+    """What writes values of a dataclass. The strict one looks into JSON data, and refuses what JSON lacks."""
+    with _building:
+        return _serializer(cls, is_strict=is_strict)
+
+
+_building = RLock()  # a class is not used before those that its fields name are ready
+_begun: set[Any] = set()
+
+
+@cache
+def _serializer(cls: Any, *, is_strict: bool) -> SchemaSerializer:
+    from pydantic_core import SchemaSerializer
+
+    if is_strict:
+        _begun.add(cls)
+    json = _JSON if is_strict else _ANY
+    made = SchemaSerializer(_PORTABLE if hasattr(cls, "to_plain") else _fields(cls, json))
+    if is_strict:
+        cls.__pydantic_serializer__ = made  # by which pydantic-core writes one inside another value
+    return made
+
+
+def _fields(cls: Any, json: Any, above: tuple[type, ...] = ()) -> Any:
+    """`kind`, the fields that are always there, then those that are left out while they are empty."""
+    hints = get_type_hints(cls)
+    for inner in _classes(*hints.values()):
+        if inner not in _begun:
+            _serializer(inner, is_strict=True)
+    written = {"kind": _SCALARS[str]} if isinstance(getattr(cls, "kind", None), str) else {}
+    for field in sorted(fields(cls), key=lambda field: "omit_empty" in field.metadata):
+        schema = _field(hints[field.name], json, (*above, cls))
+        if field.metadata.get("omit_empty"):
+            schema = {"type": "default", "schema": schema, "default": field.default}
+        written[field.name] = schema
+    inf_nan = {"ser_json_inf_nan": "constants"}  # where `to_lines` sees them: they would be null
+    return {**dataclass_schema(cls, written), "config": inf_nan}
+
+
+def _field(hint: Any, json: Any, above: tuple[type, ...]) -> Any:
+    if _holds_json(hint):
+        return json
+    if get_origin(hint) is tuple:
+        items = [_field(get_args(hint)[0], json, above)]
+        return {"type": "tuple", "items_schema": items, "variadic_item_index": 0}
+    if is_dataclass(hint) and hint not in above and not hasattr(hint, "to_plain"):
+        return _fields(hint, json, above)
+    return _SCALARS.get(hint, _ANY)
+
+
+def _holds_json(hint: Any) -> bool:
+    is_json = hint in (Any, object, JsonValue, dict) or isinstance(hint, TypeVar)
+    return is_json or get_origin(hint) in (dict, Mapping) or any(map(_holds_json, get_args(hint)))
+
+
+def _classes(*hints: Any) -> Iterator[Any]:
+    """The dataclasses that types name."""
+    for hint in hints:
+        yield from _classes(*get_args(hint))
+        cls = get_origin(hint) or hint
+        if isinstance(cls, type) and is_dataclass(cls):
+            yield cls
+
+
+def _by(function: Callable[[Any, Any], Any]) -> Any:
+    by_function = {"type": "function-plain", "function": function, "info_arg": True}
+    return {"type": "any", "serialization": by_function}
 
 
 _JSON, _PORTABLE = _by(_write_json), _by(_write_portable)
-_INFERRED = core_schema.any_schema()
-_SCALARS: dict[Any, CoreSchema] = {
-    str: core_schema.str_schema(),
-    int: core_schema.int_schema(),
-    float: core_schema.float_schema(),
-    bool: core_schema.bool_schema(),
-}
+_ANY: Any = {"type": "any"}  # written as what it is
+_SCALARS: dict[Any, Any] = {kind: {"type": kind.__name__} for kind in (str, int, float, bool)}
