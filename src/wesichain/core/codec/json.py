@@ -29,6 +29,8 @@ def parse_json(text: str | bytes) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
+        elif not text.isascii():
+            text.encode("utf-8")  # fails on a lone surrogate
         value = _DECODER.decode(text)
     except RecursionError:
         raise CodecError(_TOO_DEEP) from None
@@ -36,13 +38,13 @@ def parse_json(text: str | bytes) -> Any:
         raise
     except ValueError as error:
         raise CodecError(f"not JSON: {error}") from None
-    except TypeError:
+    except (TypeError, AttributeError):
         given: Any = text  # whatever the annotation says
         raise CodecError(f"not JSON text: {type(given).__name__}; pass str or bytes") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         check_depth(value)
-    if "\\u" in text or not text.isascii():
-        dump_json(value)  # fails on a lone surrogate, escaped or not
+    if "\\u" in text:
+        dump_json(value)  # likewise, where it was escaped
     return value
 
 
@@ -103,11 +105,11 @@ _TOO_DEEP = f"the JSON nests deeper than {MAX_DEPTH} levels"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for key, item in pairs:
-        if key in value:
-            raise CodecError(f"not JSON: the key {key!r} is given twice")
-        value[key] = item
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise CodecError(f"not JSON: the key {twice!r} is given twice")
     return value
 
 

@@ -7,7 +7,7 @@ Unknown fields, wrong types and anything that `parse_json` refuses are a `CodecE
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -32,7 +32,7 @@ from wesichain.errors import CodecError, WesichainError
 from .json import JsonValue, is_array, is_object, parse_json
 
 if TYPE_CHECKING:
-    from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
+    from pydantic_core import SchemaValidator, ValidationError
 
 T = TypeVar("T")
 Schema = dict[str, Any]  # as pydantic_core.core_schema describes it
@@ -72,6 +72,10 @@ def from_plain(type: Any, data: object, *, blobs: BlobReader | None = None) -> A
         return _validator(type).validate_python(data, context=blobs)  # type: ignore[arg-type]  # any object
     except ValidationError as error:
         raise CodecError(_complaint(error, type, data)) from error
+    except CodecError:
+        raise
+    except WesichainError as error:  # of a value that checks itself
+        raise CodecError(str(error)) from error
     except RecursionError:
         raise CodecError("the data nests too deeply to be read") from None
 
@@ -144,7 +148,7 @@ def _kind_of(cls: Any) -> str | None:
 def _portable(cls: Any) -> Schema:
     def read(data: Any, info: Any) -> Any:
         if not is_object(data):
-            raise _unlike(f"a {cls.__name__}")
+            raise CodecError(f"expected a {cls.__name__}, got {given(data)}")
         return cls.from_kept(data, info.context) if issubclass(cls, MEDIA) else cls.from_plain(data)
 
     return {"type": "function-plain", "function": {"type": "with-info", "function": read}}
@@ -157,45 +161,22 @@ def _dataclass(cls: Any) -> Schema:
         if field.init:
             own[field.name] = schema = _schema(hints[field.name])
             for default in ("default", "default_factory"):
-                if (given := getattr(field, default)) is not MISSING:
-                    own[field.name] = {"type": "default", "schema": schema, default: given}
-    known = own.keys() if kind is None else own.keys() | {"kind"}
-
-    def fitting(data: Any) -> Any:
-        """The data, if it has no field that the class lacks; its kind is not one of those."""
-        if not is_object(data):
-            raise _unlike(f"a {cls.__name__}")
-        for name in data.keys() - known:
-            raise _unlike(f"only the fields {', '.join(own)}", at=name)
-        if kind is None or "kind" not in data:
-            return data
-        if data["kind"] != kind:
-            raise _unlike(kind, at="kind")
-        return {name: item for name, item in data.items() if name != "kind"}
-
+                if (made := getattr(field, default)) is not MISSING:
+                    own[field.name] = {"type": "default", "schema": schema, default: made}
     schema = dataclass_schema(cls, own)
-    if hasattr(cls, "__post_init__"):
-        schema = _with("function-after", _checked, schema)
-    return _with("function-before", fitting, schema)
+    if kind is not None:  # it is looked at, and is no field of the value
+        is_kind = {"type": "default", "schema": {"type": "literal", "expected": [kind]}, "default": kind}
+        about = {"type": "dataclass-field", "name": "kind", "schema": is_kind, "init_only": True}
+        schema["schema"]["fields"].append(about)
+    return {**schema, "post_init": hasattr(cls, "__post_init__")}
 
 
 def dataclass_schema(cls: Any, own: Mapping[str, Schema]) -> Schema:
     """The schema of a dataclass, made of those of its fields."""
     parts = [{"type": "dataclass-field", "name": name, "schema": schema} for name, schema in own.items()]
-    arguments = {"type": "dataclass-args", "dataclass_name": cls.__name__, "fields": parts}
+    arguments: Schema = {"type": "dataclass-args", "dataclass_name": cls.__name__, "fields": parts}
+    arguments["extra_behavior"] = "forbid"
     return {"type": "dataclass", "cls": cls, "schema": arguments, "fields": list(own), "slots": True}
-
-
-def _with(when: str, function: Callable[[Any], Any], schema: Schema) -> Schema:
-    return {"type": when, "function": {"type": "no-info", "function": function}, "schema": schema}
-
-
-def _checked(value: Any) -> Any:
-    try:
-        value.__post_init__()
-    except WesichainError as error:
-        raise ValueError(str(error)) from error
-    return value
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -209,25 +190,20 @@ _EXPECTED = {
     "list_type": "a list",
     "tuple_type": "a list",
     "dict_type": "an object",
+    "dataclass_type": "a {class_name}",
     "enum": "one of {expected}",
     "literal_error": "one of {expected}",
     "union_tag_invalid": "an object whose 'kind' is one of {expected_tags}",
     "union_tag_not_found": "an object with its 'kind'",
-    "unlike": "{expected}",
+    "unexpected_keyword_argument": "only the fields of its kind",
 }
-
-
-def _unlike(expected: str, at: str = "") -> PydanticCustomError:
-    from pydantic_core import PydanticCustomError
-
-    return PydanticCustomError("unlike", "{expected}", {"expected": expected, "at": at})
 
 
 def _complaint(error: ValidationError, type_: Any, data: Any) -> str:
     """The first error, in our words."""
     first = error.errors(include_url=False)[0]
     kind, context, path = first["type"], first.get("ctx", {}), ""
-    for step in (*first["loc"], context.get("at")):  # it also names the members of unions that were tried
+    for step in first["loc"]:  # it also names the members of unions that were tried
         if isinstance(step, int) and is_array(data):
             path, data = f"{path}[{step}]", data[step]
         elif is_object(data) and step in data:
@@ -238,5 +214,9 @@ def _complaint(error: ValidationError, type_: Any, data: Any) -> str:
         return f"{place or getattr(type_, '__name__', 'the value')}: {said}"
     names = {name: str(item).replace("'", "").replace(" or ", ", ") for name, item in context.items()}
     expected = _EXPECTED[kind].format_map(names) if kind in _EXPECTED else first["msg"]
-    given = "null" if data is None else f"{type(data).__name__} {str(data)[:60]!r}"
-    return f"{place or 'the value'}: expected {expected}, got {given}"
+    return f"{place or 'the value'}: expected {expected}, got {given(data)}"
+
+
+def given(data: object) -> str:
+    """Data in a few words."""
+    return "null" if data is None else f"{type(data).__name__} {str(data)[:60]!r}"

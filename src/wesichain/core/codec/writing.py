@@ -206,7 +206,8 @@ def _field(hint: Any, json: Any, above: tuple[type, ...]) -> Any:
         return {"type": "tuple", "items_schema": items, "variadic_item_index": 0}
     if is_dataclass(hint) and hint not in above and not hasattr(hint, "to_plain"):
         return _fields(hint, json, above)
-    return _SCALARS.get(hint, _ANY)
+    is_text = isinstance(hint, type) and issubclass(hint, str)
+    return _SCALARS[str] if is_text else _SCALARS.get(hint, _ANY)
 
 
 def _holds_json(hint: Any) -> bool:

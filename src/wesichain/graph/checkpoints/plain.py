@@ -96,11 +96,15 @@ def _of_numpy(value: Any) -> Any:
 
 
 def _plain_scalar(*taken: type) -> Coder:
+    first, is_float = taken[0], taken[0] is float
+
     def check(value: Any) -> Any:
-        plain = value if type(value) is taken[0] else as_scalar(value)
+        if type(value) is first and not is_float:
+            return value
+        plain = as_scalar(value)
         if type(plain) not in taken:
-            raise wrong(value, f"a {taken[0].__name__}")
-        if type(plain) is float and not isfinite(plain):
+            raise wrong(value, f"a {first.__name__}")
+        if is_float and not isfinite(plain):
             raise CodecError(f"{plain} is a number that JSON lacks")
         return plain
 
