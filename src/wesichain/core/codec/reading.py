@@ -69,7 +69,7 @@ def from_plain(type: Any, data: object, *, blobs: BlobReader | None = None) -> A
     from pydantic_core import ValidationError
 
     try:
-        return _validator(type).validate_python(data, context=blobs)  # type: ignore[arg-type]  # any object
+        return _validator(type).validate_python(data, context=blobs)
     except ValidationError as error:
         raise CodecError(_complaint(error, type, data)) from error
     except CodecError:
@@ -112,7 +112,7 @@ def _schema(type_: Any) -> Schema:
         return {"type": "tuple", "items_schema": [_schema(args[0])], "variadic_item_index": 0}
     if origin in (dict, Mapping):
         return {"type": "dict", "keys_schema": _SCALARS[str], "values_schema": _schema(args[1])}
-    cls = origin or type_
+    cls: Any = origin or type_
     if isinstance(cls, type) and issubclass(cls, Enum):
         return {"type": "enum", "cls": cls, "members": list(cls)}
     if hasattr(cls, "from_plain"):
@@ -135,9 +135,13 @@ def _union(members: tuple[Any, ...]) -> Schema:
         return {
             "type": "tagged-union",
             "choices": {"text": _SCALARS[str], "parts": other},
-            "discriminator": lambda data: "parts" if is_array(data) else "text",
+            "discriminator": _form,
         }
     raise CodecError(f"{' | '.join(map(str, members))} is not a union that the codec reads")
+
+
+def _form(data: object) -> str:
+    return "parts" if is_array(data) else "text"
 
 
 def _kind_of(cls: Any) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from math import isfinite
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from wesichain.core.content import MEDIA, BlobWriter
 from wesichain.core.log import LogView
@@ -99,7 +99,7 @@ def plain_of(value: Any, blobs: BlobWriter | None = None) -> object:
     """An object that JSON does not know, as one that it does."""
     cls = value.__class__
     if isinstance(value, LogView):
-        return list(cast("LogView[Any]", value))
+        return list(value)
     if blobs is not None and isinstance(value, MEDIA):
         return value.kept_plain(blobs)
     if hasattr(cls, "to_plain"):
@@ -108,7 +108,7 @@ def plain_of(value: Any, blobs: BlobWriter | None = None) -> object:
         how: Any = {"mode": "json", "exclude_defaults": True, "warnings": False, "fallback": plain_of}
         return serializer(cls).to_python(value, context=blobs, **how)
     if isinstance(value, Mapping):
-        return dict(cast("Mapping[Any, Any]", value))
+        return dict(value)
     raise CodecError(f"{cls.__name__} is not a value of this project and has no JSON")
 
 

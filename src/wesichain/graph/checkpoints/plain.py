@@ -84,10 +84,15 @@ def as_scalar(value: Any) -> Any:
     the plain one that it is equal to; anything else as it is.
     """
     value = _of_numpy(value)
-    for kind, plain in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
+    for kind, plain in _PLAIN:
         if isinstance(value, kind):
             return value if kind_of(value) in (kind, bool) else plain(value)
     return value
+
+
+_PLAIN: tuple[tuple[type, Code], ...] = (
+    (str, str.__str__), (int, int.__int__), (float, float.__float__)
+)  # fmt: skip
 
 
 def _of_numpy(value: Any) -> Any:
