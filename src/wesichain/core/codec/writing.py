@@ -176,7 +176,8 @@ def _serializer(cls: Any, *, is_strict: bool) -> SchemaSerializer:
     if is_strict:
         _begun.add(cls)
     json = _JSON if is_strict else _ANY
-    made = SchemaSerializer(_PORTABLE if hasattr(cls, "to_plain") else _fields(cls, json))
+    schema = _PORTABLE if hasattr(cls, "to_plain") else _fields(cls, json)
+    made = SchemaSerializer(schema, _CONFIG)
     if is_strict:
         cls.__pydantic_serializer__ = made  # by which pydantic-core writes one inside another value
     return made
@@ -194,8 +195,7 @@ def _fields(cls: Any, json: Any, above: tuple[type, ...] = ()) -> Any:
         if field.metadata.get("omit_empty"):
             schema = {"type": "default", "schema": schema, "default": field.default}
         written[field.name] = schema
-    inf_nan = {"ser_json_inf_nan": "constants"}  # where `to_lines` sees them: they would be null
-    return {**dataclass_schema(cls, written), "config": inf_nan}
+    return {**dataclass_schema(cls, written), "config": _CONFIG}
 
 
 def _field(hint: Any, json: Any, above: tuple[type, ...]) -> Any:
@@ -230,5 +230,6 @@ def _by(function: Callable[[Any, Any], Any]) -> Any:
 
 
 _JSON, _PORTABLE = _by(_write_json), _by(_write_portable)
+_CONFIG: Any = {"ser_json_inf_nan": "constants"}  # so that `to_lines` sees NaN: it would be null
 _ANY: Any = {"type": "any"}  # written as what it is
 _SCALARS: dict[Any, Any] = {kind: {"type": kind.__name__} for kind in (str, int, float, bool)}
