@@ -49,7 +49,8 @@ def reference(value: Any) -> Any:
     if is_dataclass(value):
         own = sorted(fields(value), key=lambda field: "omit_empty" in field.metadata)
         kept = [f for f in own if "omit_empty" not in f.metadata or getattr(value, f.name) != f.default]
-        head = {"kind": value.kind} if isinstance(getattr(value, "kind", None), str) else {}  # type: ignore[attr-defined]
+        kind = getattr(value, "kind", None)
+        head = {"kind": kind} if isinstance(kind, str) else {}
         return head | {field.name: reference(getattr(value, field.name)) for field in kept}
     if isinstance(value, Mapping):
         return {key: reference(item) for key, item in value.items()}

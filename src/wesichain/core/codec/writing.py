@@ -30,9 +30,16 @@ def to_json(value: object, *, blobs: BlobWriter | None = None) -> str:
 
     The bytes of parts are written as base64, or, with `blobs`, kept there once and named by their hash.
     """
-    if _strict[value.__class__] is _write_plain:
+    write = _strict[value.__class__]
+    if write is _write_plain:
         return _plain_text(value, blobs)
-    return to_lines((value,), blobs=blobs, is_strict=True)[0].decode()
+    try:
+        text = write(value, exclude_defaults=True, warnings=False, context=blobs, fallback=plain_of).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodecError(_reason(error)) from None
+    if "NaN" in text or "Infinity" in text:
+        parse_json(text)  # refuses a number that JSON lacks, and knows it from a text that has the word
+    return text
 
 
 def to_plain(value: object) -> Any:
@@ -40,31 +47,21 @@ def to_plain(value: object) -> Any:
     return parse_json(to_json(value))
 
 
-def to_lines(
-    values: Iterable[object], *, blobs: BlobWriter | None = None, is_strict: bool = False
-) -> list[bytes]:
+def to_lines(values: Iterable[object], *, blobs: BlobWriter | None = None) -> list[bytes]:
     """What `to_json` gives of each value, as the bytes of a line: for logs, written by the thousand.
 
-    Unless it `is_strict`, an object among JSON data that JSON lacks (a set, a date) is written as what
-    comes nearest to it.
+    Nothing looks into JSON data here: what JSON lacks (a set, a date, NaN) is written as what comes nearest.
     """
-    writers, fallback = _strict if is_strict else _lenient, plain_of
+    writers, fallback = _lenient, plain_of
     try:
-        lines = [
+        return [
             writers[value.__class__](
                 value, exclude_defaults=True, warnings=False, context=blobs, fallback=fallback
             )
             for value in values
         ]
-    except CodecError:
-        raise
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(_reason(error)) from None
-    written = b"\n".join(lines)
-    if b"NaN" in written or b"Infinity" in written:  # a number that JSON lacks, or a text that has the word
-        for line in lines:
-            parse_json(line)
-    return lines
 
 
 def _reason(error: Exception) -> str:
@@ -175,9 +172,8 @@ def _serializer(cls: Any, *, is_strict: bool) -> SchemaSerializer:
 
     if is_strict:
         _begun.add(cls)
-    json = _JSON if is_strict else _ANY
-    schema = _PORTABLE if hasattr(cls, "to_plain") else _fields(cls, json)
-    made = SchemaSerializer(schema, _CONFIG)
+    schema = _PORTABLE if hasattr(cls, "to_plain") else _fields(cls, _JSON if is_strict else _ANY)
+    made = SchemaSerializer(schema, _SEEN if is_strict else None)
     if is_strict:
         cls.__pydantic_serializer__ = made  # by which pydantic-core writes one inside another value
     return made
@@ -195,7 +191,8 @@ def _fields(cls: Any, json: Any, above: tuple[type, ...] = ()) -> Any:
         if field.metadata.get("omit_empty"):
             schema = {"type": "default", "schema": schema, "default": field.default}
         written[field.name] = schema
-    return {**dataclass_schema(cls, written), "config": _CONFIG}
+    schema = dataclass_schema(cls, written)
+    return {**schema, "config": _SEEN} if json is _JSON else schema
 
 
 def _field(hint: Any, json: Any, above: tuple[type, ...]) -> Any:
@@ -230,6 +227,6 @@ def _by(function: Callable[[Any, Any], Any]) -> Any:
 
 
 _JSON, _PORTABLE = _by(_write_json), _by(_write_portable)
-_CONFIG: Any = {"ser_json_inf_nan": "constants"}  # so that `to_lines` sees NaN: it would be null
+_SEEN: Any = {"ser_json_inf_nan": "constants"}  # so that `to_json` sees NaN: it would be null
 _ANY: Any = {"type": "any"}  # written as what it is
 _SCALARS: dict[Any, Any] = {kind: {"type": kind.__name__} for kind in (str, int, float, bool)}
