@@ -50,9 +50,19 @@ def parse_json(text: str | bytes) -> Any:
 
 def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
     """A function that writes JSON text; `default` turns objects that JSON does not know into ones it does."""
-    encode = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default
-    ).encode
+    slow = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=default
+    )
+    # `encode` makes this anew for every text, which takes as long as to write a small one.
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return lambda value: _write(value, slow.encode)
+    known = (None, slow.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+    pieces = make(*known)
+
+    def encode(value: object) -> str:
+        return "".join(pieces(value, 0))
+
     return lambda value: _write(value, encode)
 
 
