@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from enum import Enum
+from enum import EnumType
 from functools import cache
 from typing import (
     TYPE_CHECKING,
@@ -113,7 +113,7 @@ def _schema(type_: Any) -> Schema:
     if origin in (dict, Mapping):
         return {"type": "dict", "keys_schema": _SCALARS[str], "values_schema": _schema(args[1])}
     cls: Any = origin or type_
-    if isinstance(cls, type) and issubclass(cls, Enum):
+    if isinstance(cls, EnumType):
         return {"type": "enum", "cls": cls, "members": list(cls)}
     if hasattr(cls, "from_plain"):
         return _portable(cls)
