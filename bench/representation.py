@@ -7,13 +7,25 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from wesichain.core import Message, Role, ToolCall, from_json, to_json
+from wesichain.core import (
+    Event,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    Role,
+    ToolCall,
+    Usage,
+    from_json,
+    to_json,
+    to_lines,
+)
 
 ROUNDS = 7
 TIMES = 20_000
@@ -30,33 +42,43 @@ def cpu(action: Callable[[], Any]) -> float:
 def import_cost(statement: str) -> float:
     """Milliseconds of CPU that an import adds to a bare interpreter."""
     code = f"import time; s = time.process_time(); {statement}; print((time.process_time() - s) * 1000)"
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     runs = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-        for _ in range(5)
+        float(
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=kept
+            ).stdout
+        )
+        for _ in range(8)
     ]
-    return sorted(runs)[2]
+    return sorted(runs[1:])[3]  # the first writes the bytecode
 
 
 def candidates() -> dict[str, dict[str, Callable[[], Any]]]:
-    call = ToolCall("1", "add", {"a": 1, "b": 2})
+    call = ToolCall("call_1", "add", {"a": 1, "b": 2})
     ours = Message(Role.ASSISTANT, "let me see", tool_calls=(call,))
     twin = Message(Role.ASSISTANT, "let me see", tool_calls=(call,))
     text = to_json(ours)
+    reply = LlmResponse("let me see", (call,), Usage(120, 33), "tool_calls")
+    event = ModelResponded("6157d16d39e85e6cd7632797acf3baa4", 1, 3, 1_767_268_800.25, reply, 512.5)
+    line = to_json(event)
     found: dict[str, dict[str, Callable[[], Any]]] = {
-        "frozen dataclass + own codec": {
+        "frozen dataclass, pydantic-core": {
             "construct": lambda: Message(Role.ASSISTANT, "let me see", tool_calls=(call,)),
             "equal": lambda: ours == twin,
             "write": lambda: to_json(ours),
             "read": lambda: from_json(Message, text),
+            "write line": lambda: to_lines((event,)),
+            "read line": lambda: from_json(Event, line),
         }
     }
-    found |= _pydantic(text)
+    found |= _pydantic(text, line)
     if importlib.util.find_spec("msgspec"):
-        found |= _msgspec(text)
+        found |= _msgspec(text, line)
     return found
 
 
-def _pydantic(text: str) -> dict[str, dict[str, Callable[[], Any]]]:
+def _pydantic(text: str, line: str) -> dict[str, dict[str, Callable[[], Any]]]:
     from pydantic import BaseModel, ConfigDict
 
     class PCall(BaseModel):
@@ -72,20 +94,52 @@ def _pydantic(text: str) -> dict[str, dict[str, Callable[[], Any]]]:
         tool_call_id: str | None = None
         tool_calls: tuple[PCall, ...] = ()
 
+    class PUsage(BaseModel):
+        model_config = ConfigDict(frozen=True)
+        input_tokens: int
+        output_tokens: int
+        cache_read_tokens: int = 0
+        cache_write_tokens: int = 0
+        reasoning_tokens: int = 0
+
+    class PResponse(BaseModel):
+        model_config = ConfigDict(frozen=True)
+        content: str
+        tool_calls: tuple[PCall, ...] = ()
+        usage: PUsage
+        finish_reason: str
+
+    class PEvent(BaseModel):
+        model_config = ConfigDict(frozen=True)
+        kind: str
+        run_id: str
+        step_id: int
+        seq: int
+        at: float
+        response: PResponse
+        duration_ms: float
+        cost: float = 0.0
+        set_aside: bool = False
+        scope: str = ""
+
     value, twin = PMessage.model_validate_json(text), PMessage.model_validate_json(text)
+    event = PEvent.model_validate_json(line)
     return {
         "pydantic model": {
             "construct": lambda: PMessage(role=Role.ASSISTANT, content="", tool_calls=value.tool_calls),
             "equal": lambda: value == twin,
             "write": lambda: value.model_dump_json(exclude_defaults=True),
             "read": lambda: PMessage.model_validate_json(text),
+            "write line": lambda: event.model_dump_json(exclude_defaults=True),
+            "read line": lambda: PEvent.model_validate_json(line),
         }
     }
 
 
-def _msgspec(text: str) -> dict[str, dict[str, Callable[[], Any]]]:
+def _msgspec(text: str, line: str) -> dict[str, dict[str, Callable[[], Any]]]:
     msgspec: Any = importlib.import_module("msgspec")
-    call_type: Any = msgspec.defstruct("MCall", [("id", str), ("name", str), ("args", Any)], frozen=True)
+    frozen: dict[str, Any] = {"frozen": True, "omit_defaults": True}
+    call_type: Any = msgspec.defstruct("MCall", [("id", str), ("name", str), ("args", Any)], **frozen)
     calls_type: Any = tuple.__class_getitem__((call_type, ...))
     fields = [
         ("role", Role),
@@ -93,15 +147,42 @@ def _msgspec(text: str) -> dict[str, dict[str, Callable[[], Any]]]:
         ("tool_call_id", str | None, None),
         ("tool_calls", calls_type, ()),
     ]
-    message_type = msgspec.defstruct("MMessage", fields, frozen=True, omit_defaults=True)
+    message_type = msgspec.defstruct("MMessage", fields, **frozen)
+    tokens = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    usage_type = msgspec.defstruct(
+        "MUsage",
+        [("input_tokens", int), ("output_tokens", int), *((name, int, 0) for name in tokens)],
+        **frozen,
+    )
+    reply = [
+        ("content", str),
+        ("usage", usage_type),
+        ("finish_reason", str),
+        ("tool_calls", calls_type, ()),
+    ]
+    told = [
+        ("run_id", str),
+        ("step_id", int),
+        ("seq", int),
+        ("at", float),
+        ("response", msgspec.defstruct("MResponse", reply, **frozen)),
+        ("duration_ms", float),
+        ("cost", float, 0.0),
+        ("set_aside", bool, False),
+        ("scope", str, ""),
+    ]
+    event_type = msgspec.defstruct("MEvent", told, tag_field="kind", tag="model_responded", **frozen)
     encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(message_type)
-    value, twin = decoder.decode(text), decoder.decode(text)
+    events = msgspec.json.Decoder(event_type)
+    value, twin, event = decoder.decode(text), decoder.decode(text), events.decode(line)
     return {
         "msgspec struct": {
             "construct": lambda: message_type(Role.ASSISTANT, "let me see", None, value.tool_calls),
             "equal": lambda: value == twin,
             "write": lambda: encoder.encode(value),
             "read": lambda: decoder.decode(text),
+            "write line": lambda: encoder.encode(event),
+            "read line": lambda: events.decode(line),
         }
     }
 
@@ -113,17 +194,19 @@ def main() -> None:
         for name, actions in table.items():
             for action, run in actions.items():
                 best[name][action] = min(best[name].get(action, 1e9), cpu(run))
-    columns = ("construct", "equal", "write", "read")
+    columns = ("construct", "equal", "write", "read", "write line", "read line")
     print(f"{'us of CPU':32}" + "".join(f"{action:>12}" for action in columns))
     for name, row in best.items():
         print(f"{name:32}" + "".join(f"{value:12.2f}" for value in row.values()))
     imports = {
-        "wesichain.core": "import wesichain.core",
-        "pydantic BaseModel": "from pydantic import BaseModel",
-        "pydantic TypeAdapter": "from pydantic import TypeAdapter",
+        "asyncio, json": "import asyncio, json",
+        "and pydantic-core": "import asyncio, json, pydantic_core",
+        "and pydantic BaseModel": "import asyncio, json; from pydantic import BaseModel",
+        "wesichain": "import wesichain",
+        "wesichain, first value": "from wesichain.core import *; to_json(Message(Role.USER, 'x'))",
     }
     if importlib.util.find_spec("msgspec"):
-        imports["msgspec"] = "import msgspec"
+        imports["and msgspec"] = "import asyncio, json, msgspec"
     for name, statement in imports.items():
         print(f"import {name:25}{import_cost(statement):10.1f} ms of CPU")
     print(json.dumps(best))

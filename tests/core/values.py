@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
 from hypothesis import strategies as st
 
 from wesichain.core import (
     Action,
+    Approve,
+    ApproveWith,
     Audio,
-    CheckpointSaved,
-    ContentOmitted,
     Document,
     ErrorStep,
+    Event,
     FinalAnswer,
     Image,
+    JsonValue,
     LlmRequest,
     LlmResponse,
     Message,
-    ModelResponded,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
     Observation,
-    PendingCall,
+    Part,
+    Provide,
+    Refuse,
     Role,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
-    StepFailed,
-    StepStarted,
     Text,
     TextChunk,
-    TextDelta,
     Thought,
     ToolCall,
     ToolCallChunk,
-    ToolCompleted,
-    ToolDispatched,
     ToolSpec,
     Usage,
 )
@@ -84,22 +80,43 @@ step = st.one_of(
     st.builds(FinalAnswer, text),
     st.builds(ErrorStep, text),
 )
-pending = st.builds(PendingCall, call, text, st.none() | number)
-_header = (text, st.integers(0, 99), st.integers(0, 10**6), number)
-event = st.one_of(
-    st.builds(RunStarted, *_header, text, text, spec_tuple, st.booleans(), parts=part_tuple, scope=text),
-    st.builds(StepStarted, *_header, message_tuple, scope=text),
-    st.builds(TextDelta, *_header, text, scope=text),
-    st.builds(ModelResponded, *_header, response, number, scope=text),
-    st.builds(ToolDispatched, *_header, call, scope=text),
-    st.builds(ToolCompleted, *_header, text, text, json_value, number, part_tuple, scope=text),
-    st.builds(ContentOmitted, *_header, text, text_tuple, scope=text),
-    st.builds(StepFailed, *_header, text, text, text, st.none() | text, st.none() | text, number, scope=text),
-    st.builds(RunCompleted, *_header, json_value, usage, scope=text),
-    st.builds(RunFailed, *_header, text, text, usage, scope=text),
-    st.builds(RunInterrupted, *_header, text, usage, st.lists(pending, max_size=2).map(tuple), scope=text),
-    st.builds(NodeStarted, *_header, text, scope=text),
-    st.builds(NodeCompleted, *_header, text, number, st.lists(text, max_size=2).map(tuple), scope=text),
-    st.builds(NodeFailed, *_header, text, text, text, scope=text),
-    st.builds(CheckpointSaved, *_header, text, scope=text),
+decision = st.one_of(
+    st.just(Approve()),
+    st.builds(ApproveWith, json_value),
+    st.builds(Refuse, text),
+    st.builds(Provide, json_value),
 )
+_KNOWN: dict[Any, st.SearchStrategy[Any]] = {
+    str: text,
+    int: count,
+    float: number,
+    bool: st.booleans(),
+    type(None): st.none(),
+    JsonValue: json_value,
+    Any: json_value,
+    Part: part,
+    Usage: usage,
+    ToolSpec: spec,
+    Message: message,
+    LlmResponse: response,
+}
+
+
+def of(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of any type that a field of the core has: a new event is in the laws as soon as it is there."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint in _KNOWN:
+        return _KNOWN[hint]
+    if origin in (Union, UnionType):
+        return st.one_of([of(arg) for arg in args])
+    if origin is Literal:
+        return st.sampled_from(args)
+    if origin is tuple:
+        return st.lists(of(args[0]), max_size=2).map(tuple)
+    if origin in (dict, Mapping):
+        return st.dictionaries(text, of(args[1]), max_size=2)
+    hints = get_type_hints(hint)
+    return st.builds(hint, **{field.name: of(hints[field.name]) for field in fields(hint)})
+
+
+event = st.one_of([of(kind) for kind in get_args(Event)])

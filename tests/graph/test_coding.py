@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.core import values
 from tests.graph.behaviours import behaviour
 from wesichain.core import (
     Action,
@@ -247,7 +248,20 @@ def test_stored_marks_are_a_closed_set(data: Any) -> None:
         | st.booleans()
         | st.integers()
         | st.floats(allow_nan=False, allow_infinity=False)
-        | st.text(),
+        | st.text()
+        | values.message
+        | values.step
+        | values.decision
+        | values.part
+        | values.call
+        | values.usage
+        | st.binary(max_size=4)
+        | st.datetimes(timezones=st.none() | st.just(UTC))
+        | st.dates()
+        | st.times()
+        | st.timedeltas()
+        | st.uuids()
+        | st.decimals(allow_nan=False),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(

@@ -2,7 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from .codec import Portable, from_json, from_plain, to_json, to_plain
+from .codec import (
+    JsonObject,
+    JsonValue,
+    Portable,
+    check_depth,
+    dump_json,
+    from_json,
+    from_plain,
+    is_array,
+    is_object,
+    parse_json,
+    to_json,
+    to_lines,
+    to_plain,
+)
 from .content import (
     KEPT,
     MEDIA,
@@ -70,7 +84,6 @@ from .exchange import (
     ToolCallChunk,
     ToolSpec,
 )
-from .json import JsonObject, JsonValue, check_depth, dump_json, is_array, is_object, parse_json
 from .later import later
 from .log import LogView
 from .messages import OMIT, Message, Role, ToolCall
@@ -255,6 +268,7 @@ __all__ = [
     "state_update",
     "text_of",
     "to_json",
+    "to_lines",
     "to_plain",
     "told_content",
     "tool_message",

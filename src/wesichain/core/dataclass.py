@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass", "maker"]
+__all__ = ["Serializer", "dataclass", "maker"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     def maker(cls: Callable[P, T], /) -> Callable[P, T]: ...
+
+    class Serializer:
+        compile: Callable[[type], Any]
 else:
     import dataclasses
     import types
@@ -215,6 +218,16 @@ else:
         for field, value in zip(dataclasses.fields(self), state, strict=True):
             object.__setattr__(self, field.name, value)
 
+    class Serializer:
+        """What pydantic-core looks for in a value that it is to write; the codec makes it."""
+
+        compile: Any = None
+
+        def __get__(self, value: object, owner: type) -> Any:
+            if self.compile is None:
+                raise AttributeError("__pydantic_serializer__")
+            return self.compile(owner)
+
     _SHARED = {
         "__setattr__": _setattr,
         "__delattr__": _delattr,
@@ -223,4 +236,5 @@ else:
         "__repr__": _repr,
         "__getstate__": _getstate,
         "__setstate__": _setstate,
+        "__pydantic_serializer__": Serializer(),
     }

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from .codec import JsonValue, is_object
 from .content import Part
 from .dataclass import dataclass
 from .exchange import LlmResponse, ToolSpec
-from .json import JsonValue, is_object
 from .messages import OMIT, Message, ToolCall
 from .spending import NO_USAGE, Usage
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from wesichain.errors import ToolDefinitionError
 
+from .codec import JsonValue
 from .content import Part
 from .dataclass import dataclass
-from .json import JsonValue
 from .messages import OMIT, Message, ToolCall, keep_tuple
 from .spending import NO_USAGE, Usage
 

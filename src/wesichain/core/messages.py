@@ -8,9 +8,9 @@ from typing import Any
 
 from wesichain.errors import CodecError
 
+from .codec import JsonValue
 from .content import Content, parts_of, text_of_content
 from .dataclass import dataclass
-from .json import JsonValue
 
 
 class Role(StrEnum):

@@ -15,11 +15,11 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from wesichain.errors import CodecError
 
+from .codec import is_object, parse_json
 from .content import Audio, Document, Image, Part, Text, made, omitted_line
 from .dataclass import dataclass
 from .events import Event
 from .exchange import LlmRequest, LlmResponse, StreamItem, ToolSpec
-from .json import is_object, parse_json
 from .messages import Message, ToolCall
 
 HEADING = "Advice from earlier runs of similar tasks; follow it where it fits:"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from .codec import JsonValue
 from .content import Part
 from .dataclass import dataclass
-from .json import JsonValue
 from .messages import OMIT, ToolCall
 
 

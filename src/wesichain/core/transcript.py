@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from .codec import JsonValue, dump_json
 from .content import Part, parts_of
 from .dataclass import maker
 from .events import ContextReduced, Cut, Event, HandedOff, ModelResponded, StepStarted, ToolCompleted
 from .exchange import LlmResponse
-from .json import JsonValue, dump_json
 from .messages import Message, Role
 
 _message = maker(Message)

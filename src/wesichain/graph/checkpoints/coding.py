@@ -13,7 +13,7 @@ from functools import cache, partial
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from wesichain.core import ReActStep, from_plain, to_plain
+from wesichain.core import Message, Part, ReActStep, ToolCall, Usage, from_plain, to_plain
 from wesichain.errors import CodecError
 from wesichain.graph.state import (
     fields_of,
@@ -26,7 +26,10 @@ from wesichain.graph.state import (
     is_typed_dict,
 )
 
-from .plain import ANYTHING, CORE, SCALARS, STEP, Code, Coder, as_scalar, late_scalar, wrong
+from .plain import ANYTHING, SCALARS, Code, Coder, as_scalar, late_scalar, wrong
+
+_STEPS = get_args(ReActStep)
+_CORE = (Message, ToolCall, Usage, *get_args(Part), *_STEPS)
 
 
 def coder_of(type_: Any) -> Coder:
@@ -71,26 +74,22 @@ def _coder(type_: Any) -> Coder:
 # --- choices ---------------------------------------------------------------------------------------
 
 
+def _choice(by_repr: Mapping[str, Any], names: str) -> Code:
+    """Finds what belongs to a value; equal values of other types (1 and True) are told apart."""
+
+    def find(value: Any) -> Any:
+        if repr(value) not in by_repr:
+            raise wrong(value, f"one of {names}")
+        return by_repr[repr(value)]
+
+    return find
+
+
 def _literal(members: tuple[Any, ...]) -> Coder:
-    known = {repr(member): member for member in members}
-
-    def check(value: Any) -> Any:
-        if repr(value) not in known:
-            raise wrong(value, f"one of {', '.join(known)}")
-        return known[repr(value)]
-
-    def write(value: Any) -> Any:
-        member = check(value)
-        return member.value if isinstance(member, Enum) else member
-
-    stored = {repr(write(member)): member for member in members}
-
-    def read(data: Any) -> Any:
-        if repr(data) not in stored:
-            raise wrong(data, f"one of {', '.join(known)}")
-        return stored[repr(data)]
-
-    return Coder(write, read)
+    known = {repr(member): member.value if isinstance(member, Enum) else member for member in members}
+    names = ", ".join(known)
+    stored = {repr(known[repr(member)]): member for member in members}
+    return Coder(_choice(known, names), _choice(stored, names))
 
 
 # --- containers ------------------------------------------------------------------------------------
@@ -177,9 +176,9 @@ def _union(members: tuple[Any, ...]) -> Coder:
     """One of several types. Steps go by their `kind`, None needs no mark, and for the others the name of the
     type is stored, which can only choose among those that are declared.
     """
-    if set(members) >= set(get_args(ReActStep)):
-        rest = [member for member in members if member not in get_args(ReActStep)]
-        return STEP if not rest else _tagged({"step": STEP, **_named_members(tuple(rest))})
+    if set(members) >= set(_STEPS):
+        rest = [member for member in members if member not in _STEPS]
+        return _STEP if not rest else _tagged({"step": _STEP, **_named_members(tuple(rest))})
     rest = [member for member in members if member is not type(None)]
     if len(rest) == 1:
         inner = coder_of(rest[0])
@@ -251,8 +250,8 @@ _JSON_SCALARS = (str, int, float, NoneType)
 def _class(kind: Any) -> Coder:
     if isinstance(kind, EnumType):
         return _enum(kind)
-    if kind in CORE:
-        return _checked(kind, to_plain, partial(_from_plain, kind))
+    if kind in _CORE:
+        return _checked(kind, to_plain, partial(from_plain, kind))
     if is_model(kind):
         return _checked(kind, _dumped, partial(_validated, kind))
     if is_typed_dict(kind) or is_dataclass_type(kind):
@@ -262,13 +261,7 @@ def _class(kind: Any) -> Coder:
 
 def _enum(kind: Any) -> Coder:
     members = {repr(member.value): member for member in kind}
-
-    def read(data: Any) -> Any:
-        if repr(data) not in members:
-            raise wrong(data, f"a {kind.__name__}")
-        return members[repr(data)]
-
-    return _checked(kind, lambda value: value.value, read)
+    return _checked(kind, lambda value: value.value, _choice(members, f"the values of {kind.__name__}"))
 
 
 def _checked(kind: Any, encode: Code, decode: Code) -> Coder:
@@ -280,8 +273,13 @@ def _checked(kind: Any, encode: Code, decode: Code) -> Coder:
     return Coder(write, decode)
 
 
-def _from_plain(kind: Any, data: Any) -> Any:
-    return from_plain(kind, data)
+def _write_step(value: Any) -> Any:
+    if not isinstance(value, _STEPS):
+        raise wrong(value, "a step")
+    return to_plain(value)
+
+
+_STEP = Coder(_write_step, partial(from_plain, cast("Any", ReActStep)))
 
 
 def _dumped(value: Any) -> Any:
@@ -300,22 +298,21 @@ def _validated(model: Any, data: Any) -> Any:
 
 def _record(kind: Any) -> Coder:
     """A dataclass or TypedDict, as an object of its fields. Fields that it no longer has are dropped."""
-    names = [field.name for field in fields_of(kind)] if is_dataclass_type(kind) else None
+    own = fields_of(kind) if is_dataclass_type(kind) else ()
+    late = {field.name for field in own if not field.init}
     hints = get_type_hints(kind)
-    late = set[str]() if names is None else {field.name for field in fields_of(kind) if not field.init}
-    parts: dict[str, Coder] = {}  # filled when first needed, so that a class may refer to itself
 
+    @cache  # made when first needed, so that a class may refer to itself
     def part(name: str) -> Coder:
-        if name not in parts:
-            parts[name] = coder_of(hints[name])
-        return parts[name]
+        return coder_of(hints[name])
 
     def write(value: Any) -> dict[str, Any]:
-        if names is not None and type(value) is not kind:
+        if is_typed_dict(kind):
+            found = _entries(value, hints)
+        elif type(value) is kind:
+            found = {field.name: getattr(value, field.name) for field in own}
+        else:
             raise wrong(value, f"a {kind.__name__}")
-        found = (
-            {name: getattr(value, name) for name in names} if names is not None else _entries(value, hints)
-        )
         return {name: part(name).encode(item) for name, item in found.items()}
 
     def read(data: Any) -> Any:

@@ -11,11 +11,12 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from functools import cache, partial
+from importlib import import_module
 from math import isfinite
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, cast, get_args
 
-from wesichain.agent import Decision
 from wesichain.core import (
+    Decision,
     Message,
     Part,
     ReActStep,
@@ -61,15 +62,13 @@ def text_of(data: Any) -> str:
 # --- scalars ---------------------------------------------------------------------------------------
 
 
-def _scalar(kind: type, encode: Code | None = None, decode: Code | None = None, stored: type = str) -> Coder:
+def _scalar(kind: type, encode: Code = lambda v: v, decode: Code = lambda d: d, stored: type = str) -> Coder:
     def write(value: Any) -> Any:
         if type(value) is not kind:
             raise wrong(value, f"a {kind.__name__}")
-        return value if encode is None else encode(value)
+        return encode(value)
 
     def read(data: Any) -> Any:
-        if decode is None:
-            return write(data)
         if not isinstance(data, stored):
             raise wrong(data, f"a stored {kind.__name__}")
         try:
@@ -85,13 +84,15 @@ def as_scalar(value: Any) -> Any:
     the plain one that it is equal to; anything else as it is.
     """
     value = _of_numpy(value)
-    if kind_of(value) in (str, bool, int, float):
-        return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return int.__int__(value)
-    return float.__float__(value) if isinstance(value, float) else value
+    for kind, plain in _PLAIN:
+        if isinstance(value, kind):
+            return value if kind_of(value) in (kind, bool) else plain(value)
+    return value
+
+
+_PLAIN: tuple[tuple[type, Code], ...] = (
+    (str, str.__str__), (int, int.__int__), (float, float.__float__)
+)  # fmt: skip
 
 
 def _of_numpy(value: Any) -> Any:
@@ -99,98 +100,53 @@ def _of_numpy(value: Any) -> Any:
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
-def _plain_scalar(kind: type, taken: tuple[type, ...]) -> Coder:
-    def write(value: Any) -> Any:
-        if type(value) is kind:
+def _plain_scalar(*taken: type) -> Coder:
+    first, is_float = taken[0], taken[0] is float
+
+    def check(value: Any) -> Any:
+        if type(value) is first and not is_float:
             return value
         plain = as_scalar(value)
         if type(plain) not in taken:
-            raise wrong(value, f"a {kind.__name__}")
+            raise wrong(value, f"a {first.__name__}")
+        if is_float and not isfinite(plain):
+            raise CodecError(f"{plain} is a number that JSON lacks")
         return plain
 
-    def read(data: Any) -> Any:
-        if type(data) not in taken:
-            raise wrong(data, f"a stored {kind.__name__}")
-        return data
-
-    return Coder(write, read)
+    return Coder(check, check)
 
 
-def _number(value: Any) -> Any:
-    value = as_scalar(value)
-    if type(value) not in (int, float, bool):
-        raise wrong(value, "a number")
-    if not isfinite(value):
-        raise CodecError(f"{value} is a number that JSON lacks")
-    return value
-
-
-_DATA: Mapping[str, tuple[type, Coder]] = {
-    "$bytes": (
-        bytes,
-        _scalar(
-            bytes, lambda v: b2a_base64(v, newline=False).decode(), partial(a2b_base64, strict_mode=True)
-        ),
+_SOME_DATA: Mapping[str, Coder] = {
+    "$bytes": _scalar(
+        bytes, lambda v: b2a_base64(v, newline=False).decode(), partial(a2b_base64, strict_mode=True)
     ),
-    "$datetime": (datetime, _scalar(datetime, datetime.isoformat, datetime.fromisoformat)),
-    "$date": (date, _scalar(date, date.isoformat, date.fromisoformat)),
-    "$time": (time, _scalar(time, time.isoformat, time.fromisoformat)),
-    "$timedelta": (
-        timedelta,
-        _scalar(timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda d: timedelta(*d), list),
+    "$datetime": _scalar(datetime, datetime.isoformat, datetime.fromisoformat),
+    "$date": _scalar(date, date.isoformat, date.fromisoformat),
+    "$time": _scalar(time, time.isoformat, time.fromisoformat),
+    "$timedelta": _scalar(
+        timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda d: timedelta(*d), list
     ),
 }
+_DATA_KINDS: Mapping[type, str] = {
+    bytes: "$bytes", datetime: "$datetime", date: "$date", time: "$time", timedelta: "$timedelta"
+}  # fmt: skip
+_LATE: Mapping[str, tuple[str, str]] = {"$decimal": ("decimal", "Decimal"), "$uuid": ("uuid", "UUID")}
+_NUMBER: Final = _plain_scalar(float, int, bool)
 SCALARS: Final[Mapping[Any, Coder]] = {
-    str: _plain_scalar(str, (str,)),
-    int: _plain_scalar(int, (int, bool)),
-    bool: _plain_scalar(bool, (bool,)),
-    None: _scalar(type(None)),
-    type(None): _scalar(type(None)),
-    float: Coder(_number, _number),
-    **dict(_DATA.values()),
-}
-
-
-def _decimal() -> Coder:
-    from decimal import Decimal  # with uuid, 3 ms of every import of the project
-
-    return _scalar(Decimal, str, Decimal)
-
-
-def _uuid() -> Coder:
-    from uuid import UUID  # likewise
-
-    return _scalar(UUID, str, UUID)
-
-
-_LATE: Mapping[tuple[str, str], tuple[str, Callable[[], Coder]]] = {
-    ("decimal", "Decimal"): ("$decimal", _decimal),
-    ("uuid", "UUID"): ("$uuid", _uuid),
+    str: _plain_scalar(str),
+    int: _plain_scalar(int, bool),
+    bool: _plain_scalar(bool),
+    float: _NUMBER,
+    **dict.fromkeys((None, type(None)), _scalar(type(None), stored=type(None))),
+    **{kind: _SOME_DATA[mark] for kind, mark in _DATA_KINDS.items()},
 }
 
 
 @cache
 def late_scalar(kind: Any) -> tuple[str, Coder] | None:
-    """The mark and the coder of a class whose module is only imported by those who use it."""
-    found = _LATE.get((getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")))
-    return None if found is None else (found[0], found[1]())
-
-
-# --- values of core --------------------------------------------------------------------------------
-
-_STEPS = get_args(ReActStep)
-PARTS: Final = get_args(Part)
-_DECISIONS = get_args(Decision)
-CORE: Final = (Message, ToolCall, Usage, *PARTS, *_STEPS)
-
-
-def _write_step(value: Any) -> Any:
-    if not isinstance(value, _STEPS):
-        raise wrong(value, "a step")
-    return to_plain(value)
-
-
-STEP: Final = Coder(_write_step, lambda data: from_plain(ReActStep, data))
+    """The mark and the coder of a class whose module is only imported by those who use it: 3 ms."""
+    name = (getattr(kind, "__module__", ""), getattr(kind, "__qualname__", ""))
+    return next(((mark, _scalar(kind, str, kind)) for mark, late in _LATE.items() if late == name), None)
 
 
 # --- anything --------------------------------------------------------------------------------------
@@ -201,7 +157,7 @@ def _encode(value: Any) -> Any:
     if kind is str or kind is int or kind is bool or value is None:
         return value
     if kind is float:
-        return _number(value)
+        return _NUMBER.encode(value)
     if kind is list:
         return [_encode(item) for item in value]
     if is_dict(value):
@@ -239,6 +195,9 @@ def _decode(data: Any) -> Any:
 
 def _unmark(mark: str, inner: Any) -> Any:
     decode = _UNMARK.get(mark)
+    if decode is None and mark in _LATE:
+        module, name = _LATE[mark]
+        decode = cast("Any", late_scalar(getattr(import_module(module), name)))[1].decode
     if decode is None:
         raise CodecError(f"{mark!r} is not a mark of this version")
     try:
@@ -255,32 +214,24 @@ def _sorted(value: Any) -> list[Any]:
     return [_encode(item) for item in sorted(value, key=repr)]
 
 
+_CORE_MARKS: Mapping[str, Any] = {
+    "$message": Message, "$decision": Decision, "$call": ToolCall, "$usage": Usage, "$part": Part,
+    "$step": ReActStep,
+}  # fmt: skip
 _MARKS: Mapping[type, tuple[str, Code]] = {
     tuple: ("$tuple", lambda value: [_encode(item) for item in value]),
     set: ("$set", _sorted),
     frozenset: ("$frozenset", _sorted),
-    Message: ("$message", to_plain),
-    **dict.fromkeys(_DECISIONS, ("$decision", to_plain)),
-    ToolCall: ("$call", to_plain),
-    Usage: ("$usage", to_plain),
-    **dict.fromkeys(PARTS, ("$part", to_plain)),
-    **dict.fromkeys(_STEPS, ("$step", to_plain)),
-    **{kind: (mark, coder.encode) for mark, (kind, coder) in _DATA.items()},
+    **{kind: (mark, to_plain) for mark, type_ in _CORE_MARKS.items() for kind in get_args(type_) or (type_,)},
+    **{kind: (mark, _SOME_DATA[mark].encode) for kind, mark in _DATA_KINDS.items()},
 }
 _UNMARK: Mapping[str, Code] = {
     "$dict": lambda data: {_decode(key): _decode(item) for key, item in data},
     "$tuple": _some(tuple),
     "$set": _some(set),
     "$frozenset": _some(frozenset),
-    "$message": lambda data: from_plain(Message, data),
-    "$decision": lambda data: from_plain(Decision, data),
-    "$call": lambda data: from_plain(ToolCall, data),
-    "$usage": lambda data: from_plain(Usage, data),
-    "$part": lambda data: from_plain(Part, data),
-    "$step": STEP.decode,
-    **{mark: coder.decode for mark, (_, coder) in _DATA.items()},
-    "$decimal": lambda data: _decimal().decode(data),
-    "$uuid": lambda data: _uuid().decode(data),
+    **{mark: partial(from_plain, type_) for mark, type_ in _CORE_MARKS.items()},
+    **{mark: coder.decode for mark, coder in _SOME_DATA.items()},
 }
 
 ANYTHING: Final = Coder(_encode, _decode)

@@ -24,12 +24,14 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
+    to_json,
 )
 from wesichain.errors import ConfigError
 from wesichain.trace.redaction import Redactor
 
 from .folder import latest_file, new_files, prune
 from .format import STATUS_OF, VERSION, End, Ended, Header, excerpt, whole_letters
+from .lines import lines_of
 from .run_file import RunFile
 
 _log = logging.getLogger("wesichain.trace")
@@ -66,8 +68,6 @@ class Recorder:
         redactor: Redactor | None = None,
         clock: Clock | None = None,
     ) -> None:
-        from .lines import line, lines_of  # they need pydantic, which takes longer to load than this room
-
         if max_bytes < 1 or (keep is not None and keep < 1) or (days is not None and days <= 0):
             raise ConfigError("max_bytes, keep and days of a Recorder must be above zero")
         self.folder = Path(folder)
@@ -76,7 +76,7 @@ class Recorder:
         self._deltas = deltas
         self._keep, self._days, self._clock = keep, days, clock
         self._redactor = redactor or Redactor()
-        self._line_of, self._lines_of = line, partial(lines_of, redactor=self._redactor)
+        self._lines_of = partial(lines_of, redactor=self._redactor)
         self._lock = threading.Lock()
         self._runs: dict[str, RunFile] = {}
         self._opened = 0
@@ -128,7 +128,7 @@ class Recorder:
             run.add(event)
         else:
             event = self._redactor.event(event)
-            run.end(event, self._line_of(Ended.by(cast("End", event), run.nested)))
+            run.end(event, to_json(Ended.by(cast("End", event), run.nested)).encode())
             self._forget(event.run_id, run)
 
     def flush(self) -> None:
@@ -160,7 +160,7 @@ class Recorder:
             known = None if is_new else latest_file(self.folder, event.run_id)
             run = self._runs[event.run_id] = RunFile(
                 iter((known,)) if known else new_files(self.folder, event.run_id, event.at),
-                b"" if known else self._line_of(_header(self._redactor.event(event))),
+                b"" if known else to_json(_header(self._redactor.event(event))).encode(),
                 held=[] if held is None else held,
                 lines_of=self._lines_of,
                 max_bytes=self._max_bytes,

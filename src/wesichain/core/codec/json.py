@@ -29,6 +29,8 @@ def parse_json(text: str | bytes) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
+        elif not text.isascii():
+            text.encode("utf-8")  # fails on a lone surrogate
         value = _DECODER.decode(text)
     except RecursionError:
         raise CodecError(_TOO_DEEP) from None
@@ -36,21 +38,31 @@ def parse_json(text: str | bytes) -> Any:
         raise
     except ValueError as error:
         raise CodecError(f"not JSON: {error}") from None
-    except TypeError:
+    except (TypeError, AttributeError):
         given: Any = text  # whatever the annotation says
         raise CodecError(f"not JSON text: {type(given).__name__}; pass str or bytes") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         check_depth(value)
-    if "\\u" in text or not text.isascii():
-        dump_json(value)  # fails on a lone surrogate, escaped or not
+    if "\\u" in text:
+        dump_json(value)  # likewise, where it was escaped
     return value
 
 
 def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
     """A function that writes JSON text; `default` turns objects that JSON does not know into ones it does."""
-    encode = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default
-    ).encode
+    slow = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=default
+    )
+    # `encode` makes this anew for every text, which takes as long as to write a small one.
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return lambda value: _write(value, slow.encode)
+    known = (None, slow.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+    pieces = make(*known)
+
+    def encode(value: object) -> str:
+        return "".join(pieces(value, 0))
+
     return lambda value: _write(value, encode)
 
 
@@ -103,11 +115,11 @@ _TOO_DEEP = f"the JSON nests deeper than {MAX_DEPTH} levels"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for key, item in pairs:
-        if key in value:
-            raise CodecError(f"not JSON: the key {key!r} is given twice")
-        value[key] = item
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise CodecError(f"not JSON: the key {twice!r} is given twice")
     return value
 
 

@@ -1,0 +1,29 @@
+"""The codec: the one place where values become JSON and JSON becomes values."""
+
+from .json import (
+    JsonObject,
+    JsonValue,
+    check_depth,
+    dump_json,
+    is_array,
+    is_object,
+    parse_json,
+)
+from .reading import Portable, from_json, from_plain
+from .writing import to_json, to_lines, to_plain
+
+__all__ = [
+    "JsonObject",
+    "JsonValue",
+    "Portable",
+    "check_depth",
+    "dump_json",
+    "from_json",
+    "from_plain",
+    "is_array",
+    "is_object",
+    "parse_json",
+    "to_json",
+    "to_lines",
+    "to_plain",
+]
