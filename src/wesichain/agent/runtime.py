@@ -40,7 +40,7 @@ from .effects import Effects, LiveEffects
 from .handing import Stage, acting_in, present_of
 from .memory import is_over, messages_of, opening, question_of
 from .models import AnyModel, Models, name_of_model
-from .narrate import Narrator, listeners
+from .narrate import Narrator, listeners, signed
 from .options import (
     AgentKeywords,
     Deps,
@@ -325,6 +325,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             if site is not None:
                 above, wrap = site.account, wrap or site.effects
                 relay = None if relay is None else site.open_relay(relay)
+            relay = None if relay is None else signed(relay, info.run_id, settings.name)
             told = listeners(info.run_id, sinks, self._redactor, relay=relay)
         elif token is not None:
             token = token.child()
