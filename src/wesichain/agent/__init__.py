@@ -38,7 +38,7 @@ from .phases import (
 from .replay import ReplayEffects, replay
 from .replaying import retell, revived_cause, revived_dispatch, revived_error
 from .results import EventQueue, RunResult, RunSteps, RunStream, Source, result_of
-from .rules import Handoff, LoopGuard, Tally
+from .rules import Handoff, LoopGuard, Refused, Tally
 from .running import Running, Settings
 from .runtime import AgentRuntime
 from .trail import Observed, Trail
@@ -78,6 +78,7 @@ __all__ = [
     "PostgresConversations",
     "Provide",
     "Refuse",
+    "Refused",
     "ReplayEffects",
     "RunInfo",
     "RunMemory",

@@ -43,8 +43,8 @@ class Inside:
 class Visitors:
     """The runs inside the run of a graph, by what its log tells of them, an event after another.
 
-    Nodes are visited again and again, and what runs in them tells its events in the same scope each time: a run
-    is known by its id, and has the scope to itself from when it starts there until another one does.
+    Nodes are visited again and again, and what runs in them tells its events in the same scope each time: a
+    run is known by its id, and has the scope to itself from when it starts there until another one does.
     """
 
     def __init__(self) -> None:
