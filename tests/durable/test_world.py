@@ -212,19 +212,19 @@ async def test_deps_that_are_missing_or_wrong_end_the_run_until_they_are_there(
 
 
 @pytest.mark.parametrize(
-    ("kind", "number", "before", "after"),
+    ("at", "before", "after"),
     [
-        pytest.param("step_failed", 1, ["check rough"], ["check polite"], id="after-the-first-was-refused"),
-        pytest.param("step_started", 2, ["check rough"], ["check polite"], id="before-it-is-said-better"),
+        pytest.param(("step_failed", 1), ["check rough"], ["check polite"], id="after-the-first-was-refused"),
+        pytest.param(("step_started", 2), ["check rough"], ["check polite"], id="before-it-is-said-better"),
         pytest.param(
-            "run_completed", 1, ["check rough", "check polite"], [], id="after-the-second-has-passed"
+            ("run_completed", 1), ["check rough", "check polite"], [], id="after-the-second-has-passed"
         ),
     ],
 )
 async def test_checks_of_an_answer_are_not_repeated(
-    url: str, tmp_path: Path, kind: str, number: int, before: list[str], after: list[str]
+    url: str, tmp_path: Path, at: tuple[str, int], before: list[str], after: list[str]
 ) -> None:
-    kill(tmp_path, url, "checked", kind, number)
+    kill(tmp_path, url, "checked", *at)
     assert effects(tmp_path) == before
     result = await run_until(tmp_path, url, "checked")
     assert result.output == "POLITE", "as the check has left it"

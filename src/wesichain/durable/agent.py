@@ -38,9 +38,10 @@ class DurableAgent(Generic[OutT]):
 
     `version` names the program; by default it is a hash of its instructions, tools and output type. Runs
     under way stay with workers of their version (`on_change="wait"`), or go on under this one from their last
-    finished step ("adopt"). `deps` is a function of nothing, or of the run's id, that makes what `ctx.deps` is: it
-    is called, and awaited, by the process that runs a run, for each; deps are never stored. `events` hear every run, beside the agent's own sinks; a run that goes on in
-    another process is told to the sinks there from its beginning. A step has at most `max_step` bytes.
+    finished step ("adopt"). `deps` is a function of nothing, or of the run's id, that makes what `ctx.deps`
+    is: the process that runs a run calls it, for each; deps are never stored. `events` hear every run, beside
+    the agent's own sinks; a run that goes on in another process is told to the sinks there from its
+    beginning. A step has at most `max_step` bytes.
     """
 
     def __init__(
