@@ -69,29 +69,31 @@ def choose(page: Page, name: str, value: str) -> None:
 
 def test_a_servers_question_is_a_form_that_takes_only_what_fits(page: Page, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    with guest(tmp_path, "check_in", {}) as (approvals, notes):
-        with serving(tmp_path / "runs", approvals=approvals.path) as url:
-            site = Site(url, tmp_path)
-            site.open(page, "#/approvals")
-            page.wait_for("Who comes?")
-            assert "<b>As</b> on the card" in page.text(".question"), "text is text"
-            shoot(page, "question")
-            page.click(".question button.approve")
-            assert len(approvals.pending()) == 1, "what is required is missing"
-            put(page, "name", "Ada")
-            put(page, "mail", "no address")
-            choose(page, "room", "double")
-            choose(page, "pets", "no")
-            page.click(".question input[name=meals]")
-            page.click(".question button.approve")
-            invalid = "[...document.querySelectorAll('.question :invalid')].map(one => one.name).join()"
-            assert page.evaluate(invalid) == "mail"
-            assert notes.read_text() == ""
-            page.evaluate("document.querySelector('.question [name=mail]').select()")
-            page.type("ada@example.org")
-            page.click(".question button.approve")
-            page.wait_for("Answered.")
-            is_clean(page, site)
+    with (
+        guest(tmp_path, "check_in", {}) as (approvals, notes),
+        serving(tmp_path / "runs", approvals=approvals.path) as url,
+    ):
+        site = Site(url, tmp_path)
+        site.open(page, "#/approvals")
+        page.wait_for("Who comes?")
+        assert "<b>As</b> on the card" in page.text(".question"), "text is text"
+        shoot(page, "question")
+        page.click(".question button.approve")
+        assert len(approvals.pending()) == 1, "what is required is missing"
+        put(page, "name", "Ada")
+        put(page, "mail", "no address")
+        choose(page, "room", "double")
+        choose(page, "pets", "no")
+        page.click(".question input[name=meals]")
+        page.click(".question button.approve")
+        invalid = "[...document.querySelectorAll('.question :invalid')].map(one => one.name).join()"
+        assert page.evaluate(invalid) == "mail"
+        assert notes.read_text() == ""
+        page.evaluate("document.querySelector('.question [name=mail]').select()")
+        page.type("ada@example.org")
+        page.click(".question button.approve")
+        page.wait_for("Answered.")
+        is_clean(page, site)
     action, _, said = notes.read_text().strip().partition(" ")
     assert (action, json.loads(said)) == (
         "accept",
@@ -108,12 +110,14 @@ def test_a_servers_question_is_a_form_that_takes_only_what_fits(page: Page, tmp_
 
 def test_a_question_is_declined_in_the_page(page: Page, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    with guest(tmp_path, "order", {"item": "hat"}) as (approvals, notes):
-        with serving(tmp_path / "runs", approvals=approvals.path) as url:
-            site = Site(url, tmp_path)
-            site.open(page, "#/approvals")
-            page.wait_for("Which size of hat?")
-            page.click(".question button.refuse")
-            page.wait_for("Declined.")
-            is_clean(page, site)
+    with (
+        guest(tmp_path, "order", {"item": "hat"}) as (approvals, notes),
+        serving(tmp_path / "runs", approvals=approvals.path) as url,
+    ):
+        site = Site(url, tmp_path)
+        site.open(page, "#/approvals")
+        page.wait_for("Which size of hat?")
+        page.click(".question button.refuse")
+        page.wait_for("Declined.")
+        is_clean(page, site)
     assert notes.read_text().splitlines() == ["began hat", "ended hat"]

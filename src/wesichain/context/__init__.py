@@ -4,7 +4,7 @@ from .clear import ClearToolResults
 from .seen import Seen
 from .summarise import Summarise
 from .tokens import CountTokens, estimate_tokens, tokens_of
-from .view import ContextView, Question, ViewRequest, are_views, counter_of
+from .view import ContextView, Question, ViewQuestion, ViewRequest, are_views, counter_of
 from .window import Window
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Question",
     "Seen",
     "Summarise",
+    "ViewQuestion",
     "ViewRequest",
     "Window",
     "are_views",
