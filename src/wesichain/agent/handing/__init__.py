@@ -2,12 +2,13 @@
 
 from .present import Present
 from .stage import Stage
-from .team import acting_in, present_of, team_of
+from .team import acting_in, check_deps, present_of, team_of
 
 __all__ = [
     "Present",
     "Stage",
     "acting_in",
+    "check_deps",
     "present_of",
     "team_of",
 ]
