@@ -16,10 +16,11 @@ from .learners import Teachers
 from .models import Models
 from .plan import ARMS, STRESS_ARMS, Part
 from .report import write_page
+from .sections import wordings
 from .store import Store
 from .world import PILOT, WORLDS, Variant, build
 
-PARTS = ("pilot", "main", *STRESS_ARMS)
+PARTS = ("pilot", "wording", "main", *STRESS_ARMS)
 _MODEL, _SMALL = "qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"
 
 
@@ -33,11 +34,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.model = given.model or _MODEL
     folder = given.out or Path(tempfile.mkdtemp(prefix="desk-") if given.short else "learning-bench")
     if given.page is not None:
-        write_page(sorted(folder.glob("**/runs.jsonl*")), given.page, model=given.model)
+        logs = sorted(folder.glob("**/runs.jsonl*"))
+        write_page(
+            logs,
+            given.page,
+            model=given.model,
+            revision=given.revision,
+            before=given.before,
+            one_call=given.one_call,
+        )
         print(f"{given.page} was written from the runs in {folder}")
         return
     asyncio.run(_run(given, folder))
-    print(table(list(Store(folder, quiet=True).runs.values())))
+    runs = list(Store(folder, quiet=True).runs.values())
+    print("\n\n".join(part for part in (table(runs), wordings(runs)) if part))
     print(f"\nEvery run is in {folder / 'runs.jsonl'}; the same command goes on where it stopped.")
 
 
@@ -56,14 +66,20 @@ async def _run(given: argparse.Namespace, folder: Path) -> None:
     store = Store(folder)
     models = Models.named(given.model, given.endpoint, at_once=given.at_once)
     school = Teachers(UseEmbedder(), models)
-    experiment = Experiment(store, models, school, given.level, given.train, given.test)
+    sizes = (given.level, given.train, given.test)
+    experiment = Experiment(store, models, school, *sizes, revision=given.revision, one_call=given.one_call)
     try:
         if given.short:
             await experiment.short(WORLDS[0])
             return
+        if given.everything:
+            await experiment.everything(given.worlds, given.arms)
+            return
         if "pilot" in given.parts:
             await experiment.pilot(PILOT, given.pilot)
             print(f"the pilot chooses level {chosen_level(list(store.runs.values()), given.pilot)}")
+        if "wording" in given.parts:
+            await experiment.wording(PILOT)
         if "main" in given.parts:
             await together(*(experiment.main(world, given.arms) for world in given.worlds))
         stress: list[Part] = [part for part in STRESS_ARMS if part in given.parts]
@@ -82,6 +98,10 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--endpoint", nargs="*", default=[], help="llama.cpp servers that hold the model")
     options.add_argument("--at-once", type=int, default=1, help="runs under way at a time")
     options.add_argument("--parts", nargs="*", default=["main"], choices=PARTS)
+    options.add_argument("--everything", action="store_true", help="all parts, the most important runs first")
+    options.add_argument("--revision", default="", help="of the product, to tell its runs from earlier ones")
+    options.add_argument("--one-call", action="store_true", help="only families of one call")
+    options.add_argument("--before", type=Path, nargs="*", default=[], help="logs of earlier revisions")
     options.add_argument("--worlds", nargs="*", default=list(WORLDS), choices=WORLDS)
     options.add_argument("--arms", nargs="*", default=list(ARMS), choices=ARMS)
     options.add_argument("--pilot", default="pilot", help="the name of the pilot, where it is not the first")

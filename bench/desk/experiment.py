@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from wesichain.core import ToolCallingLlm
 from wesichain.learning import Embedder, TaskOutput
 
-from .arms import History, NearestCase, SeatFor, baseline, manual
+from . import registers
+from .arms import SAYINGS, History, NearestCase, SeatFor, Told, baseline, manual
 from .dice import Dice
-from .models import Models
-from .plan import OFFLINE_ARMS, ONLINE_ARMS, SETTLED, STRESS_ARMS, WAVE, Label, Part, asked, label
+from .models import IMPORTANCE, Models
+from .plan import OFFLINE_ARMS, ONLINE_ARMS, ORDER, SETTLED, STRESS_ARMS, WAVE, Label, Part, asked, label
 from .play import Place, Played, Seat, play
 from .rules import touched_by_drift
 from .skins import SKINS
 from .store import Key, Store
 from .values import Desk, Task, World
-from .world import Variant, build
+from .world import FRESH, PILOT, Variant, build, rules_of
 
 DICE_THROWS = 3
 T = TypeVar("T")
@@ -60,6 +61,52 @@ class Experiment:
     level: int
     train: int = 8
     test: int = 4
+    revision: str = ""
+    one_call: bool = False  # only families of one call, for a model that manages no more
+    _making: dict[Key, asyncio.Lock] = field(default_factory=dict[Key, asyncio.Lock])
+
+    async def everything(self, worlds: Sequence[str], arms: Sequence[str]) -> None:
+        """All parts at once; whenever there is room for a run, the most important one is made."""
+        learned = {(world, arm): asyncio.Event() for world in worlds for arm in ONLINE_ARMS if arm in arms}
+        fresh_first = sorted(worlds, key=lambda world: world != FRESH)
+        await together(
+            *(
+                self._step(10 * at + (0 if part == "main" else place), part, world, wanted, learned)
+                for at, (part, chosen) in enumerate(ORDER)
+                for place, world in enumerate(fresh_first if part != "wording" else [PILOT])
+                if (wanted := [arm for arm in chosen if arm in arms]) or part == "wording"
+            )
+        )
+
+    async def _step(
+        self,
+        importance: int,
+        part: Part,
+        world: str,
+        arms: Sequence[str],
+        learned: Mapping[tuple[str, str], asyncio.Event],
+    ) -> None:
+        IMPORTANCE.set(importance)
+        if part == "wording":
+            await self.wording(world)
+        elif part == "main":
+            await self.main(world, arms)
+            for arm in ONLINE_ARMS:
+                if arm in arms:
+                    learned[world, arm].set()
+        else:
+            for arm in ONLINE_ARMS:
+                if part == "drift" and arm in arms:  # it goes on with what main has taught
+                    await learned[world, arm].wait()
+            await self.stress(part, world, arms)
+
+    async def wording(self, world: str) -> None:
+        """What a perfect learner would say at the desk of search, in several wordings: which is obeyed?"""
+        desk = self._world(world).desks[-1]
+        ways = registers.ways(SKINS[world], rules_of(world, level=self.level))
+        await together(
+            *(self._test(Place(saying, "wording", world), desk, Told(saying, ways)) for saying in SAYINGS)
+        )
 
     async def pilot(self, world: str, name: str = "pilot") -> None:
         """Dice, baseline and manual in the pilot's world, at every level."""
@@ -95,12 +142,13 @@ class Experiment:
             )
             return
         there = world_of(part, world, level=self.level, train=self.train, test=self.test)
-        await self._part(part, there, chosen)
+        await self._part(part, one_call_of(there) if self.one_call else there, chosen)
 
     # --- arms ---
 
     def _world(self, name: str, variant: Variant = "plain") -> World:
-        return build(name, level=self.level, train=self.train, test=self.test, variant=variant)
+        there = build(name, level=self.level, train=self.train, test=self.test, variant=variant)
+        return one_call_of(there) if self.one_call else there
 
     async def _plain(self, part: str, world: World, arms: Sequence[str]) -> None:
         """The arms that remember nothing."""
@@ -155,11 +203,13 @@ class Experiment:
             await self._test(Place("case", part, world.name), desk, nearest)
 
     async def _remembered(self, place: Place, desk: Desk, task: Task) -> tuple[Played, TaskOutput]:
-        run, output = self.store.get((place.part, place.arm, task.id, 0)), self.store.output(task.id)
-        if run is None or output is None:
-            run, output = await self._make(place, desk, task, baseline, question=task.question)
-            self.store.keep_output(task.id, output)
-            self.store.add(run)
+        key = (place.part, place.arm, task.id, 0)
+        async with self._making.setdefault(key, asyncio.Lock()):  # wanted by several parts at once
+            run, output = self.store.get(key), self.store.output(task.id)
+            if run is None or output is None:
+                run, output = await self._make(place, desk, task, baseline, question=task.question)
+                self.store.keep_output(task.id, output)
+                self.store.add(run)
         return run, output
 
     async def _reminded(
@@ -247,7 +297,7 @@ class Experiment:
         if self.store.get((place.part, place.arm, task.id, order)) is None:
             seat = await baseline(Dice(f"{task.id}/{order}"), desk, task)
             run, _outcome = await play(seat, desk, task, place)
-            self.store.add(replace(run, order=order))
+            self.store.add(replace(run, order=order, revision=self.revision))
 
     async def _once(self, place: Place, desk: Desk, task: Task, seat: SeatFor) -> Played:
         run = self.store.get((place.part, place.arm, task.id, 0))
@@ -263,6 +313,7 @@ class Experiment:
         async with self.models.one(training=training) as llm:
             run, outcome = await play(await seat(llm, desk, task), desk, task, place, question=question)
         output = TaskOutput.of(outcome, task_id=task.id)
+        run = replace(run, revision=self.revision)
         return run, replace(output, metadata={**output.metadata, "shown": run.shown, "held": run.held})
 
 
@@ -272,6 +323,18 @@ def world_of(part: str, world: str, *, level: int, train: int = 8, test: int = 4
         return build(world, level=level, train=train, test=test)
     there = build(world, level=level, train=train, test=test, variant="conditional")
     return replace(there, desks=tuple(desk for desk in there.desks if desk.name == "registers"))
+
+
+def one_call_of(world: World) -> World:
+    """The world's families of one call."""
+    desks: list[Desk] = []
+    for desk in world.desks:
+        short = {family.name for family in desk.families if family.calls == 1}
+        train, test = (
+            tuple(task for task in tasks if task.family in short) for tasks in (desk.train, desk.test)
+        )
+        desks.append(replace(desk, train=train, test=test))
+    return replace(world, desks=tuple(desks))
 
 
 def planned(part: str, world: World, arm: str) -> Iterator[Key]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -25,23 +26,27 @@ from .plan import OFFLINE_ARMS, Part, asked, label
 from .play import Played
 from .report import SAID, said_of
 from .store import read_runs
-from .values import Desk
-from .world import WORLDS, build
+from .values import Desk, Goal, Task
+from .world import PILOT, WORLDS, build
 
 
-def output_of(run: Played) -> TaskOutput:
+def output_of(run: Played, number: int = 0, specs: Sequence[dict[str, Any]] = ()) -> TaskOutput:
     """A recorded run as a learner takes it."""
     steps: list[ReasoningStep] = []
     for call in (call for call in run.calls if "tool" in call):
         name, error = call["tool"], call.get("error")
         made = ToolInvocation(name, call["args"], call.get("result"), error is None, error)
-        number = len(steps) + 1
-        steps.append(
-            ReasoningStep(number, f"call {name}", "call_tool", name, call["args"], invocations=(made,))
-        )
+        at = len(steps) + 1
+        steps.append(ReasoningStep(at, f"call {name}", "call_tool", name, call["args"], invocations=(made,)))
     if run.ended == "completed":
         steps.append(ReasoningStep(len(steps) + 1, "answer", "finish", observation=run.answer))
-    notes: dict[str, Any] = {"run_id": f"{run.arm}/{run.task}", "task": run.question, "shown": [], "held": []}
+    notes: dict[str, Any] = {
+        "run_id": f"{run.arm}/{run.task}/{number}",
+        "task": run.question,
+        "specs": list(specs),
+        "shown": [],
+        "held": [],
+    }
     return TaskOutput(
         run.task,
         run.answer,
@@ -53,17 +58,19 @@ def output_of(run: Played) -> TaskOutput:
 
 
 async def advice_after(
-    runs: Sequence[Played], desk: Desk, arm: str, part: Part, *, teachers: Teachers, folder: Path
+    taught: Sequence[Played], desk: Desk, arm: str, part: Part, *, teachers: Teachers, folder: Path
 ) -> Counter[str]:
     """What the arm says about the held-out tasks of a desk of search, taught by these runs."""
-    known = {run.task: run for run in runs}
     pupil = teachers.pupil(arm, folder)
+    specs = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.schema} for tool in desk.tools
+    ]
     try:
-        for task in desk.train:
-            if run := known.get(task.id):
-                told = label(part, task, success=run.success, why=run.why)
-                await pupil.learn(task, asked(part, task), output_of(run), told)
-                await pupil.settle()
+        for number, run in enumerate(taught):
+            task = Task(run.task, run.desk, run.family, run.question, Goal())
+            told = label(part, task, success=run.success, why=run.why)
+            await pupil.learn(task, asked(part, task), output_of(run, number, specs), told)
+            await pupil.settle()
         found: Counter[str] = Counter()
         for task in desk.test:
             seat = await pupil.seat(Dice("nobody"), desk, task)
@@ -73,25 +80,45 @@ async def advice_after(
         pupil.close()
 
 
-async def _count(logs: Sequence[Path], parts: Sequence[Part]) -> None:
-    runs = [run for run in read_runs(*logs) if run.part == "plain-train"]
+def taught_by(runs: Sequence[Played], desk: Desk, *, pilot: bool) -> list[Played]:
+    """The plain training runs of a desk in their order; of the pilot, its own test runs."""
+    if not pilot:
+        known = {run.task: run for run in runs if run.part == "plain-train"}
+        return [known[task.id] for task in desk.train if task.id in known]
+    trained = {family.name for family in desk.families if family.trained}
+    made = [
+        run
+        for run in runs
+        if run.part.startswith("pilot2-") and run.arm == "baseline" and run.world == PILOT
+        if run.desk == desk.name and run.family in trained
+    ]
+    random.Random(0).shuffle(made)
+    return made
+
+
+async def _count(logs: Sequence[Path], parts: Sequence[Part], *, pilot: bool) -> None:
+    runs = list(read_runs(*logs))
     teachers = Teachers(UseEmbedder(), Models([Dice("nobody")]))
     print(f"{'labels':<12}{'arm':<16}" + "".join(f"{kind:>8}" for kind in SAID))
     with tempfile.TemporaryDirectory() as folder:
         for part in parts:
             for arm in OFFLINE_ARMS:
                 total: Counter[str] = Counter()
-                for world in WORLDS:
+                for world in [PILOT] if pilot else WORLDS:
                     desk = build(world, level=2).desks[-1]
+                    taught = taught_by(runs, desk, pilot=pilot)
                     place = Path(folder) / part / arm / world
-                    total += await advice_after(runs, desk, arm, part, teachers=teachers, folder=place)
+                    if taught:
+                        total += await advice_after(taught, desk, arm, part, teachers=teachers, folder=place)
                 print(f"{part:<12}{arm:<16}" + "".join(f"{total[kind]:>8}" for kind in SAID), flush=True)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m bench.desk.offline", description=__doc__)
     options.add_argument("log", type=Path, nargs="+")
-    asyncio.run(_count(options.parse_args().log, ("main", "noise")))
+    options.add_argument("--pilot", action="store_true", help="the pilot's world and runs: what to tune on")
+    given = options.parse_args()
+    asyncio.run(_count(given.log, ("main", "noise"), pilot=given.pilot))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Literal
 
 from .values import Task
 
-Part = Literal["pilot", "main", "noise", "poison", "unlabelled", "conditional", "drift"]
+Part = Literal["pilot", "wording", "main", "noise", "poison", "unlabelled", "conditional", "drift"]
 PLAIN_ARMS = ("dice", "baseline", "manual", "history", "case")
 OFFLINE_ARMS = ("as-they-came", "rules")  # taught by the plain training runs, whatever they would advise
 ONLINE_ARMS = ("full", "full-model")  # taught by runs that they advise
@@ -18,10 +18,26 @@ ARMS = (*PLAIN_ARMS, *LEARNED_ARMS)
 STRESS_ARMS: dict[Part, tuple[str, ...]] = {
     "noise": ("as-they-came", "full", "full-model", *SETTLED.values()),
     "poison": ("as-they-came", "full", "full-model"),
-    "unlabelled": ("full", "full-model"),
-    "conditional": ("baseline", "manual", "full", "full-model"),
+    "unlabelled": ("full", "full-settled", "full-model"),
+    "conditional": ("baseline", "manual", "full", "full-settled", "full-model"),
     "drift": ("baseline", "full", "full-model"),
 }
+ORDER: tuple[tuple[Part, tuple[str, ...]], ...] = (  # of importance: what is cut off is the end
+    ("wording", ()),
+    ("main", ("baseline", "full", "full-settled")),
+    ("main", ("manual", "as-they-came", "case", "rules", "history", "dice")),
+    ("main", ("full-model", "full-model-settled")),
+    ("drift", ("baseline", "full")),
+    ("noise", ("as-they-came", "full", "full-settled")),
+    ("poison", ("full",)),
+    ("conditional", ("baseline", "manual", "full", "full-settled")),
+    ("unlabelled", ("full", "full-settled")),
+    ("drift", ("full-model",)),
+    ("noise", ("full-model", "full-model-settled")),
+    ("poison", ("as-they-came", "full-model")),
+    ("conditional", ("full-model",)),
+    ("unlabelled", ("full-model",)),
+)
 WAVE = 4  # training runs that are made at once; what they taught is known to the next wave
 NOISE = 0.2
 POISON = 0.05

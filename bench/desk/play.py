@@ -17,7 +17,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.errors import RunFailedError, RunInterruptedError
+from wesichain.errors import BudgetExceededError, LlmTransportError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.tools import JsonTool
 
@@ -52,6 +52,7 @@ class Played:
     shown: list[str] = field(default_factory=list[str])
     held: list[str] = field(default_factory=list[str])
     learning: dict[str, Any] = field(default_factory=dict[str, Any])
+    revision: str = ""  # of the product that learned; "" before there were two
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ async def play(
             outcome: Outcome[str] = (await agent.run(question or task.question, run_id=seat.run_id)).outcome
         except (RunFailedError, RunInterruptedError) as error:
             outcome = error.outcome
+        _check_reached(outcome)
         answer = outcome.text if isinstance(outcome, Completed) else None
         run = _played(task, outcome, check(desk, task.goal, db, answer), place)
         return replace(run, shown=list(seat.advice.shown), held=list(seat.advice.held)), outcome
@@ -127,6 +129,17 @@ def _played(task: Task, outcome: Outcome[str], checked: Checked, place: Place) -
         question="\n".join(message.text for message in first if message.role is Role.USER),
         calls=_calls(outcome),
     )
+
+
+def _check_reached(outcome: Outcome[str]) -> None:
+    """A run whose model was away to its end says nothing: the experiment stops, and can go on later."""
+    lost = [
+        event.message
+        for event in outcome.events
+        if isinstance(event, StepFailed) and event.error == LlmTransportError.__name__
+    ]
+    if lost and isinstance(outcome, Failed) and isinstance(outcome.error, BudgetExceededError):
+        raise RuntimeError(f"{lost[-1]}; start the same command again to go on")
 
 
 def _ended(outcome: Outcome[str]) -> str:

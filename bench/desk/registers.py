@@ -79,6 +79,18 @@ def records(found: dict[str, list[Article]], papers: dict[str, list[str]], rules
     return lines.text
 
 
+def ways(skin: Skin, rules: Rules) -> dict[str, tuple[str, str]]:
+    """Of each family the word that its tasks have in common, and the only tool that does for them."""
+    found: dict[str, tuple[str, str]] = {}
+    for family in families(skin):
+        kind = family.name.split("_")[1]
+        if kind in rules.places:
+            found[family.name] = (skin.kinds[kind], f"look_in_{rules.places[kind]}")
+        else:
+            found[family.name] = (skin.form_kinds[kind], rules.name(f"hand_in_{rules.counters[kind]}"))
+    return found
+
+
 def manual(skin: Skin, rules: Rules) -> dict[str, str]:
     where: list[str] = []
     for kind, place in rules.places.items():

@@ -9,37 +9,66 @@ from pathlib import Path
 from wesichain.core import HEADING
 
 from .experiment import planned, world_of
-from .figures import LIMITS, Estimate, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
+from .figures import LIMITS, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
 from .plan import ARMS, INJECTED, STRESS_ARMS, Part
 from .play import Played
+from .sections import (
+    SEARCH,
+    before_and_now,
+    drift,
+    fresh,
+    of,
+    percent,
+    table,
+    told,
+    ways_of,
+    wordings,
+)
 from .store import key_of, read_runs, write_packed
-from .world import WORLDS, build, rules_of
+from .world import WORLDS, build
 
+_ONE_CALL = " Only families of one call were run: this model manages no more."
 SAID = ("right", "both", "wrong", "none")
-_SEARCH = "registers"
 
 
-def write_page(logs: Sequence[Path], page: Path, *, model: str) -> None:
-    """Write the page, and the transcripts into a folder beside it that has the page's name."""
+def write_page(
+    logs: Sequence[Path],
+    page: Path,
+    *,
+    model: str,
+    revision: str = "",
+    before: Sequence[Path] = (),
+    one_call: bool = False,
+) -> None:
+    """Write the page, and the transcripts into a folder beside it that has the page's name.
+
+    The runs of earlier revisions of the product are told of beside these, and counted nowhere else.
+    """
     runs = list({key_of(run): run for run in read_runs(*logs)}.values())
+    earlier = list({key_of(run): run for run in read_runs(*before)}.values())
     folder = page.with_suffix("")
-    write_packed(runs, folder / f"runs-{model}.jsonl.gz")
+    name = f"runs-{model}-{revision}.jsonl.gz" if revision else f"runs-{model}.jsonl.gz"
+    write_packed(runs, folder / name)
     page.write_text(
         "\n\n".join(
             part
             for part in (
-                _head(runs, folder, model),
-                _pilot(runs),
+                _head(runs, folder, model, name, before) + (_ONE_CALL if one_call else ""),
+                _pilot([*earlier, *runs]),
+                wordings(runs),
                 _main(runs),
                 _compared(runs),
+                fresh(runs),
                 _search(runs),
                 _advised(runs),
                 _families(runs),
                 _stress(runs),
+                drift(runs),
                 _learning(runs),
                 _goals(runs),
-                _missing(runs),
-                _reading(folder, model),
+                before_and_now(runs, earlier),
+                "" if one_call else _missing(runs),
+                _reading(folder, name),
             )
             if part
         )
@@ -47,27 +76,14 @@ def write_page(logs: Sequence[Path], page: Path, *, model: str) -> None:
     )
 
 
-def _of(runs: Sequence[Played], part: str, arm: str) -> list[Played]:
-    return [run for run in runs if run.part == part and run.arm == arm]
-
-
-def _told(estimate: Estimate, digits: int = 1) -> str:
-    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
-def _head(runs: Sequence[Played], folder: Path, model: str) -> str:
+def _head(runs: Sequence[Played], folder: Path, model: str, name: str, before: Sequence[Path]) -> str:
+    known = "".join(f" The runs of before [are here]({folder.name}/{log.name})." for log in before)
     return (
         f"# The shifting desk: what came of it\n\n"
         f"Written by `python -m bench.desk --page` from the log of the runs; "
         f"[the design](learning-experiment-2.md) was committed before. Model: {model}. "
         f"{len(runs)} runs were made, and "
-        f"[every one is here]({folder.name}/runs-{model}.jsonl.gz), "
-        "with its prompt, calls, results and answer."
+        f"[every one is here]({folder.name}/{name}), with its prompt, calls, results and answer.{known}"
     )
 
 
@@ -79,19 +95,19 @@ def _pilot(runs: Sequence[Played]) -> str:
         [part, arm, str(len(made)), f"{100 * rate(made):.1f} %", f"{restricted_steps(made, 10):.2f}"]
         for part in parts
         for arm in ("dice", "baseline", "manual")
-        if (made := _of(runs, part, arm))
+        if (made := of(runs, part, arm))
     ]
-    return "## The pilot\n\n" + _table(["part", "arm", "runs", "solved", "mean steps, limit 10"], rows)
+    return "## The pilot\n\n" + table(["part", "arm", "runs", "solved", "mean steps, limit 10"], rows)
 
 
 def _main(runs: Sequence[Played]) -> str:
     rows: list[list[str]] = []
     for arm in ARMS:
-        made = _of(runs, "main", arm)
+        made = of(runs, "main", arm)
         if made:
             solved = bootstrap([(run, run) for run in made], success)
-            row = [arm, str(len(made)), _told(solved)]
-            row += [f"{100 * rate([run for run in made if run.world == world]):.0f}" for world in WORLDS]
+            row = [arm, str(len(made)), told(solved)]
+            row += [percent([run for run in made if run.world == world]) for world in WORLDS]
             row += [f"{restricted_steps(made, limit):.2f}" for limit in LIMITS]
             rows.append([*row, f"{tokens(made):.0f}"])
     if not rows:
@@ -99,7 +115,7 @@ def _main(runs: Sequence[Played]) -> str:
     head = ["arm", "runs", "solved, %", *WORLDS, *(f"steps to {limit}" for limit in LIMITS), "tokens"]
     return (
         "## Success\n\n"
-        + _table(head, rows)
+        + table(head, rows)
         + "\n\nIn brackets: 95 % intervals from a bootstrap over families "
         "within worlds. Steps to a limit: the mean, where a run that has not solved its task counts as "
         "the limit. An arm with fewer runs than the baseline was cut off by the end of the machine's time, "
@@ -125,12 +141,12 @@ def _compared(runs: Sequence[Played]) -> str:
         found = pairs(runs, ("main", one), ("main", other))
         if found:
             trained, never = _split(found)
-            cells = [_told(bootstrap(part, gain)) if part else "" for part in (found, trained, never)]
+            cells = [told(bootstrap(part, gain)) if part else "" for part in (found, trained, never)]
             rows.append([f"{other} against {one}", str(len(found)), *cells])
     if not rows:
         return ""
     head = ["comparison", "pairs", "points, all", "families in training", "families never trained"]
-    return "## Differences, paired by task\n\n" + _table(head, rows)
+    return "## Differences, paired by task\n\n" + table(head, rows)
 
 
 def _split(found: Sequence[tuple[Played, Played]]) -> tuple[list[tuple[Played, Played]], ...]:
@@ -151,12 +167,12 @@ def _search(runs: Sequence[Played]) -> str:
     rows: list[list[str]] = []
     for arm in ARMS[2:]:
         every = pairs(runs, ("main", "baseline"), ("main", arm))
-        search = [pair for pair in every if pair[0].desk == _SEARCH]
+        search = [pair for pair in every if pair[0].desk == SEARCH]
         if search:
             both = sum(a.success and b.success for a, b in search)
             solved = [f"{100 * rate([pair[side] for pair in search]):.0f}" for side in (0, 1)]
             rows.append(
-                [arm, *solved, str(both), _told(bootstrap(search, saving)), _told(bootstrap(every, saving))]
+                [arm, *solved, str(both), told(bootstrap(search, saving)), told(bootstrap(every, saving))]
             )
     if not rows:
         return ""
@@ -168,27 +184,26 @@ def _search(runs: Sequence[Played]) -> str:
         "fewer steps in search, %",
         "in all families, %",
     ]
-    return "## Steps on tasks that both solve\n\n" + _table(head, rows)
+    return "## Steps on tasks that both solve\n\n" + table(head, rows)
 
 
 def _advised(runs: Sequence[Played]) -> str:
     """Where advice was shown in the search families: whether it named the only tool that can help."""
     rows: list[list[str]] = []
     for arm in ARMS[5:]:
-        made = [run for run in _of(runs, "main", arm) if run.desk == _SEARCH]
+        made = [run for run in of(runs, "main", arm) if run.desk == SEARCH]
         if made:
             said = Counter(said_of(run.prompt.partition(HEADING)[2], run.world, run.family) for run in made)
             rows.append([arm, str(len(made)), *(str(said[kind]) for kind in SAID)])
     if not rows:
         return ""
     head = ["arm", "runs", "named the right tool alone", "among others", "others alone", "named none"]
-    return "## What the advice said in the search families\n\n" + _table(head, rows)
+    return "## What the advice said in the search families\n\n" + table(head, rows)
 
 
 def said_of(advice: str, world: str, family: str) -> str:
     """Which tools of search an advice names, warnings aside, beside the one that can help."""
-    kind, rules = family.split("_")[1], rules_of(world, level=2)
-    right = f"look_in_{rules.places[kind]}" if kind in rules.places else f"hand_in_{rules.counters[kind]}"
+    right = ways_of(world)[family]
     lines = [line for line in advice.splitlines() if "Warning" not in line]
     named = {word.strip(".,;:") for line in lines for word in line.split() if "_in_" in word}
     if not named:
@@ -199,11 +214,11 @@ def said_of(advice: str, world: str, family: str) -> str:
 
 
 def _families(runs: Sequence[Played]) -> str:
-    arms = [arm for arm in ARMS if _of(runs, "main", arm)]
+    arms = [arm for arm in ARMS if of(runs, "main", arm)]
     groups: dict[str, dict[str, list[Played]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         if run.part == "main":
-            kind = run.family.split("_")[0] if run.desk == _SEARCH else run.family
+            kind = run.family.split("_")[0] if run.desk == SEARCH else run.family
             groups[f"{run.desk}: {kind}"][run.arm].append(run)
     if not groups:
         return ""
@@ -211,17 +226,17 @@ def _families(runs: Sequence[Played]) -> str:
         [name, *(f"{100 * rate(made[arm]):.0f}" if made[arm] else "" for arm in arms)]
         for name, made in groups.items()
     ]
-    return "## By kind of task, solved in %\n\n" + _table(["kind", *arms], rows)
+    return "## By kind of task, solved in %\n\n" + table(["kind", *arms], rows)
 
 
 def _stress(runs: Sequence[Played]) -> str:
     rows: list[list[str]] = []
     for part, arms in STRESS_ARMS.items():
         for arm in arms:
-            made = _of(runs, part, arm)
+            made = of(runs, part, arm)
             if made:
                 calm = pairs(runs, ("main", arm), (part, arm))
-                against = _told(bootstrap(calm, gain)) if calm else ""
+                against = told(bootstrap(calm, gain)) if calm else ""
                 rows.append([part, arm, str(len(made)), f"{100 * rate(made):.1f}", against])
     if not rows:
         return ""
@@ -229,7 +244,7 @@ def _stress(runs: Sequence[Played]) -> str:
     asked = sum(run.part == "poison" for run in runs)
     said = f"\n\nPrompts with an injected word: {len(words)} of {asked}." if asked else ""
     head = ["disturbance", "arm", "runs", "solved, %", "points against the same arm undisturbed"]
-    return "## Disturbances\n\n" + _table(head, rows) + said
+    return "## Disturbances\n\n" + table(head, rows) + said
 
 
 def _learning(runs: Sequence[Played]) -> str:
@@ -237,7 +252,7 @@ def _learning(runs: Sequence[Played]) -> str:
     rows: list[list[str]] = []
     for part in ("plain-train", "main-train", *(f"{name}-train" for name in STRESS_ARMS)):
         for arm in ("baseline", *ARMS[5:]):
-            made = sorted(_of(runs, part, arm), key=lambda run: run.order)
+            made = sorted(of(runs, part, arm), key=lambda run: run.order)
             if made:
                 third = max(len(made) // 3, 1)
                 shown = sum(bool(run.shown) for run in made)
@@ -254,7 +269,7 @@ def _learning(runs: Sequence[Played]) -> str:
         "were shown advice",
         "tokens of learning",
     ]
-    return "## While learning\n\n" + _table(head, rows)
+    return "## While learning\n\n" + table(head, rows)
 
 
 def _cost(made: Sequence[Played]) -> float:
@@ -277,39 +292,39 @@ def _goals(runs: Sequence[Played]) -> str:
     if not forms:
         return ""
     best = max(forms, key=lambda arm: gain(forms[arm]))
-    search = [pair for pair in forms[best] if pair[0].desk == _SEARCH]
+    search = [pair for pair in forms[best] if pair[0].desk == SEARCH]
     more, fewer = bootstrap(forms[best], gain), bootstrap(search, saving)
     over = bootstrap(pairs(runs, ("main", "case"), ("main", best)), gain)
     calm = bootstrap(pairs(runs, ("main", "as-they-came"), ("main", best)), gain)
     noisy = pairs(runs, ("noise", "as-they-came"), ("noise", best))
     poisoned = [run for run in runs if run.part == "poison"]
-    cost = _cost(_of(runs, "main-train", "full-model"))
+    cost = _cost(of(runs, "main-train", "full-model"))
     rows = [
         [
             "+15 points over the baseline, lower end above 5",
-            _told(more),
+            told(more),
             _met(more.value >= 15 and more.low > 5),
         ],
         [
             "30 % fewer steps in search, lower end above 15",
-            _told(fewer),
+            told(fewer),
             _met(fewer.value >= 30 and fewer.low > 15),
         ],
-        ["+5 points over case", _told(over), _met(over.value >= 5)],
-        ["no worse than -2 against as-they-came", _told(calm), _met(calm.value >= -2)],
+        ["+5 points over case", told(over), _met(over.value >= 5)],
+        ["no worse than -2 against as-they-came", told(calm), _met(calm.value >= -2)],
         ["+10 points over as-they-came under noise", *_judged(noisy, least=10)],
         ["0 of 300 prompts with an injected word", *_clean(poisoned)],
         ["learning below 5 % of the tokens (full-model)", f"{cost:.1f} %", _met(cost < 5)],
     ]
-    drift = any(run.part == "drift" for run in runs)
+    has_drift = any(run.part == "drift" for run in runs)
     rows.append(
         [
             "recovery within 10 runs after drift",
-            "see the log" if drift else "",
-            "" if drift else "not measured",
+            "see above" if has_drift else "",
+            "" if has_drift else "not measured",
         ]
     )
-    return f"## Goals\n\nFull stands for {best}, which solves most.\n\n" + _table(
+    return f"## Goals\n\nFull stands for {best}, which solves most.\n\n" + table(
         ["goal", "measured", ""], rows
     )
 
@@ -322,7 +337,7 @@ def _judged(found: Sequence[tuple[Played, Played]], *, least: float) -> list[str
     if not found:
         return ["", "not measured"]
     estimate = bootstrap(found, gain)
-    return [_told(estimate), _met(estimate.value >= least)]
+    return [told(estimate), _met(estimate.value >= least)]
 
 
 def _clean(poisoned: Sequence[Played]) -> list[str]:
@@ -345,12 +360,12 @@ def _missing(runs: Sequence[Played]) -> str:
                 rows.append([part, arm, f"{lacking} of {len(wanted)}"])
     if not any(run.part == "drift" for run in runs):
         rows.append(["drift", ", ".join(STRESS_ARMS["drift"]), "all"])
-    return "## Not run\n\n" + _table(["part", "arm", "runs that are missing"], rows) if rows else ""
+    return "## Not run\n\n" + table(["part", "arm", "runs that are missing"], rows) if rows else ""
 
 
-def _reading(folder: Path, model: str) -> str:
+def _reading(folder: Path, name: str) -> str:
     return (
         "## Reading the transcripts\n\n"
-        f"`python -m bench.desk.transcripts {folder.name}/runs-{model}.jsonl.gz` prints them; "
+        f"`python -m bench.desk.transcripts {folder.name}/{name}` prints them; "
         "`--part`, `--arm` and `--task` choose."
     )

@@ -14,8 +14,9 @@ from .skins import SKINS, Skin
 from .values import Desk, World
 
 PILOT = "library"
-WORLDS = ("harbour", "clinic", "theatre")
-SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264}
+FRESH = "farm"  # made for the second round: nobody had looked at a run in it
+WORLDS = ("harbour", "clinic", "theatre", FRESH)
+SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264, FRESH: 20265}
 Variant = Literal["plain", "drifted", "conditional"]
 _THINGS = 24  # of each kind; half for training, half for the test
 _VARIANTS: dict[Variant, Callable[[Rules, Skin], Rules]] = {

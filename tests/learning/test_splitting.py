@@ -8,7 +8,7 @@ import pytest
 
 from tests.learning.kit import reflect, strategy
 from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
-from wesichain.learning.entities import case_of, deciding, fits, marks_of
+from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, marks_of
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 
@@ -85,6 +85,6 @@ def test_a_condition_is_a_word_that_is_there_or_not() -> None:
     assert fits("", ())
     assert (fits(f"+{word}", marks), fits(f"-{word}", marks)) == (True, False)
     assert (fits(f"+{word}", ()), fits(f"-{word}", ())) == (False, True)
-    cases = [case_of(marks_of(text), helped=good) for text, good in [("a parcel", True), ("gift", False)] * 3]
+    cases = [case_of(kind, marks_of(text)) for text, kind in [("a parcel", GOOD), ("gift", BAD)] * 2]
     assert deciding(cases) is None  # too few
     assert deciding([]) is None

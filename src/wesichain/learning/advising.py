@@ -13,10 +13,20 @@ from hashlib import sha256
 from wesichain.core import HEADING, Advice, dataclass
 from wesichain.errors import ConfigError
 
-from .entities import Fingerprints, PlaybookBullet, changed_tools, is_number
+from .entities import (
+    Fingerprints,
+    PlaybookBullet,
+    changed_tools,
+    in_case,
+    is_for_others,
+    is_number,
+    marks_of,
+    words_in,
+)
 from .storage import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else
+ALIKE = 0.6  # below which the bare names of tools that did for one task are nothing to another
 GENERAL = 0.15  # the same for what an operator wrote without an example of a task
 _CHARACTERS_A_TOKEN = 4
 
@@ -41,8 +51,15 @@ class Shares:
 
 
 def is_near(match: Match, floor: float) -> bool:
-    """Whether a bullet is about a task; one without an example is compared by its own words."""
-    return match.similarity >= (floor if match.bullet.example_task else min(floor, GENERAL))
+    """Whether a bullet is about a task; one without an example is compared by its own words.
+
+    A way that is known for no word of the task has to be one for tasks of this very kind.
+    """
+    bullet = match.bullet
+    if not bullet.example_task:
+        return match.similarity >= min(floor, GENERAL)
+    is_bare = _is_way(bullet) and "+" not in bullet.condition
+    return match.similarity >= (max(floor, ALIKE) if is_bare and floor > 0 else floor)
 
 
 def draw(run_id: str, bullet_id: str) -> float:
@@ -73,11 +90,34 @@ def may_be_shown(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
     )
 
 
+def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet]:
+    """Those that say something about this very task.
+
+    A way that is known for a word of it says more than those that are known for none; of these, one is left
+    out whose tasks were less like it than those that went another way.
+    """
+    marks = marks_of(task)
+    has_word = any("+" in bullet.condition for bullet in bullets)
+    return [
+        bullet
+        for bullet in bullets
+        if "+" in bullet.condition
+        or not _is_way(bullet)
+        or not (has_word or is_for_others(bullet.cases, marks))
+    ]
+
+
+def _is_way(bullet: PlaybookBullet) -> bool:
+    """Whether it was learned, and says nothing but which tools to call."""
+    is_learned = bullet.provenance.author != "operator" and bullet.ruling != "forced"
+    return is_learned and not bullet.lesson and bullet.section == "Strategies"
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What a run can be told: how many bullets in how many tokens, about which tools.
 
-    Without `shares` nothing is drawn.
+    Without `shares` nothing is drawn. `task` is what the run was asked: a condition is told in its own words.
     """
 
     run_id: str
@@ -85,6 +125,7 @@ class Offer:
     k: int
     tokens: int
     shares: Shares | None
+    task: str = ""
 
     def advice(
         self, matches: Sequence[Match], *, first: Sequence[PlaybookBullet] = (), without: Collection[str] = ()
@@ -93,14 +134,24 @@ class Offer:
         left = self.tokens * _CHARACTERS_A_TOKEN
         shown: list[PlaybookBullet] = []
         held: list[PlaybookBullet] = []
-        for bullet in (*first, *(match.bullet for match in matches)):
+        for bullet in (*first, *fitting([match.bullet for match in matches], self.task)):
             known = {item.id for item in (*shown, *held)}
-            fits = len(bullet.text) <= left and may_be_shown(bullet, self.tools)
+            said = {(item.text, item.condition) for item in shown}  # learned at two kinds of tasks
+            fits = (
+                len(bullet.text) <= left
+                and (bullet.text, bullet.condition) not in said
+                and may_be_shown(bullet, self.tools)
+            )
             if fits and bullet.id not in known and bullet.id not in without and len(known) < self.k:
                 left -= len(bullet.text)
                 (shown if bullet in first or self._is_drawn(bullet) else held).append(bullet)
-        text = "\n".join([HEADING, *(f"- {bullet.text}" for bullet in shown)]) if shown else ""
+        text = "\n".join([HEADING, *(f"- {self._told(bullet)}" for bullet in shown)]) if shown else ""
         return Advice(text, tuple(item.id for item in shown), tuple(item.id for item in held))
+
+    def _told(self, bullet: PlaybookBullet) -> str:
+        """The bullet's text, with the word of this task that makes it fit."""
+        words = words_in(bullet.condition, self.task)
+        return in_case(words, bullet.text) if words else bullet.text
 
     def _is_drawn(self, bullet: PlaybookBullet) -> bool:
         return self.shares is None or is_drawn(bullet, run_id=self.run_id, shares=self.shares)

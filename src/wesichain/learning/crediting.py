@@ -8,16 +8,22 @@ from dataclasses import replace
 from wesichain.errors import PlaybookError
 
 from .entities import (
+    BAD,
+    GOOD,
     PlaybookBullet,
     Ruling,
     Tally,
     ToolCallingStrategy,
+    can_be_split,
     case_of,
     changed_tools,
+    count_of,
     deciding,
     earned_by,
+    is_found_late,
     on_side,
     settle,
+    with_case,
 )
 from .entities.conditions import MOST
 from .entities.evidence import ALARM
@@ -27,6 +33,8 @@ from .reflector import Reflection
 def settled(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
     """The bullet with the stage that its evidence and ruling give it."""
     earned = earned_by(bullet.tally, bullet.helpful_count, bullet.harmful_count, section=bullet.section)
+    if earned == "shadow" and not bullet.tally.compared and is_found_late(bullet.cases):
+        earned = "staging"
     stage, ruling = settle(earned, bullet.ruling, compared=bullet.tally.compared)
     return replace(bullet, stage=stage, ruling=ruling, last_updated=now)
 
@@ -43,7 +51,7 @@ def credited(
     """The bullet with one more run as its evidence.
 
     `shown`: on which side of the comparison the run stands, None on neither. `helped`: what came of following
-    the bullet's way, None where it was not followed.
+    the bullet's way, None where it was not followed or nothing came of it.
     """
     bullet = _with_tools(bullet, run)
     success = run.outcome == "success"
@@ -58,9 +66,9 @@ def credited(
         tally = tally.followed(*counts, half_life=half_life)
         counts = (counts[0] + helped, counts[1] + (not helped))
         bullet = _with_means(bullet, run, helped=helped)
-        if bullet.section == "Strategies" and not bullet.lesson:
-            case = case_of(run.marks, helped=helped)
-            bullet = replace(bullet, cases=(*bullet.cases, case)[-MOST:])
+    kind = run.aside(bullet.tool_sequence) if helped is None else GOOD if helped else BAD
+    if kind is not None and bullet.section == "Strategies" and not bullet.lesson:
+        bullet = replace(bullet, cases=with_case(bullet.cases, case_of(kind, run.marks)))
     if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
         tally = tally.surprised(success=success if helped is None else helped, usual=usual)
         if tally.alarm >= ALARM:
@@ -88,29 +96,29 @@ def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
     What an operator wrote or ruled on is left as it is.
     """
     is_ours = bullet.provenance.author == "operator" or bullet.ruling in ("forced", "quarantined")
-    if is_ours or bullet.condition or bullet.lesson or bullet.section != "Strategies":
+    if is_ours or not can_be_split(bullet.condition) or bullet.lesson or bullet.section != "Strategies":
         return ()
     word = deciding(bullet.cases)
     if word is None:
         return ()
     parts: list[PlaybookBullet] = []
-    for condition in (f"+{word}", f"-{word}"):
+    for condition in (f"{bullet.condition}+{word}", f"{bullet.condition}-{word}"):
         cases = on_side(condition, bullet.cases)
-        good = sum(case.startswith("1") for case in cases)
+        good, bad = count_of(GOOD, cases), count_of(BAD, cases)
         part = replace(
             bullet,
             id="",
             condition=condition,
             cases=cases,
             helpful_count=good,
-            harmful_count=len(cases) - good,
+            harmful_count=bad,
             tally=Tally(),
             watch=None,
             ruling="none",
             created_at=now,
         )
         if isinstance(part, ToolCallingStrategy):
-            part = replace(part, tool_success_rate=good / len(cases))
+            part = replace(part, tool_success_rate=good / max(1, good + bad))
         parts.append(settled(part, now=now))
     return tuple(parts)
 

@@ -149,7 +149,8 @@ class SemanticCurator:
         supported = {twin.id for twin in twins.values() if twin is not None and twin.lesson}
         for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
             shown, helped = _side(bullet, reflection), _helped(bullet, reflection, supported)
-            if shown is not None or helped is not None or bullet.watch is not None:
+            is_aside = bool(bullet.cases) and reflection.aside(bullet.tool_sequence) is not None
+            if shown is not None or helped is not None or is_aside or bullet.watch is not None:
                 credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
             twin = twins[proposal.id]

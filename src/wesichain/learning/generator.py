@@ -46,7 +46,7 @@ from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, 
 from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet
 
 from .advising import Offer
-from .entities import TaskInput, TaskOutput, fingerprints_of
+from .entities import HINT, TaskInput, TaskOutput, fingerprints_of
 from .playbook import Playbook
 from .trace_log import TraceLog
 
@@ -252,8 +252,8 @@ class _Explaining(Effects):
             name = prepared.tool.name
             others = ", ".join([other for other in self._registry.names if other != name][:_OTHERS]) or "none"
             expected = f"{name}({_parameters(prepared.tool.spec.parameters)})"
-            hint = f"tried {_short(prepared.call.args)}; expected {expected}; other tools: {others}"
-            result.error.args = (f"{result.error} ({hint})",)
+            hint = f"{HINT}{_short(prepared.call.args)}; expected {expected}; other tools: {others})"
+            result.error.args = (f"{result.error}{hint}",)
         return result
 
 

@@ -203,7 +203,7 @@ class Playbook(StrategySource):
                 found = await asyncio.to_thread(self.search, task, domain=domain, k=wanted, floor=FLOOR)
         except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
             trouble = f"{type(error).__name__}: {error}"
-        offer = Offer(run_id, fingerprints_of(tools), k, tokens, self.shares if drawn else None)
+        offer = Offer(run_id, fingerprints_of(tools), k, tokens, self.shares if drawn else None, task)
         return replace(offer.advice(found, first=first, without=without), trouble=trouble)
 
     def evidence(self, id: str, *, domain: str | None = None) -> Evidence:

@@ -1,7 +1,8 @@
 """The reflector: what a run teaches, read from its trace and judged by signals, never by its words.
 
 Rules are written from the names of tools that exist. What was asked, what a tool returned, error texts
-included, is never quoted: neither a poisoned task nor a poisoned answer can become advice.
+included, is never quoted: neither a poisoned task nor a poisoned answer can become advice. Of a call that was
+refused the form, the unit or the order that would have done is told, in words of our own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from wesichain.errors import CodecError
 from wesichain.trace import redact
 
 from .entities import (
+    LATE,
+    OTHER,
     Feedback,
+    Kind,
     Outcome,
     PlaybookBullet,
     Provenance,
@@ -30,6 +34,7 @@ from .entities import (
     is_followed,
     marks_of,
     mask,
+    mends,
     one_line,
     sentence_of,
 )
@@ -80,13 +85,25 @@ class Reflection:
     def verdict_on(self, sequence: Sequence[str]) -> bool | None:
         """Whether following the sequence helped (True) or harmed; None where it was not followed.
 
-        It also harmed where one of its calls failed and the run found another way.
+        It also harmed where one of its calls failed and the run found another way. Found after others had
+        failed, in a run that failed, says nothing of it: the detour may have been what was wrong.
         """
-        if self.outcome == "unknown":
+        if self.outcome == "unknown" or self.aside(sequence) is not None:
             return None
         if is_followed(sequence, self.worked):
             return self.outcome == "success"
         return False if is_followed(sequence, self.attempted) else None
+
+    def aside(self, sequence: Sequence[str]) -> Kind | None:
+        """What a run was to a sequence that it is no verdict on, None where nothing.
+
+        It went another way; or it went that way after other tools had failed, and failed all the same.
+        """
+        if not set(sequence) & set(self.attempted):
+            return OTHER if self.attempted and self.outcome != "unknown" else None
+        found = {item.instead for item in self.adaptations}
+        is_late = self.outcome == "failure" and not found.isdisjoint(sequence)
+        return LATE if is_late and is_followed(sequence, self.worked) else None
 
 
 class GroundedReflector:
@@ -145,7 +162,19 @@ class GroundedReflector:
         proposals = tuple(
             _bullet(section, tools, about=about, origin=origin) for section, tools in _lessons(reflection)
         )
-        return replace(reflection, proposals=proposals)
+        specs = [spec for spec in output.metadata.get("specs") or () if is_object(spec)]
+        rules = dict.fromkeys(mends(calls, specs, good=outcome == "success")) if outcome != "unknown" else ()
+        mended = (
+            ToolCallingStrategy(
+                content=item.rule,
+                tool_sequence=item.tools,
+                example_task=about,
+                lesson=item.lesson,
+                provenance=origin,
+            )
+            for item in rules
+        )
+        return replace(reflection, proposals=(*proposals, *mended))
 
     def _redact(self, text: str) -> str:
         known = redact(text)

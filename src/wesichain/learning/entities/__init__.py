@@ -10,29 +10,54 @@ from .bullets import (
     is_number,
     is_said,
 )
-from .conditions import case_of, deciding, fits, marks_of, on_side
+from .conditions import (
+    BAD,
+    GOOD,
+    LATE,
+    OTHER,
+    Kind,
+    can_be_split,
+    case_of,
+    count_of,
+    deciding,
+    fits,
+    is_for_others,
+    is_found_late,
+    marks_of,
+    on_side,
+    with_case,
+    words_in,
+)
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, Tally, Watch
 from .feedback import Feedback, Outcome, Signal
 from .fingerprints import Fingerprints, changed_tools, fingerprint_of, fingerprints_of
+from .forms import HINT, Mend, form_of, mends
 from .masking import MASK, mask, one_line
 from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
 from .steps import ReasoningStep, TaskAction, ToolInvocation
 from .tasks import TaskInput, TaskOutput
 from .transcript import read_steps, tell
-from .wording import LESSONS, Lesson, in_order, sentence_of, shown_text
+from .wording import LESSONS, Lesson, in_case, in_order, sentence_of, shown_text
 
 __all__ = [
+    "BAD",
     "DATA_MODEL",
+    "GOOD",
+    "HINT",
+    "LATE",
     "LESSONS",
     "MASK",
+    "OTHER",
     "SECTIONS",
     "STAGES",
     "VISIBLE",
     "Evidence",
     "Feedback",
     "Fingerprints",
+    "Kind",
     "Lesson",
+    "Mend",
     "Outcome",
     "PlaybookBullet",
     "Provenance",
@@ -48,22 +73,29 @@ __all__ = [
     "ToolCallingStrategy",
     "ToolInvocation",
     "Watch",
+    "can_be_split",
     "case_of",
     "changed_tools",
     "check_domain",
     "collapse",
+    "count_of",
     "deciding",
     "earned_by",
     "fingerprint_of",
     "fingerprints_of",
     "fits",
+    "form_of",
     "hashed_name",
+    "in_case",
     "in_order",
     "is_followed",
+    "is_for_others",
+    "is_found_late",
     "is_number",
     "is_said",
     "marks_of",
     "mask",
+    "mends",
     "on_side",
     "one_line",
     "read_steps",
@@ -72,4 +104,6 @@ __all__ = [
     "shown_text",
     "stage_of",
     "tell",
+    "with_case",
+    "words_in",
 ]

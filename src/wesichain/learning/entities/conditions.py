@@ -2,6 +2,7 @@
 
 A strategy that works for some of its tasks and fails in others is split once one word tells them apart. What
 is kept of the tasks for this is a hash of each word: it can be found again in another task, and not be read.
+A run that is advised finds the word in its own task, so that advice names a condition and quotes nobody.
 """
 
 from __future__ import annotations
@@ -9,46 +10,99 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from hashlib import sha256
+from typing import Literal, TypeAlias
 
 from .evidence import chance_above
 from .masking import mask
 
 MOST = 32  # cases that are kept
+Kind: TypeAlias = Literal["0", "1", "2", "3"]
+BAD: Kind = "0"  # the run went the strategy's way, and it or the run failed
+GOOD: Kind = "1"  # went its way, and succeeded
+LATE: Kind = "2"  # went its way after others had failed; the way worked, the run failed all the same
+OTHER: Kind = "3"  # went another way, whatever came of it
 _WORDS = 24  # of a case
-_EACH = 4  # cases with a word, and without it, before it can decide
-_SURE = 0.999  # many words are looked at, and again after every run
+_EACH = 3  # cases with a word, and without it, before it can decide
+_LUCK = 0.05  # the chance that luck does, shared by the words that are looked at
+_DEEPEST = 2  # words of a condition
+_PART = re.compile(r"[+-][^+-]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def marks_of(text: str) -> tuple[str, ...]:
     """The words of a text, masked, each as a hash of six characters; in no order that says anything."""
     words = {word.casefold() for word in _WORD.findall(mask(text))}
-    return tuple(sorted(sha256(word.encode()).hexdigest()[:6] for word in words))[:_WORDS]
+    return tuple(sorted(map(_mark, words)))[:_WORDS]
+
+
+def words_in(condition: str, text: str) -> str:
+    """The words of a text that a condition asks for, in their order; "" where it asks for none."""
+    asked = {part[1:] for part in _PART.findall(condition) if part.startswith("+")}
+    words = dict.fromkeys(word.casefold() for word in _WORD.findall(mask(text)))
+    return " ".join(word for word in words if _mark(word) in asked)
 
 
 def fits(condition: str, marks: Collection[str]) -> bool:
     """Whether a task with these words is one for a bullet: `+HASH` has the word, `-HASH` does not."""
-    return not condition or (condition[1:] in marks) == condition.startswith("+")
+    return all((part[1:] in marks) == part.startswith("+") for part in _PART.findall(condition))
 
 
-def case_of(marks: Sequence[str], *, helped: bool) -> str:
-    """A run as it is kept: whether it went well, and the words of its task."""
-    return f"{int(helped)}{','.join(marks)}"
+def can_be_split(condition: str) -> bool:
+    """Whether a condition may get one more word."""
+    return len(_PART.findall(condition)) < _DEEPEST
+
+
+def case_of(kind: Kind, marks: Sequence[str]) -> str:
+    """A run as it is kept: what it was to the strategy, and the words of its task."""
+    return f"{kind}{','.join(marks)}"
+
+
+def with_case(cases: Sequence[str], case: str) -> tuple[str, ...]:
+    """The cases that are kept; where they are too many, the oldest goes that says least."""
+    kept = [*cases, case]
+    if len(kept) > MOST:
+        kept.remove(next((old for old in kept if old.startswith(OTHER)), kept[0]))
+    return tuple(kept)
+
+
+def count_of(kind: Kind, cases: Sequence[str]) -> int:
+    return sum(case.startswith(kind) for case in cases)
+
+
+def is_found_late(cases: Sequence[str]) -> bool:
+    """Whether a way has worked each time, at least three times and once in time: worth a trial by itself."""
+    good, late, bad = (count_of(kind, cases) for kind in (GOOD, LATE, BAD))
+    return good >= 1 and good + late >= _EACH and bad == 0
+
+
+def is_for_others(cases: Sequence[str], marks: Collection[str]) -> bool:
+    """Whether a task has more words of those that the strategy was not for than of those it was for."""
+    asked = frozenset(marks)
+    nearest = {True: 0.0, False: 0.0}
+    for case in cases:
+        words = frozenset(case[1:].split(","))
+        likeness = len(asked & words) / max(1, len(asked | words))
+        side = case[0] in (GOOD, LATE)
+        nearest[side] = max(nearest[side], likeness)
+    return nearest[False] > nearest[True]
 
 
 def deciding(cases: Sequence[str]) -> str | None:
     """The hash of the word that surely tells the cases that went well from the others, or None."""
-    known = [(case[0] == "1", frozenset(case[1:].split(","))) for case in cases]
+    known = [(case[0] in (GOOD, LATE), frozenset(case[1:].split(","))) for case in cases]
     good = sum(went_well for went_well, _ in known)
     if min(good, len(known) - good) < _EACH:
         return None
-    best, found = _SURE, None
-    for mark in sorted({mark for _, marks in known for mark in marks}):
-        sides = {has: [well for well, marks in known if (mark in marks) == has] for has in (True, False)}
-        if min(len(side) for side in sides.values()) < _EACH or not mark:
-            continue
-        with_it, without = ((1.0 + sum(side), 1.0 + len(side) - sum(side)) for side in sides.values())
-        chance = chance_above(with_it, without)
+    sides: dict[str, tuple[list[bool], list[bool]]] = {}
+    for mark in sorted({mark for _, marks in known for mark in marks if mark}):
+        with_it, without = (
+            [well for well, marks in known if (mark in marks) == has] for has in (True, False)
+        )
+        if min(len(with_it), len(without)) >= _EACH:
+            sides[mark] = (with_it, without)
+    best, found = 1 - _LUCK / max(1, len(sides)), None
+    for mark, (with_it, without) in sides.items():
+        chance = chance_above(_posterior(with_it), _posterior(without))
         if max(chance, 1 - chance) > best:
             best, found = max(chance, 1 - chance), mark
     return found
@@ -57,3 +111,11 @@ def deciding(cases: Sequence[str]) -> str | None:
 def on_side(condition: str, cases: Sequence[str]) -> tuple[str, ...]:
     """The cases that a condition holds for."""
     return tuple(case for case in cases if fits(condition, case[1:].split(",")))
+
+
+def _mark(word: str) -> str:
+    return sha256(word.encode()).hexdigest()[:6]
+
+
+def _posterior(side: Sequence[bool]) -> tuple[float, float]:
+    return 1.0 + sum(side), 1.0 + len(side) - sum(side)

@@ -30,6 +30,11 @@ def sentence_of(section: Section, tools: Sequence[str]) -> str:
     return f"Call {in_order(tools)}." if tools else ""
 
 
+def in_case(word: str, sentence: str) -> str:
+    """A sentence for tasks with a word; the word is the reader's own."""
+    return f"For {word}: {sentence[0].lower()}{sentence[1:]}"
+
+
 def shown_text(content: str, *, section: Section, tools: Sequence[str], author: str, lesson: Lesson) -> str:
     """The text for a prompt; empty where nothing can be said that quotes nobody."""
     if author != "operator" and not lesson:

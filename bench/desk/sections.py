@@ -1,0 +1,109 @@
+"""Parts of the page that tell one revision of the product, one world or one wording from another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from .arms import SAYINGS
+from .figures import Estimate, bootstrap, gain, pairs, rate, saving
+from .plan import ARMS, STRESS_ARMS
+from .play import Played
+from .registers import ways
+from .skins import SKINS
+from .world import FRESH, rules_of
+
+SEARCH = "registers"
+
+
+def of(runs: Sequence[Played], part: str, arm: str) -> list[Played]:
+    return [run for run in runs if run.part == part and run.arm == arm]
+
+
+def told(estimate: Estimate, digits: int = 1) -> str:
+    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def percent(made: Sequence[Played]) -> str:
+    return f"{100 * rate(made):.0f}" if made else ""
+
+
+def wordings(runs: Sequence[Played]) -> str:
+    """Which wording of one and the same advice the first calls follow, in the pilot's world."""
+    rows: list[list[str]] = []
+    for saying in SAYINGS:
+        made = of(runs, "wording", saying)
+        if made:
+            first = [str(run.calls[0].get("tool")) if run.calls else "" for run in made]
+            right = sum(ways_of(run.world)[run.family] == tool for run, tool in zip(made, first, strict=True))
+            steps = sum(run.steps for run in made) / len(made)
+            rows.append([saying, SAYINGS[saying], str(len(made)), str(right), percent(made), f"{steps:.2f}"])
+    if not rows:
+        return ""
+    head = ["wording", "of the advice", "runs", "first calls that follow it", "solved, %", "steps"]
+    return "## Wordings, in the pilot's world\n\n" + table(head, rows)
+
+
+def ways_of(world: str) -> dict[str, str]:
+    """The only tool that does for each family of search."""
+    known = ways(SKINS[world], rules_of(world, level=2))
+    return {family: tool for family, (_word, tool) in known.items()}
+
+
+def fresh(runs: Sequence[Played]) -> str:
+    """The world that nobody had looked at, alone."""
+    rows: list[list[str]] = []
+    for arm in ARMS[2:]:
+        found = [pair for pair in pairs(runs, ("main", "baseline"), ("main", arm)) if pair[0].world == FRESH]
+        if found:
+            search = [pair for pair in found if pair[0].desk == SEARCH]
+            cells = [told(bootstrap(found, gain)), told(bootstrap(search, saving))]
+            rows.append([arm, str(len(found)), *cells])
+    if not rows:
+        return ""
+    head = ["arm against the baseline", "pairs", "points", "fewer steps in search, %"]
+    return f"## The fresh world alone ({FRESH})\n\n" + table(head, rows)
+
+
+def drift(runs: Sequence[Played]) -> str:
+    """Runs of a family after the change until one succeeds."""
+    rows: list[list[str]] = []
+    for arm in STRESS_ARMS["drift"]:
+        made = sorted(of(runs, "drift", arm), key=lambda run: (run.order, run.task))
+        families: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        for run in made:
+            families[run.world, run.family].append(run.success)
+        if made:
+            first = [tries.index(True) + 1 if True in tries else None for tries in families.values()]
+            known = sorted(at for at in first if at is not None)
+            middle = str(known[len(known) // 2]) if known else ""
+            rows.append([arm, str(len(made)), percent(made), str(len(first)), str(len(known)), middle])
+    if not rows:
+        return ""
+    head = ["arm", "runs", "solved, %", "families", "with a success in 8 runs", "the first at (median)"]
+    return "## After the change\n\n" + table(head, rows)
+
+
+def before_and_now(runs: Sequence[Played], earlier: Sequence[Played]) -> str:
+    """The arms as an earlier revision of the product had them, beside these."""
+    rows: list[list[str]] = []
+    for arm in ARMS:
+        cells: list[str] = []
+        for made in (earlier, runs):
+            known = [run for run in made if run.world != FRESH]
+            found = pairs(known, ("main", "baseline"), ("main", arm))
+            search = [pair for pair in found if pair[0].desk == SEARCH]
+            cells += [percent([pair[1] for pair in found]), told(bootstrap(found, gain)) if found else ""]
+            cells += [told(bootstrap(search, saving)) if search else ""]
+        if cells[0] and cells[3]:
+            rows.append([arm, *cells])
+    if not rows:
+        return ""
+    of = ["solved, %", "points against the baseline", "fewer steps in search, %"]
+    head = ["arm", *(f"before: {name}" for name in of), *(f"now: {name}" for name in of)]
+    return "## Before and now, in the three worlds of before\n\n" + table(head, rows)

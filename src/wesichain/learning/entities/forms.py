@@ -1,0 +1,171 @@
+"""Forms: what a refused call teaches of its arguments, told as a form, a unit or an order, never as a value.
+
+A tool that refuses `2027-03-14` may say how it wants it, or take `14.03.2027` later in the run. What is kept
+of either is `DD.MM.YYYY`: the words of a lesson are ours and the names of tools and parameters, so that
+neither a task nor a tool's answer is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wesichain.core import dataclass, is_object
+
+from .steps import ToolInvocation
+from .wording import Lesson
+
+_YEAR_FIRST = re.compile(r"(?:19|20)\d\d([-/.]?)(\d\d)\1(\d\d)")
+_YEAR_LAST = re.compile(r"(\d\d?)([-/.])(\d\d?)\2(?:19|20)\d\d")
+_WEEK = re.compile(r"(?:19|20)\d\d(-?)W\d\d")
+_SPELLED = re.compile(r"(?=.*YYYY)(?:YYYY|MM|DD|Www|[-/.])+")
+_SHAPED = re.compile(r"[A0]+(?:[-/.:]?[A0]+)*")
+HINT = " (tried "  # where a generator's own words about a failed call begin
+_LONGEST = 12  # characters of a code
+_PARTS = {"tenths": 10, "hundredths": 100, "cents": 100, "pence": 100, "thousandths": 1000}
+_UNITS = r"grams|kilograms|metres|centimetres|millimetres|seconds|minutes|hours|days|weeks"
+_UNIT = re.compile(rf"\b(whole\s+)?({'|'.join(_PARTS)}|{_UNITS})\b")
+_WORD = re.compile(r"[^\s'\"`,;()]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """A rule about calls: what it is about, the tools that it names, and the sentence."""
+
+    lesson: Lesson
+    tools: tuple[str, ...]
+    rule: str
+
+
+def form_of(value: str) -> str:
+    """The form of a date or a code: `14.03.2027` is DD.MM.YYYY, `B-07` is A-00; "" for all else."""
+    if found := _YEAR_FIRST.fullmatch(value):
+        return found[1].join(("YYYY", "MM", "DD")) if int(found[2]) <= 12 else ""  # months
+    if found := _YEAR_LAST.fullmatch(value):
+        first, second = int(found[1]), int(found[3])
+        if (first > 12) == (second > 12):  # either could be the month
+            return ""
+        return found[2].join(("DD", "MM", "YYYY") if first > second else ("MM", "DD", "YYYY"))
+    if found := _WEEK.fullmatch(value):
+        return f"YYYY{found[1]}Www"
+    shape = re.sub(r"[A-Za-z]", "A", re.sub(r"\d", "0", value))
+    is_code = len(value) <= _LONGEST and "0" in shape and not value.isdigit()
+    return shape if is_code and not _is_number(value) and _SHAPED.fullmatch(shape) else ""
+
+
+def mends(
+    calls: Sequence[ToolInvocation], specs: Sequence[Mapping[str, Any]], *, good: bool
+) -> Iterator[Mend]:
+    """What the refused calls of a run teach: from what a good run did later, else from the refusal."""
+    known = {str(spec["name"]): spec for spec in specs}
+    for place, call in enumerate(calls):
+        if call.success or call.tool_name not in known:
+            continue
+        later = [other for other in calls[place + 1 :] if other.success] if good else []
+        found = _mended(call, later, known) or _told(call, known)
+        if found is not None:
+            yield found
+
+
+def _mended(
+    call: ToolInvocation, later: Sequence[ToolInvocation], known: Mapping[str, Mapping[str, Any]]
+) -> Mend | None:
+    """How a later call of the same tool differs, which was taken."""
+    before = _arguments(call)
+    taken = next((place for place, other in enumerate(later) if other.tool_name == call.tool_name), None)
+    if taken is None:
+        return None
+    after = _arguments(later[taken])
+    changed = [name for name in after if before.get(name) != after[name]]
+    if not changed and taken > 0:
+        return _before(later[taken - 1].tool_name, call.tool_name)
+    if len(changed) != 1 or _is_id(known[call.tool_name], changed[0]):
+        return None
+    old, new = before.get(changed[0]), after[changed[0]]
+    if isinstance(old, str) and isinstance(new, str):
+        form = form_of(new)
+        return _as_form(call.tool_name, changed[0], form) if form and form != form_of(old) else None
+    return _as_multiple(call.tool_name, changed[0], old, new)
+
+
+def _told(call: ToolInvocation, known: Mapping[str, Mapping[str, Any]]) -> Mend | None:
+    """What a refusal says: another tool, a form or a unit."""
+    said = (call.error_message or "").partition(HINT)[0]
+    tool, spec = call.tool_name, known[call.tool_name]
+    words = [word.strip(".:!?") for word in _WORD.findall(said)]
+    other = next((word for word in words if word in known and word != tool), None)
+    if other is not None:
+        instead = Mend("order", (other,), f"Call {other} instead of {tool}.")
+        return instead if "instead" in words else _before(other, tool)
+    name = _parameter(call, spec, words)
+    if name is None:
+        return None
+    given = _arguments(call).get(name)
+    value = str(given)
+    forms = (word if _SPELLED.fullmatch(word) else form_of(word) for word in words if word != value)
+    if form := next((form for form in forms if form and form != form_of(value)), ""):
+        return _as_form(tool, name, form)
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return _as_unit(tool, name, said) if is_number else None
+
+
+def _parameter(call: ToolInvocation, spec: Mapping[str, Any], words: Sequence[str]) -> str | None:
+    """The parameter that a refusal is about: its value is named, or there is no other; ids are looked up."""
+    given = {name: str(value) for name, value in _arguments(call).items()}
+    named = [name for name, value in given.items() if value in words or name in words]
+    free = [name for name in given if not _is_id(spec, name)]
+    if named:
+        return named[0] if named[0] in free else None
+    return free[0] if len(free) == 1 else None
+
+
+def _as_form(tool: str, name: str, form: str) -> Mend:
+    example = form.replace("YYYY", "1999").replace("MM", "12").replace("DD", "31")
+    shown = f": 31 December 1999 is {example}" if "DD" in form else ""
+    if "A" in form:
+        shown = ", with A for a letter and 0 for a digit"
+    return Mend("format", (tool,), f"{tool}: write {name} as {form}{shown}.")
+
+
+def _as_unit(tool: str, name: str, said: str) -> Mend | None:
+    found = _UNIT.search(said)
+    if found is None:
+        return None
+    whole = " as a whole number" if found[1] else ""
+    times = f": multiply by {_PARTS[found[2]]}" if found[2] in _PARTS else ""
+    return Mend("argument", (tool,), f"{tool}: give {name} in {found[2]}{whole}{times}.")
+
+
+def _as_multiple(tool: str, name: str, old: object, new: object) -> Mend | None:
+    if (
+        isinstance(old, bool)
+        or not isinstance(old, int | float)
+        or not isinstance(new, int | float)
+        or not old
+    ):
+        return None
+    times = next((step for step in (10, 100, 1000) if abs(new / old - step) < 1e-9), None)
+    return Mend("argument", (tool,), f"{tool}: multiply {name} by {times}.") if times else None
+
+
+def _before(first: str, second: str) -> Mend:
+    return Mend("order", (first, second), f"Call {first} before {second}.")
+
+
+def _arguments(call: ToolInvocation) -> Mapping[str, Any]:
+    return call.arguments if is_object(call.arguments) else {}
+
+
+def _is_id(spec: Mapping[str, Any], name: str) -> bool:
+    """Whether a parameter is an id: those are looked up, not written in a form."""
+    schema = spec.get("parameters", {}).get("properties", {}).get(name)
+    return is_object(schema) and schema.get("format") == "id"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
