@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
             prompt = f"<|user|>{body['messages'][-1]['content']}<|assistant|>{self.server.prompt_end}"
             self._send(json.dumps({"prompt": prompt}))
         elif self.path.endswith("/completion"):
-            events = [{"content": piece} for piece in pieces]
+            events: list[Any] = [{"content": piece} for piece in pieces]
             last = {"content": "", "stop": True, "stop_type": self.server.stop_type}
             events.append({**last, "tokens_evaluated": 5, "tokens_predicted": 9, "timings": {}})
             self._stream(events)
