@@ -297,7 +297,7 @@ class TestAViewOfOnesOwn:
             """Look."""
             return "seen"
 
-        replies = [replying(("look", {})), replying(("look", {})), "in short", "done"]
+        replies: list[Any] = [replying(("look", {})), replying(("look", {})), "in short", "done"]
         llm = ScriptedLlm(replies)
         with pytest.warns(DeprecationWarning, match="is called ViewQuestion"):
             result = await Agent(llm, tools=[look], context=[Old()], loop_guard=None).run("go")
