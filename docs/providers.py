@@ -20,7 +20,11 @@ from wesichain.llm.react_text import TextReAct
 PAGE = Path(__file__).parent / "howto" / "providers.md"
 START, END = "<!-- traits -->\n", "<!-- /traits -->\n"
 SERVER = "http://127.0.0.1:9/v1"
-LAST = ("takes_stop", "observes_errors")  # what it would rather have stands behind what it can do
+LAST = (
+    "takes_stop",
+    "observes_errors",
+    "opens_thinking",
+)  # what it would rather have stands behind what it can do
 
 
 def clients() -> dict[str, Any]:

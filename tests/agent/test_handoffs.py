@@ -639,3 +639,68 @@ def test_a_run_with_another_model_knows_a_handoff_that_was_added_since() -> None
     triage.add_handoff(desk)
     result = asyncio.run(triage.run("help", model=told))
     assert (result.output, result.agent) == ("at the desk", "desk")
+
+
+# --- deps -------------------------------------------------------------------------------------------
+
+
+class Ledger:
+    pass
+
+
+class Diary:
+    pass
+
+
+class Both(Ledger, Diary):
+    pass
+
+
+def accountants(*, replies: Any = None) -> Agent[Any]:
+    """Three agents in a circle; the last one needs a ledger, and the first one a diary."""
+    second = agent("second", say(to("third")), tools=[add])
+    third = agent("third", say(content="booked"), deps_type=Ledger)
+    second.add_handoff(third)
+    first = agent("first", *(replies or [say(to("second"))]), deps_type=Diary, handoffs=[second])
+    third.add_handoff(first)
+    return first
+
+
+@pytest.mark.parametrize(
+    ("deps", "why"),
+    [
+        (Diary(), "'third' needs deps of type Ledger, and was given Diary; a run of 'first' may be handed"),
+        (Ledger(), "'first' needs deps of type Diary, and was given Ledger"),
+        (None, "'first' needs deps of type Diary: pass deps= to the run"),
+    ],
+)
+async def test_deps_suit_every_agent_that_a_run_may_be_handed_to(deps: Any, why: str) -> None:
+    first = accountants(replies=[say(content="no need")])
+    with pytest.raises(ConfigError, match=why):
+        await first.run("q", deps=deps)
+    model: Any = first.runtime._llm
+    assert model.requests == [], "before anything is asked"
+
+
+async def test_deps_that_suit_all_are_everybodys_also_where_one_says_nothing(tmp_path: Path) -> None:
+    with Recorder(tmp_path) as recorder:
+        result = await accountants().run("q", deps=Both(), events=recorder)
+    assert (result.output, result.agent) == ("booked", "third")
+    silent = agent("silent", say(to("third")), handoffs=[agent("third", say(content="x"), deps_type=Ledger)])
+    with pytest.raises(
+        ConfigError, match=r"'third' needs deps of type Ledger: pass deps= to the run; a run of"
+    ):
+        await silent.run("q")
+    again = await replay(load(find_run(tmp_path, result.outcome.run_id)), accountants())
+    assert isinstance(again, Completed), "a replay runs no tool, and does without deps"
+
+
+async def test_deps_of_a_run_below_are_checked_for_its_own_team() -> None:
+    inner = agent(
+        "inner", say(to("third")), handoffs=[agent("third", say(content="booked"), deps_type=Ledger)]
+    )
+    outer = agent("outer", say(call("inner", {"task": "x"}, id="i")), "done", tools=[inner.as_tool()])
+    assert (await outer.run("q", deps=Ledger())).output == "done"
+    other = agent("outer", say(call("inner", {"task": "x"}, id="i")), "done", tools=[inner.as_tool()])
+    with pytest.raises(ConfigError, match="'third' needs deps of type Ledger, and was given Diary"):
+        await other.run("q", deps=Diary())

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import wesichain.context
+from wesichain import Agent, tool
 from wesichain.context import (
     ClearToolResults,
     ContextView,
-    Question,
     Seen,
     Summarise,
+    ViewQuestion,
     Window,
     are_views,
     counter_of,
@@ -34,6 +36,7 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError
 from wesichain.testing import ScriptedLlm
+from wesichain.testing import calls as replying
 
 SYSTEM, TASK = Message(Role.SYSTEM, "be brief"), Message(Role.USER, "the task")
 
@@ -82,7 +85,7 @@ def log_of(drawn: Any) -> tuple[list[Message], int, list[int]]:
 
 def reduced(view: ContextView, seen: Seen) -> tuple[Cut, ...]:
     found = view.reduce(seen)
-    cuts = found.cuts("in short") if isinstance(found, Question) else tuple(found or ())
+    cuts = found.cuts("in short") if isinstance(found, ViewQuestion) else tuple(found or ())
     for cut in cuts:
         seen.check(cut, view.name)
         seen.cut(cut)
@@ -211,14 +214,14 @@ class TestASummary:
         seen = started(10)
         view = Summarise(800, 300)
         first = view.reduce(seen)
-        assert isinstance(first, Question)
+        assert isinstance(first, ViewQuestion)
         for cut in first.cuts("the beginning"):
             seen.cut(cut)
         assert view.reduce(seen) is None
         for number in range(10, 20):
             seen.take(hop(number))
         second = view.reduce(seen)
-        assert isinstance(second, Question)
+        assert isinstance(second, ViewQuestion)
         assert "the beginning" in second.messages[1].text
         assert "[call] look" in second.messages[1].text
         for cut in second.cuts("all of it"):
@@ -275,6 +278,31 @@ class TestAViewOfOnesOwn:
         assert not are_views(Window(1))
         assert not are_views([Window])
         assert not are_views(["window"])
+
+    @pytest.mark.filterwarnings("default:wesichain.context.Question")  # a replay asks, too
+    async def test_the_earlier_name_of_its_question_works_and_warns(self) -> None:
+        class Old:
+            name = "old"
+
+            def reduce(self, seen: Seen) -> Any:
+                if len(seen.messages) < 5:
+                    return None
+                kind: Any = wesichain.context.Question
+                return kind(
+                    (Message(Role.USER, "sum up"),), lambda text: (Cut(1, 3, (Message(Role.USER, text),)),)
+                )
+
+        @tool
+        def look() -> str:
+            """Look."""
+            return "seen"
+
+        replies: list[Any] = [replying(("look", {})), replying(("look", {})), "in short", "done"]
+        llm = ScriptedLlm(replies)
+        with pytest.warns(DeprecationWarning, match="is called ViewQuestion"):
+            result = await Agent(llm, tools=[look], context=[Old()], loop_guard=None).run("go")
+        assert result.output == "done"
+        assert [message.text for message in llm.requests[-1].messages][1] == "in short"
 
 
 WRONG: dict[str, Any] = {"8k": "8k", "count": 4, "llm": ScriptedLlm}

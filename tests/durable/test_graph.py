@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
 from tests.conftest import ROOT
-from wesichain.agent import Approve, Provide, Refuse
+from tests.durable.test_agent import turns
+from wesichain import Agent, ToolContext, tool
+from wesichain.agent import Approve, ApproveWith, Provide, Refuse
 from wesichain.durable import DurableGraph, DurableRuns, RunState
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
-from wesichain.graph import Append, Graph, GraphBuilder, interrupt
+from wesichain.graph import END, Append, Graph, GraphBuilder, interrupt, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
+from wesichain.testing import calls
 from wesichain.trace import CollectingSink
 
 
@@ -129,3 +134,163 @@ def test_a_graph_without_a_checkpointer_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="checkpointer"):
         DurableGraph(GraphBuilder(Notes).add_node("only", only).set_entry("only").build())
+
+
+# --- agents in nodes ---------------------------------------------------------------------------------
+
+
+class Desk(TypedDict, total=False):
+    input: str
+    rounds: int
+    output: str
+
+
+class Yard:
+    """A graph that asks its agent twice; the agent has another one for a tool, which may wait or ask."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkpointer = SqliteCheckpointer(folder / "threads.db")
+        self.dug: list[str] = []
+        self.begun, self.gate = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    def graph(self, *, approval: bool = False) -> Graph[Any]:
+        @tool(approval=approval)
+        async def dig(depth: int, ctx: ToolContext) -> str:
+            """Dig."""
+            self.dug.append(ctx.idempotency_key)
+            self.begun.set()
+            await self.gate.wait()
+            return f"dug {depth}"
+
+        miner = Agent(turns(calls(("dig", {"depth": 1})), "gold"), tools=[dig], name="miner")
+        boss = Agent(turns(calls(("miner", {"task": "x"})), "rich"), tools=[miner.as_tool()], name="boss")
+        builder = GraphBuilder(Desk).add_node("mine", boss).add_node("count", self._count)
+        builder.set_entry("mine").add_edge("mine", "count")
+        builder.add_conditional_edges("count", lambda at: "mine" if at["rounds"] < 2 else END, ["mine", END])
+        return builder.build(self.checkpointer)
+
+    @staticmethod
+    def _count(state: Desk) -> Any:
+        return {"rounds": state.get("rounds", 0) + 1}
+
+    def durable(self, url: str, **options: Any) -> DurableGraph[Any]:
+        return DurableGraph[Any](self.graph(**options), "yard", database_url=url)
+
+
+VISITS = [f"r:mine:{step}{rest}" for step in (0, 2) for rest in ("", ":1:miner-0")]
+
+
+async def test_an_agent_in_a_node_is_a_run_of_its_own_at_each_visit(url: str, tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    yard.gate.clear()
+    async with yard.durable(url) as durable, DurableRuns(url) as runs:
+        running = asyncio.create_task(durable.run({"input": "go"}, run_id="r"))
+        await asyncio.wait_for(yard.begun.wait(), 30)
+        async with asyncio.timeout(60):
+            while len(rows := await runs.list("running")) < 3:  # told a moment after it has begun
+                await asyncio.sleep(0.02)
+        assert {(row.run_id, row.agent, row.parent) for row in rows} == {
+            ("r", "yard", None),
+            ("r:mine:0", "boss", "r"),
+            ("r:mine:0:1:miner-0", "miner", "r:mine:0"),
+        }
+        yard.gate.set()
+        assert (await running)["output"] == "rich"
+        rows = [row for row in await durable.list("completed") if row.parent]
+        assert sorted(row.run_id for row in rows) == VISITS
+        assert await runs.list("running") == []
+        told = [event async for event in runs.events("r")]
+        for run_id in VISITS:
+            own = [event async for event in runs.events(run_id)]
+            assert [event.seq for event in own] == [*range(1, len(own) + 1)]
+            assert {event.run_id for event in own} == {run_id}
+            assert (own[0].kind, own[-1].kind) == ("run_started", "run_completed")
+            assert (own[0].scope, own[-1].scope) == ("", "")
+        nested = [event.kind async for event in runs.events(VISITS[2]) if event.scope == "miner-0"]
+        at = next(number for number, event in enumerate(told) if event.kind == "node_started" and number > 9)
+        assert nested == [event.kind for event in told[at:] if event.scope == "mine/miner-0"]
+        with pytest.raises(DurableError, match="is inside 'r'"):
+            await runs.cancel(VISITS[1])
+        await runs.delete("r")
+        assert await runs.list() == []
+    assert yard.dug == [f"{run_id}:1:dig-0" for run_id in (VISITS[1], VISITS[3])]
+
+
+async def test_a_call_of_an_agent_in_a_node_is_decided_on_like_any_other(url: str, tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    async with yard.durable(url, approval=True) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({"input": "go"}, run_id="r")
+    async with DurableRuns(url) as runs:
+        rows = await runs.list("interrupted")
+        assert {row.run_id for row in rows} == {"r", *VISITS[:2]}
+        (waiting,) = await runs.pending()
+        assert (waiting.run_id, waiting.call.name, waiting.call.args) == ("r", "dig", {"depth": 1})
+        assert (waiting.scope, waiting.external) == (("mine", "boss"), False)
+        with pytest.raises(DurableError, match=r"use Approve\(\)"):
+            await runs.approve("r", waiting.token, Provide("x"))
+        await runs.approve("r", waiting.token, ApproveWith({"depth": 5}))
+        with pytest.raises(DurableError, match="no call of the run"):
+            await runs.approve("r", waiting.token, Approve())
+    async with yard.durable(url, approval=True) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({"input": "go"}, run_id="r")
+        assert yard.dug == ["r:mine:0:1:miner-0:1:dig-0"]
+        (again,) = await durable.pending("r")
+        assert again.token != waiting.token
+        await durable.approve("r", again.token, Refuse("enough"))
+        assert (await durable.result("r", timeout=30))["rounds"] == 2
+        assert sorted(row.run_id for row in await durable.list("completed")) == ["r", *VISITS]
+    assert len(yard.dug) == 1, "the second one was refused"
+
+
+async def test_arguments_that_do_not_fit_are_asked_about_again(url: str, tmp_path: Path) -> None:
+    @tool(approval=True)
+    def send(to: str) -> str:
+        """Send."""
+        return f"sent to {to}"
+
+    agent = Agent(turns(calls(("send", {"to": "Ann"})), "done"), tools=[send], name="post")
+    builder = GraphBuilder(Desk).add_node("post", agent).set_entry("post")
+    graph = builder.build(SqliteCheckpointer(tmp_path / "threads.db"))
+    async with DurableGraph[Any](graph, "post", database_url=url) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({"input": "go"}, run_id="r")
+        (first,) = await durable.pending()
+        await durable.approve("r", first.token, ApproveWith({"to": 7}))
+        with pytest.raises(GraphInterruptedError):
+            await durable.result("r", timeout=30)
+        (second,) = await durable.pending()
+        await durable.approve("r", second.token, Approve())
+        assert (await durable.result("r", timeout=30))["output"] == "done"
+
+
+async def test_the_loop_in_steps_is_one_run_inside_over_all_its_nodes(url: str, tmp_path: Path) -> None:
+    @tool(approval=True)
+    def send(to: str) -> str:
+        """Send."""
+        return f"sent to {to}"
+
+    def made() -> DurableGraph[Any]:
+        llm = turns(calls(("send", {"to": "Ann"})), calls(("send", {"to": "Bob"})), "done")
+        graph = react_graph(llm=llm, tools=[send], checkpointer=SqliteCheckpointer(tmp_path / "threads.db"))
+        return DurableGraph[Any](graph, "loop", database_url=url)
+
+    async with made() as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({"input": "go"}, run_id="r")
+    for _ in range(2):
+        async with made() as durable:
+            (waiting,) = await durable.pending("r")
+            await durable.approve("r", waiting.token, Approve())
+            state = await durable.status("r")
+            with suppress(GraphInterruptedError):
+                await durable.run({"input": "go"}, run_id="r")
+            assert state == "pending"
+    async with made() as durable:
+        (child,) = [row for row in await durable.list() if row.parent]
+        assert (child.status, child.parent) == ("completed", "r")
+        kinds = [event.kind async for event in durable.events(child.run_id)]
+        assert kinds.count("tool_completed") == 2
+        assert (kinds[0], kinds[-1]) == ("run_started", "run_completed")

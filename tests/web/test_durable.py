@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,10 @@ from wesichain.core import LlmRequest, Role
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import RunFailedError, RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
-from wesichain.tools import ToolContext, tool
+from wesichain.tools import CancellationToken, ToolContext, tool
 from wesichain.web import create_app
 
-from .browser import Page
+from .browser import Page, until
 from .kit import HOST, TOKEN, serving
 from .site import Site, is_clean, shoot
 
@@ -143,3 +146,112 @@ def test_durable_runs_are_listed_followed_and_decided_on_in_the_page(
         is_clean(page, site)
     assert asyncio.run(office.finish()) == "all done"
     assert office.erased == ["x"]
+
+
+class Ferry:
+    """A run whose tool is begun once and waits until it is let go, in a worker on a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite:///{folder}/ferry.db"
+        self.begun = threading.Event()
+        self.go = threading.Event()
+        self.crossed = 0
+
+    def durable(self) -> DurableAgent[str]:
+        @tool(effect="pure")
+        async def cross() -> str:
+            """Cross the river."""
+            self.begun.set()
+            while not self.go.is_set():
+                await asyncio.sleep(0.01)
+            self.crossed += 1
+            return "over"
+
+        agent = Agent(turns(calls(("cross", {})), "on the other side"), tools=[cross], name="ferry")
+        return DurableAgent(agent, "ferry", database_url=self.url)
+
+    def enqueue(self, *run_ids: str) -> None:
+        async def enqueue() -> None:
+            async with self.durable() as durable:
+                for run_id in run_ids:
+                    await durable.enqueue("go", run_id=run_id)
+
+        asyncio.run(enqueue())
+
+    def status(self, run_id: str) -> str:
+        async def status() -> str:
+            async with DurableRuns(self.url) as runs:
+                return str(await runs.status(run_id))
+
+        return asyncio.run(status())
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        stop = CancellationToken()
+
+        async def work() -> None:
+            async with self.durable() as durable:
+                await durable.serve(stop)
+
+        thread = threading.Thread(target=lambda: asyncio.run(work()))
+        thread.start()
+        try:
+            yield
+        finally:
+            self.go.set()
+            stop.cancel("enough")
+            thread.join(60)
+
+
+def test_a_durable_run_is_cancelled_and_resumed_over_http(office: Office, tmp_path: Path) -> None:
+    app = create_app(
+        tmp_path / "runs", token=TOKEN, hosts=["127.0.0.1:8321"], database=DurableRuns(office.url)
+    )
+    with TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        waits = client.post("/api/database/d2/resume", json={})
+        assert (waits.status_code, "decide on its calls" in waits.json()["error"]) == (409, True)
+        assert client.post("/api/database/d2/cancel", json={}).json()["run"]["status"] == "cancelled"
+        assert client.get("/api/approvals").json()["approvals"] == []
+        assert client.post("/api/database/d2/resume", json={}).json()["run"]["status"] == "interrupted"
+        assert len(client.get("/api/approvals").json()["approvals"]) == 2, "it waits for them again"
+        for verb, said in (("cancel", "it is failed"), ("resume", "nothing to resume")):
+            ended = client.post(f"/api/database/d1/{verb}", json={})
+            assert (ended.status_code, said in ended.json()["error"]) == (409, True)
+            inside = client.post(f"/api/database/d2:1:clerk-0/{verb}", json={})
+            assert (inside.status_code, "name that one" in inside.json()["error"]) == (409, True)
+            assert client.post(f"/api/database/d9/{verb}", json={}).status_code == 404
+        assert client.get("/api/database/d1").json()["run"]["status"] == "failed"
+
+
+def test_a_durable_run_is_cancelled_and_resumed_in_the_page(page: Page, tmp_path: Path) -> None:
+    ferry = Ferry(tmp_path)
+    ferry.enqueue("queued", "crossing")
+    (tmp_path / "runs").mkdir()
+    with serving(tmp_path / "runs", database=DurableRuns(ferry.url)) as url:
+        site = Site(url, tmp_path)
+        site.open(page, "#/durable/queued")
+        page.wait_for("pending", ".run-head")
+        page.click("button.cancel")
+        page.wait_for("cancelled", ".run-head")
+        assert ferry.status("queued") == "cancelled"
+        with ferry.working():
+            page.evaluate("location.hash = '#/durable/crossing'")
+            until(ferry.begun.is_set, what="the tool")
+            page.wait_for("live", ".run-head")
+            page.click("button.cancel")
+            page.wait_for("cancelled", ".run-head")
+            until(lambda: ferry.status("crossing") == "cancelled", what="the run's end")
+            shoot(page, "durable-cancelled")
+            ferry.go.set()
+            for run_id in ("crossing", "queued"):
+                page.evaluate(f"location.hash = '#/durable/{run_id}'")
+                page.wait_for(run_id, ".run-head")
+                page.click("button.resume")
+                page.wait_for("completed", ".run-head")
+                page.wait_for("on the other side")
+            assert page.evaluate(
+                "[...document.querySelectorAll('button.cancel, button.resume')].every(one => one.hidden)"
+            )
+        is_clean(page, site)
+    assert ferry.crossed == 2
+    assert [ferry.status(run_id) for run_id in ("queued", "crossing")] == ["completed", "completed"]

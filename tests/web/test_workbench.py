@@ -123,7 +123,16 @@ def test_without_an_agent_nothing_is_run(tmp_path: Path) -> None:
             assert (answer.status_code, "wesichain serve" in answer.json()["error"]) == (409, True)
 
 
-@pytest.mark.parametrize("path", ["/api/agent/runs", "/api/runs/paris/fork", "/api/runs/paris/mark"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/agent/runs",
+        "/api/runs/paris/fork",
+        "/api/runs/paris/mark",
+        "/api/database/d1/cancel",
+        "/api/database/d1/resume",
+    ],
+)
 def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
     record(tmp_path / "runs", run("paris", 2))
     with serve(tmp_path, agent("hi")) as client:
@@ -139,6 +148,7 @@ def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
     [
         "/api/info",
         "/api/database",
+        "/api/database/d1",
         "/api/database/d1/events",
         "/api/runs/paris/export",
         f"/api/runs/paris/parts/{'a' * 64}",
@@ -149,7 +159,7 @@ def test_nothing_is_shown_without_the_token(tmp_path: Path, path: str) -> None:
     with serve(tmp_path, agent("hi"), database=DurableRuns(f"sqlite:///{tmp_path}/durable.db")) as client:
         assert client.get(path, headers={"authorization": ""}).status_code == 401
         assert client.get(path, headers={"sec-fetch-site": "cross-site"}).status_code == 403
-        assert client.get(path).status_code == (404 if "parts" in path else 200)
+        assert client.get(path).status_code == (404 if path.endswith(("d1", "a" * 64)) else 200)
 
 
 @pytest.mark.parametrize("digest", ["%2e%2e", "%2e%2e%2flabels.jsonl", "A" * 64, "0" * 63, "x"])

@@ -27,7 +27,7 @@ from .phases import (
     Unfinished,
 )
 from .results import RunResult, Source, result_of
-from .rules import LoopGuard, Tally
+from .rules import LoopGuard, Refused, Tally
 from .running import Running, Settings
 from .runtime import AgentRuntime
 from .trail import Observed, Trail
@@ -94,6 +94,7 @@ __all__ = [
     "PostgresConversations",
     "Provide",
     "Refuse",
+    "Refused",
     "ReplayEffects",
     "RunInfo",
     "RunMemory",

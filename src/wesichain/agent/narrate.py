@@ -78,6 +78,19 @@ def listeners(
     return audience.hear, audience.hear
 
 
+def signed(relay: Listener | None, run_id: str, agent: str) -> Listener | None:
+    """Tells the run above what a run tells, and whose run it is: above, its events have another's id."""
+    if relay is None:
+        return None
+
+    def tell(event: Event) -> None:
+        if type(event) is RunStarted and not event.scope:
+            event = replace(event, agent=agent, own_id=run_id)
+        relay(event)
+
+    return tell
+
+
 def _own_listeners(sink: EventSink, run_id: str) -> tuple[Listener, Listener] | None:
     make: Callable[[str], tuple[Listener, Listener]] | None = getattr(sink, "run_listeners", None)
     return None if make is None else make(run_id)

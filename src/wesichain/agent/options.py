@@ -170,8 +170,13 @@ class Deps:
         deps = options.deps
         if deps is None and options.parent is not None:
             deps = options.parent.deps
+        self.check(deps, agent, needed=needed)
+        return deps
+
+    def check(self, deps: Any, agent: str, *, needed: bool) -> None:
+        """See that they are deps that the agent can have."""
         if not self._is_declared or self._fits(deps) or (deps is None and not needed):
-            return deps
+            return
         name = getattr(self._type, "__name__", None) or str(self._type)
         if deps is None:
             raise ConfigError(f"the agent {agent!r} needs deps of type {name}: pass deps= to the run")

@@ -39,7 +39,7 @@ from .effects import Effects, LiveEffects
 from .handing import Stage
 from .memory.history import is_over, messages_of, opening, question_of
 from .models import AnyModel, Models, name_of_model
-from .narrate import Narrator, listeners
+from .narrate import Narrator, listeners, signed
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
 from .rules import Checks, Tally, judge_of, output_form
@@ -160,7 +160,19 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
 
     def deps_of(self, options: RunOptions) -> Any:
         """The deps of a run, its own or its caller's; a `ConfigError` where they are of another type."""
-        return self._deps.of(options, self._settings.name, needed=options.effects is None)
+        return self._deps_of(options, needed=options.effects is None)
+
+    def _deps_of(self, options: RunOptions, *, needed: bool) -> Any:
+        deps = self._deps.of(options, self._settings.name, needed=needed)
+        if self.transfers:
+            from .handing.team import check_deps  # with the first handoff
+
+            check_deps(self, deps, needed=needed)
+        return deps
+
+    def check_deps(self, deps: Any, *, needed: bool) -> None:
+        """See that a run with these deps can be handed to this agent; a `ConfigError` where it cannot."""
+        self._deps.check(deps, self._settings.name, needed=needed)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
@@ -324,7 +336,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             if site is not None:
                 above, wrap = site.account, wrap or site.effects
                 relay = None if relay is None else site.open_relay(relay)
-            told = listeners(info.run_id, sinks, self._redactor, relay=relay)
+            told = listeners(
+                info.run_id, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name)
+            )
         elif token is not None:
             token = token.child()
         narrator = Narrator(info.run_id, info.events, settings.clock.time, info.last_seq, told)
@@ -338,7 +352,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 effects = wrap(live)
                 around_run = effects.around_run(around_run)
                 token = effects.token(token)
-            deps = self._deps.of(options, settings.name, needed=effects.needs_deps)
+            deps = self._deps_of(options, needed=effects.needs_deps)
         except ConfigError as error:
             if site is not None:
                 site.failure = error

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from wesichain.core import later
 
 from .tokens import CountTokens, estimate_tokens, tokens_of
-from .view import ContextView, Question, ViewRequest, are_views, counter_of
+from .view import (
+    ContextView,
+    Question,  # pyright: ignore[reportDeprecated]  # for those who have it from here
+    ViewQuestion,
+    ViewRequest,
+    are_views,
+    counter_of,
+)
 
 if TYPE_CHECKING:
     from .clear import ClearToolResults
@@ -30,6 +37,7 @@ __all__ = [
     "Question",
     "Seen",
     "Summarise",
+    "ViewQuestion",
     "ViewRequest",
     "Window",
     "are_views",

@@ -10,7 +10,7 @@ from wesichain.errors import ConfigError
 
 from .seen import Seen
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
-from .view import Question
+from .view import ViewQuestion
 
 HEADING = "Summary of what came before, which is no longer shown:"
 _TASK = (
@@ -52,7 +52,7 @@ class Summarise:
     def name(self) -> str:
         return "Summarise"
 
-    def reduce(self, seen: Seen) -> Question | None:
+    def reduce(self, seen: Seen) -> ViewQuestion | None:
         if seen.tokens <= self.over_tokens:
             return None
         pieces = seen.oldest(seen.tokens - seen.fixed_tokens - self.keep_tokens)
@@ -64,7 +64,7 @@ class Summarise:
             Message(Role.SYSTEM, _TASK.format(words=min(words, 600))),
             Message(Role.USER, "\n".join(map(_told, seen.shown(pieces)))),
         )
-        return Question(asked, partial(_cuts, pieces), self.llm)
+        return ViewQuestion(asked, partial(_cuts, pieces), self.llm)
 
 
 def _cuts(pieces: list[tuple[int, int]], text: str) -> tuple[Cut, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
+from typing_extensions import deprecated
+
 from wesichain.core import Cut, LlmRequest, Message, ToolCallingLlm, dataclass
 from wesichain.errors import ConfigError
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ViewQuestion:
     """What a view has to ask a model before it can cut, and the cuts that follow from the answer.
 
     Without an `llm` it is the run's own. The run pays; in a replay nobody is asked.
@@ -24,6 +26,11 @@ class Question:
     messages: tuple[Message, ...]
     cuts: Callable[[str], tuple[Cut, ...]]
     llm: ToolCallingLlm | None = None
+
+
+@deprecated("wesichain.context.Question is called ViewQuestion; wesichain.core.Question is another thing")
+class Question(ViewQuestion):
+    """The earlier name of `ViewQuestion`, deprecated: `wesichain.core` has a `Question`, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class ContextView(Protocol):
     @property
     def name(self) -> str: ...
 
-    def reduce(self, seen: Seen) -> Sequence[Cut] | Question | None:
+    def reduce(self, seen: Seen) -> Sequence[Cut] | ViewQuestion | None:
         """What is to go, or what must be asked first; None while there is room."""
         ...
 

@@ -115,7 +115,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(RunEvent):
-    """A run begins, or goes on after an interruption (`resumed`), with what was decided on its calls."""
+    """A run begins, or goes on after an interruption (`resumed`), with what was decided on its calls.
+
+    In the log of the run at the top, whose `run_id` all events have, that of a run inside it also tells whose
+    run it is (`agent`) and the id that it has itself (`own_id`).
+    """
 
     kind: ClassVar[str] = "run_started"
     user_input: str
@@ -124,6 +128,8 @@ class RunStarted(RunEvent):
     resumed: bool = field(default=False, metadata=OMIT)
     decisions: tuple[Decided, ...] = field(default=(), metadata=OMIT)
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a task that is more than text
+    agent: str = field(default="", metadata=OMIT)
+    own_id: str = field(default="", metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

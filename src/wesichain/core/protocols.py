@@ -65,6 +65,9 @@ class LlmTraits:
     audio: bool = False  # likewise Audio parts
     reasoning: bool = False  # it tells its reasoning, or has it back with the next request
     caching: bool = False  # its provider reads a prefix that it knows at a lower price
+    opens_thinking: bool = (
+        False  # its prompt ends with a mark such as <think>: replies have only the end of it
+    )
 
     @property
     def takes_all_parts(self) -> bool:

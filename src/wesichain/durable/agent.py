@@ -13,7 +13,7 @@ from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 
 from .engine import Engine, engine_for, release
-from .execution import Execution
+from .execution import Execution, MakeDeps, checked_deps
 from .findings import Found
 from .journal import MAX_STEP, Program
 from .runs import DurableRuns, Pending, mapped
@@ -38,8 +38,10 @@ class DurableAgent(Generic[OutT]):
 
     `version` names the program; by default it is a hash of its instructions, tools and output type. Runs
     under way stay with workers of their version (`on_change="wait"`), or go on under this one from their last
-    finished step ("adopt"). `events` hear every run, beside the agent's own sinks; a run that goes on in
-    another process is told to the sinks there from its beginning. A step has at most `max_step` bytes.
+    finished step ("adopt"). `deps` is a function of nothing, or of the run's id, that makes what `ctx.deps`
+    is: the process that runs a run calls it, for each; deps are never stored. `events` hear every run, beside
+    the agent's own sinks; a run that goes on in another process is told to the sinks there from its
+    beginning. A step has at most `max_step` bytes.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class DurableAgent(Generic[OutT]):
         agent: Agent[Any, OutT],
         name: str | None = None,
         *,
+        deps: MakeDeps | None = None,
         database_url: str | None = None,
         version: str | None = None,
         on_change: OnChange = "wait",
@@ -63,6 +66,7 @@ class DurableAgent(Generic[OutT]):
                 "lease and max_step of a DurableAgent must be above zero, max_recoveries not below"
             )
         self.agent = agent
+        self._deps = checked_deps(deps)
         self.name = checked_name(agent.name if name is None else name)
         self.version = version_of(agent) if version is None else checked_version(version)
         self._is_exact = version is None
@@ -82,6 +86,7 @@ class DurableAgent(Generic[OutT]):
             sinks=self._sinks,
             clock=self._clock,
             max_step=max_step,
+            deps=self._deps,
         )
         self._service = Service(
             Serving(self.name, self.version, max_recoveries),
@@ -109,6 +114,7 @@ class DurableAgent(Generic[OutT]):
         return DurableAgent(
             self.agent,
             name or self.name,
+            deps=self._deps,
             database_url=database_url or self.database_url,
             version=None if self._is_exact else self.version,
             on_change=on_change or ("adopt" if self._adopts else "wait"),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.agent import Agent, Completed, Interrupted, Outcome, with_output
+from wesichain.agent import Agent, Completed, Interrupted, Outcome, RunOptions, with_output
 from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plain, to_plain
-from wesichain.errors import DurableError, ReplayMismatchError
-from wesichain.tools import CancellationToken
+from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
+from wesichain.tools import CancellationToken, RunContext
 
 from .adoption import adopting
 from .findings import Found, given_up
@@ -20,6 +21,18 @@ from .work import CANCELLED, Ended, Work
 from .workflows import Store
 
 OutT = TypeVar("OutT")
+# Makes the deps of a run where it runs: a function of nothing, or of the run's id; it may be async.
+MakeDeps: TypeAlias = Callable[[], Any | Awaitable[Any]] | Callable[[str], Any | Awaitable[Any]]
+
+
+def checked_deps(make: MakeDeps | None) -> MakeDeps | None:
+    given: Any = make  # whatever the annotation says
+    if given is not None and not callable(given):
+        raise ConfigError(
+            f"deps={given!r:.60} of a DurableAgent is called for each run, in the process that runs it: "
+            f"pass a function of nothing, or of the run's id, that returns them"
+        )
+    return make
 
 
 class _Hearing:
@@ -46,8 +59,10 @@ class Execution(Generic[OutT]):
         sinks: Sequence[EventSink],
         clock: Clock,
         max_step: int,
+        deps: MakeDeps | None = None,
     ) -> None:
         self._agent = agent
+        self._make_deps = deps
         self._program = program
         self._sinks = sinks
         self._clock = clock
@@ -58,8 +73,33 @@ class Execution(Generic[OutT]):
         journal, outcome = await self._carry(work)
         return Ended(outcome, write_ending(Ending(outcome, journal.untold()), work.earlier))
 
-    async def _carry(self, work: Work) -> tuple[Journal, Outcome[OutT]]:
-        runtime = self._agent.runtime
+    async def _deps(self, run_id: str) -> Any:
+        """The deps of a run in this process. They are nowhere kept: where it goes on, they are made anew."""
+        make: Any = self._make_deps
+        if make is None:
+            return None
+        try:
+            takes_id = bool(inspect.signature(make).parameters)
+        except ValueError:  # of C
+            takes_id = False
+        made = make(run_id) if takes_id else make()
+        return await made if inspect.isawaitable(made) else made
+
+    def _check(self, deps: Any) -> None:
+        """See that they are what the agent declares, before anything is done with them."""
+        try:
+            self._agent.runtime.deps_of(RunOptions(deps=deps))
+        except ConfigError as error:
+            if deps is not None:
+                raise
+            make = "DurableAgent(agent, deps=function), which is called in the process that runs it"
+            raise ConfigError(f"{str(error).partition(':')[0]}: build {make}") from error
+
+    async def _carry(self, work: Work, *, is_looking: bool = False) -> tuple[Journal, Outcome[OutT]]:
+        runtime, run_id = self._agent.runtime, run_of(work.workflow_id)
+        deps = await self._deps(run_id)
+        if not is_looking:
+            self._check(deps)
         given: Begin | GoOn = from_json(Begin | GoOn, work.order)
         journal = Journal(
             work.recorded,
@@ -76,7 +116,7 @@ class Execution(Generic[OutT]):
         hearing = _Hearing()
         journal.told, journal.inside = hearing.events, work.inside
         sinks = (*self._sinks, hearing)
-        effects = partial(DurableEffects, journal)
+        effects = partial(DurableEffects, journal, needs_deps=not is_looking)
         match given:
             case GoOn(decisions=decisions):
                 interrupted: Any = read_ending(work.earlier).outcome
@@ -84,17 +124,18 @@ class Execution(Generic[OutT]):
                 outcome = await runtime.go_on(
                     interrupted,
                     decisions,
+                    deps=deps,
                     cancellation=work.token,
                     events=sinks,
                     effects=effects,
                     clock=journal,
                 )
             case Begin(task=task, history=history):
-                run_id = run_of(work.workflow_id)
+                ctx = RunContext[Any](run_id, 0, work.token, deps=deps, agent=self._agent.name)
 
                 async def begin() -> Deed:
                     advice = await self._agent.advise(task, run_id)
-                    return Deed(value=[await self._agent.prompt(task), to_plain(advice)])
+                    return Deed(value=[await self._agent.prompt(task, ctx), to_plain(advice)])
 
                 name = f"begin {self._program.version}"
                 asked = fingerprint([work.order, self._agent.fixed_instructions])
@@ -103,6 +144,7 @@ class Execution(Generic[OutT]):
                 outcome = await runtime.run(
                     task,
                     history=history,
+                    deps=deps,
                     instructions=begun[0],
                     advice=_advice_of(begun[1]),
                     run_id=run_id,
@@ -163,7 +205,7 @@ class Execution(Generic[OutT]):
                 given.task, history=given.history, run_id=run_of(work.workflow_id)
             )
             return await self._agent.runtime.run(idle, cancellation=work.token, events=())
-        _, outcome = await self._carry(work)
+        _, outcome = await self._carry(work, is_looking=True)
         return outcome
 
 

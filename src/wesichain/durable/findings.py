@@ -9,7 +9,7 @@ from wesichain.agent import Failed, Interrupted
 from wesichain.core import Event, dataclass, from_json
 from wesichain.errors import DurableError
 
-from .journal import Record
+from .journal import Record, Visitors, visit_scope
 from .questions import decisions_on, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary
 from .store import Child, Standing, Step
@@ -113,11 +113,27 @@ def status_of(state: str, version: str, served: Collection[str]) -> RunStatus:
     return RunStatus(RunState(state), version, served=version in served)
 
 
-def events_of_child(event: Event, child: Child, seq: int) -> Event | None:
-    """An event of the run at the top as one of a run inside it, if it is."""
-    if event.scope != child.scope and not event.scope.startswith(f"{child.scope}/"):
-        return None
-    return replace(event, run_id=child.id, seq=seq, scope=event.scope[len(child.scope) + 1 :])
+class ChildEvents:
+    """The events of the run at the top, as those of a run inside it."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+        self._visitors = Visitors() if child.scope == visit_scope(child.id) else None
+        self._seq = 0
+
+    def of(self, event: Event) -> Event | None:
+        """The next event of the top as one of the run inside, if it is."""
+        child, visitors = self._child, self._visitors
+        if visitors is not None:
+            visitors.hear(event)
+            scope = visitors.scope_in(event, child.id)
+        else:
+            is_own = event.scope == child.scope or event.scope.startswith(f"{child.scope}/")
+            scope = event.scope[len(child.scope) + 1 :] if is_own else None
+        if scope is None:
+            return None
+        self._seq += 1
+        return replace(event, run_id=child.id, seq=self._seq, scope=scope)
 
 
 def _error(store: Store, standing: Standing) -> str | None:

@@ -211,15 +211,17 @@ class DurableGraph(Generic[StateT]):
         return await self._runs.show(run_id)
 
     async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
-        """The graph's runs, the newest first: all, or those in a state."""
+        """The graph's runs and those of agents in its nodes, the newest first: all, or those in a state."""
         return await self._runs.list(status, limit)
 
     async def pending(self, run_id: str | None = None) -> Pending:
-        """The questions that wait for an answer, of one run or of all: the node is the name of the call."""
+        """What waits for an answer, of one run or of all: the questions of nodes, named by the node, and the
+        calls of agents in nodes."""
         return await self._runs.pending(run_id)
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
-        """Answer a waiting question, once, with `Provide(value)`; with the last one the run is queued."""
+        """Answer a waiting question with `Provide(value)`, or decide on a call of an agent in a node, once;
+        with the last one the run is queued."""
         await self._runs.approve(run_id, token, decision)
 
     def events(self, run_id: str) -> AsyncIterator[Event]:
@@ -275,7 +277,9 @@ class DurableGraph(Generic[StateT]):
 
     async def _carry(self, work: Work) -> Ended:
         """Carry the thread on, from where its checkpoints say that it is."""
-        telling = Telling(work.recorded, work.step, clock=self._clock, version=self.version)
+        telling = Telling(
+            work.recorded, work.step, clock=self._clock, version=self.version, inside=work.inside
+        )
         given = parse_json(work.order)
         running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), given, telling))
         keeping = asyncio.ensure_future(telling.keep_on())

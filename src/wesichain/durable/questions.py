@@ -15,9 +15,11 @@ from wesichain.core import (
     dataclass,
     dump_json,
     from_json,
+    from_plain,
     to_json,
     to_plain,
 )
+from wesichain.core import Question as CallQuestion
 from wesichain.errors import CodecError, DurableError
 
 from .states import PendingDecision
@@ -66,20 +68,62 @@ def graph_ending(texts: Sequence[str]) -> GraphEnding | None:
 
 
 def decisions_on(run_id: str, agent: str, ending: GraphEnding) -> list[PendingDecision]:
-    """The questions as calls that are run elsewhere: by whoever answers."""
-    return [
-        PendingDecision(run_id, agent, ToolCall(one.id, one.node, one.value), one.id, external=True)
-        for one in ending.questions
-    ]
+    """The questions as calls that are run elsewhere: by whoever answers. Those of an agent in a node, which
+    asks about calls of its own, are these calls, each with a token that the question's id begins."""
+    found: list[PendingDecision] = []
+    for one in ending.questions:
+        calls = _calls_of(one)
+        if calls is None:
+            call = ToolCall(one.id, one.node, one.value)
+            found.append(PendingDecision(run_id, agent, call, one.id, external=True))
+            continue
+        for asked in calls:
+            call = ToolCall(asked.id, asked.tool, asked.args)
+            scope, token = (one.node, *asked.scope), f"{one.id}.{asked.token}"
+            waits = (token, scope, asked.expires_at, asked.external, asked.question)
+            found.append(PendingDecision(run_id, agent, call, *waits))
+    return found
 
 
-def check_answer(decision: Decision, node: str) -> None:
-    """A question has an answer, and no failure or refusal."""
-    if not isinstance(decision, Provide) or decision.error is not None:
-        raise DurableError(f"{decision!r} is no answer to {node!r}; use Provide(value)")
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that an agent in a node asks about, as its question shows it."""
+
+    token: str
+    id: str
+    tool: str
+    args: JsonValue
+    scope: tuple[str, ...]
+    external: bool
+    expires_at: float | None = None
+    question: CallQuestion | None = None
+
+
+def _calls_of(question: Question) -> tuple[_Call, ...] | None:
+    """The calls that a question is about; None of one that a node asks in its own words."""
+    value = question.value
+    if not isinstance(value, dict) or value.keys() != {"reason", "calls"}:
+        return None
+    try:
+        return from_plain(tuple[_Call, ...], value["calls"]) or None
+    except CodecError:
+        return None
+
+
+def check_answer(decision: Decision, waiting: PendingDecision) -> None:
+    """A question has an answer, and no failure or refusal; a call may have any."""
+    is_question = waiting.call.id == waiting.token
+    if is_question and (not isinstance(decision, Provide) or decision.error is not None):
+        raise DurableError(f"{decision!r} is no answer to {waiting.call.name!r}; use Provide(value)")
 
 
 def answers_order(decided: Mapping[str, Decision]) -> str:
     """The order to go on with a graph's run, once each of its questions is answered."""
-    values = {token: to_plain(one.value) for token, one in decided.items() if isinstance(one, Provide)}
+    values: dict[str, Any] = {}
+    for token, one in decided.items():
+        question, _, call = token.partition(".")
+        if call:
+            values.setdefault(question, {})[call] = to_plain(one)
+        elif isinstance(one, Provide):
+            values[question] = to_plain(one.value)
     return dump_json({"answers": values})

@@ -24,11 +24,11 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, DurableError
 
 from .findings import (
+    ChildEvents,
     Found,
     Told,
     database_time,
     erase,
-    events_of_child,
     found_of,
     last_events,
     status_of,
@@ -158,12 +158,11 @@ class DurableRuns:
         """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
         child = await self.ask(lambda store: self._child(store, run_id), patient=True)
         if child is not None:
-            number = 1
+            heard = ChildEvents(child)
             async for event in self.events(child.top.run_id):
-                own = events_of_child(event, child, number)
+                own = heard.of(event)
                 if own is not None:
                     yield own
-                    number += 1
             return
         stretch, pause = 0, _WAIT
         told = Told()
@@ -226,7 +225,7 @@ class DurableRuns:
                 if found.expires_at is not None and self._clock.time() > found.expires_at:
                     raise DurableError(f"the approval of {found.call.name!r} has expired; run the task again")
                 if is_graph:
-                    check_answer(decision, found.call.name)
+                    check_answer(decision, found)
                 if check is not None:
                     check(found, decision)
                 return token, to_json(decision)

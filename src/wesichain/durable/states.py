@@ -65,7 +65,8 @@ class RunSummary:
     """A run, as it is listed. Times are seconds since 1970, by the database's clock.
 
     `version` is the program that the run belongs to; `served` tells whether a living worker serves it.
-    `parent` is the run that it runs inside of, of an agent that another one uses as a tool.
+    `parent` is the run that it runs inside of, of an agent that another one uses as
+    a tool, or that is a node of a graph.
     """
 
     run_id: str

@@ -40,17 +40,23 @@ _JSON_LINE = re.compile(r"^(?:```(?:json)?\s*+)?+(?=\{)", re.MULTILINE)
 
 
 def read_leaks(
-    response: LlmResponse, tools: Sequence[ToolSpec], name_of: Callable[[str], str] = str
+    response: LlmResponse,
+    tools: Sequence[ToolSpec],
+    name_of: Callable[[str], str] = str,
+    *,
+    habit: Habit | None = None,
 ) -> LlmResponse:
     """The response with what leaked into its text in its place; the same object if nothing did.
 
-    `name_of` gives the tool's own name for the one that the model was shown.
+    `name_of` gives the tool's own name for the one that the model was shown. The `habit` learns from it.
     """
     content: Any = response.content
     if not isinstance(content, str) or not _is_suspect(content):
         return response
     heard = without_blocks(content)
     if heard.said != content or heard.calls:
+        if habit is not None:
+            habit.learn(content)
         reasoning = "\n".join(filter(None, [response.reasoning, heard.reasoning]))
         response = replace(response, content="" if heard.is_open else heard.said, reasoning=reasoning)
     if response.tool_calls or not tools or response.finish_reason == "length":
@@ -84,7 +90,7 @@ async def sift_leaks(
     """A streamed reply without what leaks: it is held back while it comes, and read when it is whole.
 
     Thinking whose beginning stood in the prompt shows only at its end; what came before it was told by then,
-    unless the model's `habit` is known from an earlier reply.
+    unless the model's `habit` is known: from an earlier reply, or because its client says so.
     """
     sieve = _Sieve(habit or Habit(), has_tools=bool(tools))
     async with aclosing(items):

@@ -1,4 +1,4 @@
-"""Sources: what the viewer needs of a database of durable runs. A `DurableAgent` is one."""
+"""Sources: what the viewer needs of a database of durable runs. `DurableRuns` is one."""
 
 from __future__ import annotations
 
@@ -41,10 +41,14 @@ class StoredCall(Protocol):
 
 
 class RunDatabase(Protocol):
-    """Durable runs, wherever they are kept: listed, followed, and decided on."""
+    """Durable runs, wherever they are kept: listed, followed, decided on, cancelled and resumed."""
 
     async def list(self, status: str | None = None, limit: int = 100) -> Sequence[StoredRun]:
         """The newest runs."""
+        ...
+
+    async def show(self, run_id: str) -> StoredRun:
+        """One run, as it is listed."""
         ...
 
     async def pending(self) -> Sequence[StoredCall]:
@@ -57,6 +61,14 @@ class RunDatabase(Protocol):
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> Any:
         """Decide on a waiting call."""
+        ...
+
+    async def cancel(self, run_id: str) -> Any:
+        """Stop a run, wherever it goes on."""
+        ...
+
+    async def resume(self, run_id: str) -> Any:
+        """Queue a run again that was cancelled, refused or given up, or interrupted and decided on."""
         ...
 
 

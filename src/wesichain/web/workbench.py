@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from http import HTTPStatus
 from typing import Any
 
@@ -23,7 +23,7 @@ from .export import export_html
 from .marks import Mark
 from .queries import body_of, number_of
 from .runs import RunStore
-from .sources import RunDatabase, plain_row
+from .sources import RunDatabase, StoredRun, plain_row
 
 _LONGEST_TASK = 200_000  # characters
 _LONGEST_WHY = 4_000
@@ -48,7 +48,10 @@ class Workbench:
             Route("/api/runs/{id}/export", self.export),
             Route("/api/runs/{id}/parts/{digest}", self.part),
             Route("/api/database", self.list_database),
+            Route("/api/database/{id}", self.show_stored),
             Route("/api/database/{id}/events", self.follow_database),
+            Route("/api/database/{id}/cancel", self.cancel_stored, methods=["POST"]),
+            Route("/api/database/{id}/resume", self.resume_stored, methods=["POST"]),
         ]
 
     async def info(self, _: Request) -> Response:
@@ -190,11 +193,53 @@ class Workbench:
         return JSONResponse({"runs": [redact(plain_row(row)) for row in rows]})
 
     async def follow_database(self, request: Request) -> Response:
+        after = number_of(request, "after", -1, least=-1)
+        events = _told(self._the_database(), str(request.path_params["id"]), after)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    async def show_stored(self, request: Request) -> Response:
+        return _stored(await self._find_stored(request))
+
+    async def cancel_stored(self, request: Request) -> Response:
+        await body_of(request)
+        row = await self._find_stored(request)
+        if row.status in ("completed", "failed"):
+            raise HTTPException(HTTPStatus.CONFLICT, f"the run has ended: it is {row.status}")
+        await _changing(self._the_database().cancel(row.run_id))
+        return _stored(await self._find_stored(request))
+
+    async def resume_stored(self, request: Request) -> Response:
+        await body_of(request)
+        before = await self._find_stored(request)
+        await _changing(self._the_database().resume(before.run_id))
+        row = await self._find_stored(request)
+        if (row.status, row.updated_at) == (before.status, before.updated_at):
+            why = "decide on its calls first" if row.status == "interrupted" else "there is nothing to resume"
+            raise HTTPException(HTTPStatus.CONFLICT, f"the run is {row.status}: {why}")
+        return _stored(row)
+
+    def _the_database(self) -> RunDatabase:
         if self._database is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "there is no database here")
-        after = number_of(request, "after", -1, least=-1)
-        events = _told(self._database, str(request.path_params["id"]), after)
-        return StreamingResponse(events, media_type="text/event-stream")
+        return self._database
+
+    async def _find_stored(self, request: Request) -> StoredRun:
+        try:
+            return await self._the_database().show(str(request.path_params["id"]))
+        except WesichainError as error:
+            raise HTTPException(HTTPStatus.NOT_FOUND, redact(str(error))) from None
+
+
+def _stored(row: StoredRun) -> Response:
+    return JSONResponse({"run": redact(plain_row(row))})
+
+
+async def _changing(work: Awaitable[object]) -> None:
+    """Change a durable run; what the database says against it is told."""
+    try:
+        await work
+    except WesichainError as error:
+        raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
 
 
 async def _told(database: RunDatabase, run_id: str, after: int) -> AsyncIterator[bytes]:

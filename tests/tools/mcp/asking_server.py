@@ -6,6 +6,7 @@ Over stdio, or over HTTP at the port that is given. What it begins and ends is n
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -49,6 +50,35 @@ async def guess(ctx: Context) -> str:
     sizes = [await ctx.elicit("Your guess?", Size) for _ in range(2)]
     note("ended guess")
     return " then ".join(str(one.data.size) if one.action == "accept" else one.action for one in sizes)
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {
+            "type": "string",
+            "title": "Your name",
+            "minLength": 2,
+            "description": "<b>As</b> on the card",
+        },
+        "mail": {"type": "string", "format": "email"},
+        "nights": {"type": "integer", "minimum": 1, "maximum": 9, "default": 2},
+        "room": {"type": "string", "enum": ["s", "d"], "enumNames": ["single", "double"]},
+        "pets": {"type": "boolean"},
+        "meals": {"type": "array", "items": {"type": "string", "enum": ["lunch", "dinner"]}},
+        "note": {"type": "string"},
+    },
+    "required": ["name", "nights", "room", "pets"],
+}
+
+
+@server.tool(structured_output=False)
+async def check_in(ctx: Context) -> str:
+    """Ask for all that a hotel wants to know."""
+    answer = await ctx.session.elicit_form("Who comes?", FORM, related_request_id=ctx.request_id)
+    said = f"{answer.action} {json.dumps(answer.content, sort_keys=True)}"
+    note(said)
+    return said
 
 
 @server.tool(structured_output=False)

@@ -73,6 +73,15 @@ def present_of(first: Staged, info: RunInfo, account: Account) -> Present:
     return Present(first, team, acting_in(first, info, team))
 
 
+def check_deps(first: Staged, deps: Any, *, needed: bool) -> None:
+    """See that the deps of a run suit every agent that it may be handed to, before it begins."""
+    for agent in team_of(first).values():
+        try:
+            agent.runtime.check_deps(deps, needed=needed)
+        except ConfigError as error:
+            raise ConfigError(f"{error}; a run of {first.name!r} may be handed to it") from None
+
+
 def acting_in(first: Staged, info: RunInfo, team: Mapping[str, Actor] | None = None) -> str:
     """Who acts in a run that this agent opens, or goes on with; one that is not known here is an error."""
     name = info.agent if info.opened_by else first.name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from wesichain.agent.phases import Active, Thinking
 from wesichain.agent.rules import is_response
 from wesichain.agent.running import PASSING, CutOff, Running, Stopped
-from wesichain.context import Question, ViewRequest, counter_of
+from wesichain.context import ViewQuestion, ViewRequest, counter_of
 from wesichain.core import NO_USAGE, ContextReduced, Cut, ToolCallingLlm, Usage
 from wesichain.errors import BudgetExceededError
 from wesichain.policy import cost_of
@@ -35,16 +35,16 @@ class Showing(Generic[OutT]):
 
         return Seen(phase.info.first_new, counter_of(self._run.settings.context))
 
-    async def _show(self, phase: Thinking[OutT], seen: Seen, question: tuple[int, Question]) -> None:
+    async def _show(self, phase: Thinking[OutT], seen: Seen, question: tuple[int, ViewQuestion]) -> None:
         """Ask a model what a view wants to know, and let those behind it have their say."""
-        asked: tuple[int, Question] | None = question
+        asked: tuple[int, ViewQuestion] | None = question
         while asked is not None:
             await self._consult(seen, *asked)
             asked = self._reduce(phase, seen, asked[0] + 1)
         if self._run.present is not None:
             await self._run.present.offer(phase)
 
-    def _reduce(self, phase: Thinking[OutT], seen: Seen, first: int = 0) -> tuple[int, Question] | None:
+    def _reduce(self, phase: Thinking[OutT], seen: Seen, first: int = 0) -> tuple[int, ViewQuestion] | None:
         """Let the views cut what the next request need not have; each cut is told before the step begins.
 
         Where a view, from the `first` on, has to ask a model, its number and its question are returned.
@@ -61,7 +61,7 @@ class Showing(Generic[OutT]):
             found = view.reduce(seen)
             if found is None:
                 continue
-            if isinstance(found, Question):
+            if isinstance(found, ViewQuestion):
                 if self._limit is None and run.account.refusal(run.now(), free=run.tally.free) is None:
                     return number, found
             elif found:
@@ -77,7 +77,7 @@ class Showing(Generic[OutT]):
         self._run.narrator.tell(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
         self._run.check_stop()  # by somebody who was just told
 
-    async def _consult(self, seen: Seen, number: int, question: Question) -> None:
+    async def _consult(self, seen: Seen, number: int, question: ViewQuestion) -> None:
         """Ask a model what a view wants to know. Where it cannot say, that is told, and nothing is cut."""
         run, step, view = self._run, self._run.step + 1, self._run.settings.context[number].name
         model = run.settings.model if question.llm is None else _name_of(question.llm)

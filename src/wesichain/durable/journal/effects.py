@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
 from wesichain.agent import (
     Caller,
     Effects,
+    Refused,
     Running,
     retell,
     retell_spare,
@@ -39,6 +40,8 @@ from wesichain.tools import PreparedCall, ToolContext, ToolResult
 from .journal import Journal
 from .records import Conversed, Deed, Raised, fingerprint, fingerprint_of_call
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -56,8 +59,15 @@ class DurableEffects(Effects):
     """
 
     def __init__(
-        self, journal: Journal, live: Effects, *, scope: str = "", place: Place | None = None
+        self,
+        journal: Journal,
+        live: Effects,
+        *,
+        scope: str = "",
+        place: Place | None = None,
+        needs_deps: bool = True,
     ) -> None:
+        self.needs_deps = needs_deps  # what only looks through a journal does without
         self._journal = journal
         self._live = live
         self._scope = scope
@@ -66,6 +76,7 @@ class DurableEffects(Effects):
         self._above = "" if place is None else f"{place.scope}/"
         self._conversed = Conversed(is_inside=place is not None)
         self._inside: Counter[str] = Counter()  # runs that were begun inside a call
+        self._checks: Counter[int] = Counter()  # of answers, by step
         self._unknown: set[str] = set()  # calls that may have had their effect, and must not have it twice
 
     @override
@@ -158,6 +169,33 @@ class DurableEffects(Effects):
         return ToolResult(call.id, call.name, None, error, deed.duration_ms)
 
     @override
+    async def check(
+        self, checks: Coroutine[Any, Any, tuple[T, str]], *, step_id: int, read: Callable[[str], T]
+    ) -> tuple[T, str]:
+        """What the checks of an answer said is recorded: they may have had effects, and are not run again."""
+        done: list[tuple[T, str]] = []
+        raised: list[Exception] = []
+
+        async def run() -> Deed:
+            try:
+                done.append(await checks)
+            except Exception as error:  # noqa: BLE001  # they are anybody's code
+                raised.append(error)
+                cause = error.cause if isinstance(error, Refused) else error
+                return Deed(raised=Raised.of(cause), is_refusal=not isinstance(error, Refused))
+            return Deed(value=done[0][1])
+
+        self._checks[step_id] += 1
+        again = "" if self._checks[step_id] == 1 else f" {self._checks[step_id]}"
+        deed = await self._journal.perform(f"{self._scope}check {step_id}{again}", "", run, step_id=step_id)
+        checks.close()
+        if raised:
+            raise raised[0]
+        if deed.raised is not None:
+            raise Refused(revived_error(deed.raised.error, deed.raised.message))
+        return done[0] if done else (read(str(deed.value)), str(deed.value))
+
+    @override
     async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
         """Those of an agent that the run is handed to are recorded, as are those that a run begins with."""
         raised: list[Exception] = []
@@ -184,7 +222,8 @@ class DurableEffects(Effects):
         told = scope if number == 1 else f"{scope}/~{number}"
         place = Place("" if self._run is None else self._run.run_id, f"{self._above}{told}")
         inner = f"{self._scope}{label}/"
-        return lambda live: DurableEffects(self._journal, live, scope=inner, place=place)
+        needs = self.needs_deps
+        return lambda live: DurableEffects(self._journal, live, scope=inner, place=place, needs_deps=needs)
 
     async def _list(self, name: str) -> None:
         """Have a run inside another listed, before the first thing that it does now."""

@@ -68,7 +68,8 @@ class Journal(Clock):
         self._sleeps = 0
         self._last_seq = max((told.seq for r in self._recorded.values() for told in r.told), default=0)
         self._kept = 0  # of `told`: how many need no look
-        self._last_ask = max((int(name[4:]) for name in self._recorded if name.startswith("ask ")), default=0)
+        asked = [name.split()[1] for name in self._recorded if name.startswith("ask ")]  # "ask 3 for view 0"
+        self._last_ask = max(map(int, asked), default=0)
         self.is_adopted = any(record.by != program.version for record in self._recorded.values())
         self.told: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from wesichain.core import Clock, Event, EventSink
 
+from .inside import Inside, Visitors
 from .journal import MAX_STEP, Step
 from .records import Deed, Record, written
 
@@ -16,14 +17,18 @@ _PAUSE = 0.2  # seconds between two looks at what was told
 
 
 class Telling(EventSink):
-    """A sink that keeps what it hears as steps of the run."""
+    """A sink that keeps what it hears as steps of the run, and has the runs in its nodes listed."""
 
-    def __init__(self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str) -> None:
+    def __init__(
+        self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str, inside: Inside | None
+    ) -> None:
         self._events: list[Event] = []
         self._step = step
         self._clock = clock
         self._version = version
         self._number = len(recorded)
+        self._inside = inside
+        self._visitors = Visitors()
 
     @override
     def emit(self, event: Event) -> None:
@@ -41,9 +46,19 @@ class Telling(EventSink):
             return
         events, self._events = self._events, []
         self._number += 1
+        if self._inside is not None:
+            await self._list(self._inside, events)
 
         async def tell() -> str:
             record = Record("", self._clock.time(), 0.0, Deed(), self._version, tuple(events))
             return written(record, limit=MAX_STEP)[1]
 
         await self._step(f"told {self._number}", tell)
+
+    async def _list(self, inside: Inside, events: list[Event]) -> None:
+        """Have the runs listed that have begun; those that have ended are, with the step that follows."""
+        for event in events:
+            begun = self._visitors.hear(event)
+            if begun is not None:
+                await inside.begin(begun)
+            inside.ended(self._visitors.ends(event))

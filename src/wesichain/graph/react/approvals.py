@@ -15,18 +15,18 @@ def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
     """What a person is shown: each call, with the token that its decision is given for."""
     return {
         "reason": "external" if all(one.external for one in pending) else "approval",
-        "calls": [
-            {"token": one.token, "tool": one.call.name, "args": one.call.args, **_asked(one)}
-            for one in pending
-        ],
+        "calls": [_shown(one) for one in pending],
     }
 
 
-def _asked(one: PendingCall) -> dict[str, Any]:
-    question = one.question
-    if question is None:
-        return {}
-    return {"question": {"message": question.message, "schema": dict(question.schema)}}
+def _shown(one: PendingCall) -> dict[str, Any]:
+    shown: dict[str, Any] = {"token": one.token, "id": one.call.id, "tool": one.call.name}
+    shown |= {"args": one.call.args, "scope": [*one.scope], "external": one.external}
+    if one.expires_at is not None:
+        shown["expires_at"] = one.expires_at
+    if one.question is not None:
+        shown["question"] = {"message": one.question.message, "schema": dict(one.question.schema)}
+    return shown
 
 
 def decisions(

@@ -126,10 +126,11 @@ class GoogleClient:
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
         async with aclosing(replies):
             reply = await anext(replies)
-        return read_leaks(reply, request.tools, ToolNames.of(request).from_wire)
+        return read_leaks(reply, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         items = persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
+        self._habit.is_bare |= self.traits.opens_thinking
         return sift_leaks(items, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
 
     async def aclose(self) -> None:

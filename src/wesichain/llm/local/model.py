@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, StreamItem, TextChunk, Usage
 from wesichain.errors import ConfigError, LlmResponseError
+from wesichain.llm.leaks import sift_leaks
+from wesichain.llm.react_text.thinking import opened_by
 
 from .engine import Address
 from .files import DEFAULT_MODEL, Progress
@@ -103,14 +105,24 @@ class LocalLlm:
                     return item
         raise LlmResponseError("llama.cpp ended its reply without a last word; ask again", retryable=True)
 
-    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        """The answer in pieces, as the model writes it; a call comes whole, in the response."""
+    def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        """The answer in pieces, as the model writes it; a call comes whole, in the response.
+
+        Where nothing holds the reply, the model may think first: that is its reasoning, and no part of the
+        answer, also where its template begins the thinking in the prompt.
+        """
+        items = self._stream(request)
+        return items if request.tools else sift_leaks(items, ())
+
+    async def _stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         async with self._place.reach() as address:
             chat = {"messages": chat_messages(request, self._examples)}
             applied = await ask(address, "/apply-template", chat, deadline=self._place.deadline)
             prompt = str(applied.get("prompt"))
-            text, shown = "", ""
-            options = self._constraint(request) | {"stop": [*request.stop]}
+            held = self._constraint(request)
+            text = "" if held or request.tools else opened_by(prompt)
+            shown = ""
+            options = held | {"stop": [*request.stop]}
             async with aclosing(self._events(address, prompt, options)) as events:
                 async for event in events:
                     text += str(event.get("content", ""))

@@ -80,6 +80,7 @@ class TextReAct:
         self._prompt = Prompt.of(template, dialect=dialect)
         self._strict = strict
         self._habit = Habit()
+        self._habit.is_bare = traits_of(llm).opens_thinking
         accepts = not talks or traits_of(llm).takes_stop
         self._stop = (_STOP if stop and accepts else ()) if isinstance(stop, bool) else tuple(stop)
 
@@ -98,7 +99,8 @@ class TextReAct:
         """The thoughts and the answer as they come, where the model streams; the response last.
 
         Reasoning is not among them. Where only its end is marked, since its beginning stood in the prompt,
-        the first such reply shows that; from then on nothing is said before that end.
+        the first such reply shows that, unless the model's traits tell (`opens_thinking`); from then on
+        nothing is said before that end.
         """
         if self._chat_model is None:
             yield await self.complete(request)

@@ -28,12 +28,16 @@ class Habit:
     def __init__(self) -> None:
         self.is_bare = False
 
+    def learn(self, text: str) -> None:
+        """Learn from a reply that came whole."""
+        Quiet(self).hear(text)
+
 
 class Quiet:
     """Hears a reply in pieces and passes on what is no reasoning. Made for one reply; linear.
 
-    Of a model whose thinking begins in the prompt, the first reply shows its thoughts until they end; from
-    then on nothing is passed on before that end, or that of the reply.
+    Of a model whose thinking begins in the prompt, and of which that is not known, the first reply shows its
+    thoughts until they end; from then on nothing is passed on before that end, or that of the reply.
     """
 
     __slots__ = (

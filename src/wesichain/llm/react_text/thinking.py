@@ -66,6 +66,13 @@ class Heard:
     calls: tuple[tuple[str, str], ...] = ()
 
 
+def opened_by(prompt: str) -> str:
+    """The mark with which a prompt ends that begins the thinking of the reply; "" where it ends otherwise."""
+    end = prompt.rstrip()
+    marks = [mark for mark in MARK.finditer(end, max(0, len(end) - 80)) if mark.end() == len(end)]
+    return marks[0].group() if marks and marks[0]["open"] else ""
+
+
 def hear(text: str) -> Heard:
     """What a model said after it had thought, however its template marks that."""
     if "<|channel|>" in text or "<|message|>" in text:

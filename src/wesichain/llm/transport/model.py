@@ -92,12 +92,13 @@ class HttpLlm(ABC):
         reply = await self._transport.ask(
             wire, lambda body, at: self._read(body, names=names, endpoint=at, omitted=omitted)
         )
-        return read_leaks(reply, request.tools, names.from_wire)
+        return read_leaks(reply, request.tools, names.from_wire, habit=self._habit)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=True, omitted=omitted)
         items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
+        self._habit.is_bare |= self.traits.opens_thinking
         return sift_leaks(items, request.tools, names.from_wire, habit=self._habit)
 
     async def aclose(self) -> None:

@@ -5,6 +5,10 @@ new seed for `random`. In a child that lives for a millisecond, the memory that 
 costs more than the fork. (Python 3.11 on Linux: 3.7 ms of CPU in a worker with it, 2.7 ms without.) A keeper
 has one thread, which holds no lock, and keeps no threads or ids that a child would have to forget; so the C
 library's fork is enough. Where a tool's own modules have registered anything, it is `os.fork` again.
+
+The rest is memory: with the 20 MB of a keeper, a bare fork, exit and wait take 2.2 ms of CPU, with 3.5 MB
+0.5 ms (a busy aarch64 machine, where a call takes 5.2 to 5.8). Huge pages take a third off that, but only
+where the C library allocates for Python, which makes tools that allocate a lot a fifth slower: not done.
 """
 
 from __future__ import annotations

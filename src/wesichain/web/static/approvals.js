@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { chip, h, jsonText, nothing, textBlock, when } from "./dom.js";
+import { questionForm } from "./question.js";
 
 export async function approvalsPage(main, { signal, announce, setWaiting }) {
   const list = h("ol", { class: "approvals" });
@@ -29,8 +30,8 @@ export function waitingCard(item, announce, onDecided = null) {
   edited.value = jsonText(item.args);
   const outcome = h("p", { class: "outcome", role: "status" });
   const buttons = [];
-  const button = (label, kind, act) => {
-    const made = h("button", { type: "button", class: kind, onclick: act }, label);
+  const button = (label, kind, act, type = "button") => {
+    const made = h("button", { type, class: kind, onclick: act ?? undefined }, label);
     buttons.push(made);
     return made;
   };
@@ -69,13 +70,19 @@ export function waitingCard(item, announce, onDecided = null) {
     decide({ decision: "provide", value }, "Answered.");
   }
   if (item.external) edited.value = "";
+  const form = item.question ? questionForm(item.question, {
+    button,
+    onAnswer: (value) => decide({ decision: "provide", value }, "Answered."),
+    onDecline: () => decide({ decision: "refuse", reason: "the person declined to answer" }, "Declined."),
+  }) : null;
   return h("li", { class: "card approval" },
     h("header", null, h("h3", null, h("code", { class: "name" }, item.tool)), item.expires_at === null ? null : chip(`expires ${when(item.expires_at)}`, "warn")),
     h("p", { class: "quiet" }, item.task ? ["for ", h("span", { class: "task" }, item.task), " · "] : null, item.scope?.length ? `in ${item.scope.join(" › ")} · ` : null,
       h("a", { href: `#/${item.is_stored ? "durable" : "runs"}/${encodeURIComponent(item.run_id)}` }, "see the run")),
     textBlock(item.args, "args"),
     item.is_redacted ? h("p", { class: "notice" }, "Secrets in the arguments are hidden here; the call has them.") : null,
-    item.external ? h("div", { class: "answer" }, h("label", null, "The result of this call, as text or JSON", edited),
+    form,
+    item.external && !form ? h("div", { class: "answer" }, h("label", null, "The result of this call, as text or JSON", edited),
       h("div", { class: "decide" }, button("Give this result", "approve", provide), button("It failed", "refuse", () => decide({ decision: "provide", error: reason.value || "it failed" }, "Told that it failed.")), reason)) : null,
     item.external ? null : h("div", { class: "decide" },
       button("Approve", "approve", () => decide({ decision: "approve" }, "Approved.")),

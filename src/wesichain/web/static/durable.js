@@ -1,12 +1,12 @@
 // Durable runs: the list of a database, and one of its runs as it happens.
 
-import { followPath, get } from "./api.js";
+import { followPath, get, post } from "./api.js";
 import { badge, h, nothing, when } from "./dom.js";
 import { Timeline } from "./timeline.js";
 
-export async function durablePage(main, { args: [id], query, signal }) {
+export async function durablePage(main, { args: [id], query, signal, announce, reload }) {
   if (id) {
-    onePage(main, id, signal);
+    await onePage(main, id, { signal, announce, reload });
     return;
   }
   const status = h("select", { "aria-label": "Status" }, ["", "pending", "running", "completed", "failed", "interrupted", "cancelled"]
@@ -30,17 +30,51 @@ export async function durablePage(main, { args: [id], query, signal }) {
       h("td", null, run.agent, run.parent ? [" inside ", h("a", { href: `#/durable/${encodeURIComponent(run.parent)}` }, run.parent)] : null), h("td", null, badge(run.status)), h("td", null, (run.version ?? "").slice(0, 12)), h("td", null, when(run.updated_at)), h("td", { class: "bad" }, run.error ?? "")))))));
 }
 
-function onePage(main, id, signal) {
+const UNDER_WAY = ["pending", "running"];
+
+async function onePage(main, id, { signal, announce, reload }) {
+  const path = `/api/database/${encodeURIComponent(id)}`;
+  let { run } = await get(path, { signal });
   const timeline = new Timeline({ approvals: true });
   const facts = h("div");
-  const mark = h("span", null, badge("live"));
-  main.append(h("div", { class: "run-head" }, h("h1", { class: "task" }, id), h("p", { class: "meta" }, mark, h("a", { href: "#/durable" }, "All durable runs"))), facts, timeline.root);
-  followPath(`/api/database/${encodeURIComponent(id)}/events`, { after: -1, signal, onEvents(events) {
+  const mark = h("span");
+  const trouble = h("p", { class: "notice", role: "alert", hidden: true });
+  function fail(error) {
+    trouble.textContent = error.message;
+    trouble.hidden = false;
+  }
+  const act = (verb, label, kind) => h("button", { type: "button", class: `${verb} ${kind}`, onclick: async (event) => {
+    event.target.disabled = true;
+    try {
+      ({ run } = await post(`${path}/${verb}`, {}));
+      announce(`The run is ${run.status}.`);
+      reload();
+    } catch (error) {
+      fail(error);
+      event.target.disabled = false;
+    }
+  } }, label);
+  const cancel = act("cancel", "Cancel", "refuse");
+  const resume = act("resume", "Resume", "approve");
+  async function draw() {
+    const waits = run.status === "interrupted" && (await get("/api/approvals", { signal })).approvals.some((item) => item.run_id === id);
+    mark.replaceChildren(badge(run.status));
+    cancel.hidden = run.parent || ![...UNDER_WAY, "interrupted"].includes(run.status);
+    resume.hidden = run.parent || waits || !["cancelled", "failed", "interrupted"].includes(run.status);
+  }
+  await draw();
+  main.append(h("div", { class: "run-head" }, h("h1", { class: "task" }, id),
+    h("p", { class: "meta" }, mark, h("span", null, run.agent), run.parent ? h("a", { href: `#/durable/${encodeURIComponent(run.parent)}` }, `inside ${run.parent}`) : null,
+      h("a", { href: "#/durable" }, "All durable runs"), cancel, resume)), trouble, facts, timeline.root);
+  followPath(`${path}/events`, { after: -1, signal, onEvents(events) {
     for (const event of events) timeline.add(event);
     timeline.drawAll();
     facts.replaceChildren(timeline.facts());
-    mark.replaceChildren(badge(timeline.status === "unfinished" ? "live" : timeline.status));
+    if (timeline.status === "unfinished" && UNDER_WAY.includes(run.status)) mark.replaceChildren(badge("live"));
   }, onEnd() {
-    mark.replaceChildren(badge(timeline.status));
+    get(path, { signal }).then((now) => {
+      run = now.run;
+      return draw();
+    }).catch((error) => signal.aborted || fail(error));
   } });
 }
