@@ -1,7 +1,7 @@
 """Ten tasks teach a playbook, and the eleventh is shorter: a local model, tools, and a word of feedback each.
 
-`python examples/local/learning.py [MODEL]`; the model is downloaded once. Nobody says which store has the items:
-the agent finds it by trying, and the playbook keeps it.
+`python examples/local/learning.py [MODEL]`; the model is downloaded once. Nobody says which store has the
+items: the agent finds it by trying, and the playbook keeps it.
 """
 
 import asyncio
