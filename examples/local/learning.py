@@ -1,49 +1,46 @@
-"""Ten tasks teach a playbook, and the eleventh is shorter: a local model, tools, and a word of feedback each.
+"""Ten tasks teach a playbook, and the eleventh is solved: a local model, a tool, and a word of feedback each.
 
-`python examples/local/learning.py [MODEL]`; the model is downloaded once. Nobody says which store has the
-items: the agent finds it by trying, and the playbook keeps it.
+`python examples/local/learning.py [MODEL]`; the model is downloaded once. The tool wants its days in a form
+that its description does not tell: the playbook learns it from refusals, and tells later runs.
 """
 
 import asyncio
+import re
 import sys
 import tempfile
+from datetime import date, timedelta
 
 from wesichain import Agent
 from wesichain.errors import RunFailedError
 from wesichain.learning import Learner, Playbook
 from wesichain.llm.local import LocalLlm
-from wesichain.policy import ObserveErrors
+from wesichain.policy import Budget, ObserveErrors
 
-STOCK = {f"K-{number}": 3 * number for number in range(11, 22)}
-
-
-def stock_north(item: str) -> int:
-    """How many of an item the north store has."""
-    raise LookupError(f"the north store has no item {item}")
+planned: dict[str, str] = {}
 
 
-def stock_east(item: str) -> int:
-    """How many of an item the east store has."""
-    raise LookupError(f"the east store has no item {item}")
-
-
-def stock_south(item: str) -> int:
-    """How many of an item the south store has."""
-    return STOCK[item]
+def plan_delivery(order: str, day: str) -> str:
+    """Plan the day of a delivery."""
+    if not re.fullmatch(r"\d\d\.\d\d\.\d{4}", day):
+        raise ValueError(f"day {day!r} refused: days are written like 14.03.2027")
+    planned[order] = day
+    return "planned"
 
 
 async def main(model: str) -> None:
     with tempfile.TemporaryDirectory() as folder, Playbook.open(folder, explore=1) as playbook:
-        tools = [stock_north, stock_east, stock_south]
-        agent = Agent(LocalLlm(model), tools=tools, playbook=playbook, policy=ObserveErrors())
+        llm, policy = LocalLlm(model), ObserveErrors()
+        agent = Agent(llm, tools=[plan_delivery], playbook=playbook, policy=policy, budget=Budget(steps=4))
         learner = Learner(playbook=playbook)
-        for item, count in STOCK.items():
+        for number in range(1, 12):
+            day = date(2027, 5, 12) + timedelta(days=9 * number)
+            task = f"Plan the delivery of order A-{number} for {day:%d %B %Y}."
             try:
-                run = (await agent.run(f"How many of item {item} do we have?")).outcome
+                run = (await agent.run(task)).outcome
             except RunFailedError as error:
                 run = error.outcome
-            good = str(count) in getattr(run, "text", "")
-            print(f"{item}: {run.spent.steps} steps, {'right' if good else 'wrong'}", flush=True)
+            good = planned.get(f"A-{number}") == f"{day:%d.%m.%Y}"
+            print(f"{number}: {run.spent.steps} steps, {'done' if good else 'not done'}", flush=True)
             learner.submit(run, feedback=good)
             await learner.drain()
 
