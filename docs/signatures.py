@@ -99,6 +99,7 @@ def settings_of(name: str) -> tuple[Mapping[str, object], object] | None:
     """The keywords of a TypedDict, and the class that has their defaults and words."""
     if name not in SETTINGS:
         return None
+    importlib.import_module("wesichain.agent.keywords")  # which no program needs
     door, _, owner = SETTINGS[name].partition(":")
     holder = getattr(importlib.import_module(door), owner)
     for module in [*sys.modules.values()]:

@@ -2,7 +2,7 @@
 
 The fixture below is a part of every test. It looks on as runs are opened and carried to their end, and as
 interrupted ones go on, writes their events through a `Recorder`, reads them back, and lets the same program
-replay them without its model and its tools. Of tests with many runs it takes the first hundred.
+replay them without its model and its tools. Of tests with many runs it takes the first twenty.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import pytest
 
 from wesichain.agent import Agent, AgentRuntime, Drive, Idle, RunOptions, replay
 from wesichain.agent.calls import site_of
-from wesichain.agent.options import RunKeywords, run_options
+from wesichain.agent.keywords import RunKeywords
+from wesichain.agent.options import run_options
 from wesichain.agent.phases import begin
-from wesichain.agent.replay import ReplayEffects
+from wesichain.agent.replaying.replay import ReplayEffects
 from wesichain.agent.trail import Trail
 from wesichain.agent.wrapping import WrappedDrive
 from wesichain.core import Event
 from wesichain.trace import Recorder, diff, list_runs, load
 
-MOST_RUNS = 100  # of a test
+MOST_RUNS = 20  # of a test
 MOST_EVENTS = 2_000  # of a run
 KEPT = ("budget", "deps", "instructions", "advice")  # what a replay is given again
 

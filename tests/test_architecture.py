@@ -136,8 +136,11 @@ class TestEveryFile:
 
     def test_a_door_holds_imports_and_all_alone(self, path: Path) -> None:
         if path.name != "__init__.py" or path.parent == SOURCE:
-            return  # the front door also loads the graph engine when it is first named
+            return  # the front door also says what it has
         for node in tree_of(path).body:
+            if isinstance(node, ast.If):
+                assert_loads_later(node)
+                continue
             is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             is_all = (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__") or (
                 isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "__all__"
@@ -157,6 +160,30 @@ class TestEveryFile:
         text = path.read_text(encoding="utf-8")
         for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
             assert mark not in text
+
+
+def assert_loads_later(node: ast.If) -> None:
+    """Names that are loaded when they are first used are imported for type checkers, and the same for `later`."""
+    assert ast.unparse(node.test) == "TYPE_CHECKING"
+    shown = {
+        f".{one.module}": {alias.name for alias in one.names}
+        for one in node.body
+        if isinstance(one, ast.ImportFrom) and one.level == 1
+    }
+    assert len(shown) == len(node.body), "a module is named twice, or there is more than imports"
+    (given,) = node.orelse
+    assert isinstance(given, ast.Assign)
+    assert ast.unparse(given.targets[0]) == "__getattr__"
+    assert isinstance(given.value, ast.Call)
+    assert ast.unparse(given.value.func) == "later"
+    door, names = given.value.args
+    assert ast.unparse(door) == "__name__"
+    assert {module: set(found) for module, found in ast.literal_eval(names).items()} == shown
+
+
+def test_the_front_door_loads_later_what_it_says() -> None:
+    (node,) = (node for node in tree_of(SOURCE / "__init__.py").body if isinstance(node, ast.If))
+    assert_loads_later(node)
 
 
 OWN_DOORS = {
@@ -236,6 +263,7 @@ def test_nothing_imports_testing() -> None:
 
 def test_importing_the_front_door_loads_no_optional_dependency() -> None:
     watched = [*OPTIONAL, "pydantic.main", "pydantic.type_adapter", "docstring_parser", "sqlite3"]
+    watched += [f"wesichain.agent.{name}" for name in ("keywords", "replaying.replay", "wrapping", "hearing")]
     code = f"import sys, wesichain; print([name for name in {watched!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

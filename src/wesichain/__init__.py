@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._version import __version__
-from .agent import Agent, AgentRuntime, Approve, ApproveWith, Conversation, Handoff, Provide, Refuse
-from .core import Document, Image, LlmRequest, LlmResponse, Message, Role, ToolCall
+from .agent import Agent, AgentRuntime, Approve, ApproveWith, Provide, Refuse
+from .core import Document, Image, LlmRequest, LlmResponse, Message, Role, ToolCall, later
 from .errors import RunFailedError, RunInterruptedError, WesichainError
 from .middleware import Middleware
 from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN, SelfCorrect
 from .tools import (
     CancellationToken,
     Finish,
-    JsonTool,
     RunContext,
     ToolContext,
     ToolError,
@@ -23,7 +22,18 @@ from .tools import (
 )
 
 if TYPE_CHECKING:
+    from .agent import Conversation, Handoff
     from .graph import END, START, GraphBuilder, ReActAgentNode
+    from .tools import JsonTool
+else:
+    __getattr__ = later(
+        __name__,
+        {
+            ".agent": ("Conversation", "Handoff"),
+            ".graph": ("END", "START", "GraphBuilder", "ReActAgentNode"),
+            ".tools": ("JsonTool",),
+        },
+    )
 
 __all__ = [
     "END",
@@ -66,17 +76,6 @@ __all__ = [
     "__version__",
     "tool",
 ]
-
-_OF_THE_GRAPH = frozenset({"END", "START", "GraphBuilder", "ReActAgentNode"})
-
-
-def __getattr__(name: str) -> object:
-    """The graph engine is loaded when it is first named: an agent alone does not need it."""
-    if name not in _OF_THE_GRAPH:
-        raise AttributeError(f"module 'wesichain' has no attribute {name!r}")
-    from . import graph
-
-    return getattr(graph, name)
 
 
 def __dir__() -> list[str]:

@@ -67,7 +67,7 @@ class AgentSpec:
     forgetful: bool = False  # whoever hands over to it shows it the task and the last turn alone
 
 
-PRICES = {"model-leaf": (9.0, 2.0)} | {
+PRICES = {"model-leaf": (9.0, 2.0), "model-twig": (3.0, 1.0)} | {
     f"model-{name}{depth}{'h' * hands}": (depth + 1.0, 2.0 + hands)
     for name in NAMES
     for depth in range(3)
@@ -273,13 +273,18 @@ async def external(n: int) -> str:
     raise AssertionError("never here")
 
 
-LEAF = AgentSpec("leaf", ((CallSpec("ok", 1), CallSpec("approval", 2)),))
+TWIG = AgentSpec("twig", ((CallSpec("ok", 1), CallSpec("approval", 2)),))
+LEAF = AgentSpec("leaf", TWIG.turns)
+BOUGH = AgentSpec("leaf", ((CallSpec("child", 1, TWIG), CallSpec("ok", 2)),))
 
 
 @tool
 async def nested(n: int, ctx: ToolContext) -> str:
-    """Runs an agent itself."""
-    leaf = Agent(TreeLlm(LEAF), tools=[ok, approval], name="leaf", policy=ObserveErrors())
+    """Runs an agent itself, which may have another as its tool."""
+    spec = BOUGH if n == 3 else LEAF
+    twig = Agent(TreeLlm(TWIG), tools=[ok, approval], name="twig", policy=ObserveErrors())
+    tools = [ok, twig.as_tool()] if n == 3 else [ok, approval]
+    leaf = Agent(TreeLlm(spec), tools=tools, name="leaf", policy=ObserveErrors())
     return (await leaf.run(f"nested {n}", parent=ctx)).output
 
 
@@ -352,14 +357,27 @@ def through_json(outcome: Interrupted[str]) -> Interrupted[str]:
     return read
 
 
+async def left_after(agent: Agent[Any, str], steps: int) -> Outcome[str]:
+    """Take so many steps of a run, and leave it there."""
+    async with agent.iterate("the question", run_id="run") as run:
+        for _ in range(steps):
+            await run.step()
+    assert run.outcome is not None
+    return run.outcome
+
+
 async def to_the_end(
     spec: AgentSpec,
     *,
     stop_at: tuple[int, ...] = (),
+    leave_after: int | None = None,
     write: bool = False,
     stream: bool = False,
 ) -> tuple[Outcome[str], list[Any]]:
-    """Carry a tree to its end, deciding what waits; stopped at events, written and read in between if told so."""
+    """Carry a tree to its end, deciding what waits.
+
+    Told so, it is stopped at events, or left after some of its steps, and written and read in between.
+    """
     stops = [*stop_at]
     events: list[Any] = []
 
@@ -370,7 +388,10 @@ async def to_the_end(
         return {"cancellation": token, "events": StopAt(stops.pop(0), token), "stream": stream}
 
     agent = build(spec)
-    outcome = await agent.outcome("the question", run_id="run", **options())
+    if leave_after is None:
+        outcome = await agent.outcome("the question", run_id="run", **options())
+    else:
+        outcome = await left_after(agent, leave_after)
     events += outcome.events
     for _ in range(200):
         if not isinstance(outcome, Interrupted):

@@ -1,21 +1,12 @@
 """The agent runtime: one typed machine, one loop, and the agent's friendly face."""
 
-from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse
+from typing import TYPE_CHECKING
+
+from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse, later
 
 from .agent import Agent
-from .calls import AgentTool
 from .drive import Drive
 from .effects import Caller, Effects, LiveEffects
-from .handing import team_of
-from .memory import (
-    Conversation,
-    Conversations,
-    MemoryConversations,
-    PostgresConversations,
-    RunMemory,
-    SqliteConversations,
-    StoredConversation,
-)
 from .models import resolve_model
 from .narrate import Narrator, name_of
 from .options import AgentOptions, OnLimit, RunOptions
@@ -35,14 +26,41 @@ from .phases import (
     Thinking,
     Unfinished,
 )
-from .replay import ReplayEffects, replay
-from .replaying import retell, revived_cause, revived_dispatch, revived_error
-from .results import EventQueue, RunResult, RunSteps, RunStream, Source, result_of
-from .rules import Handoff, LoopGuard, Tally
+from .results import RunResult, Source, result_of
+from .rules import LoopGuard, Tally
 from .running import Running, Settings
 from .runtime import AgentRuntime
 from .trail import Observed, Trail
-from .wrapping import retell_spare, spare_events
+
+if TYPE_CHECKING:
+    from .calls.agent_tool import AgentTool
+    from .handing.team import team_of
+    from .memory.conversation import Conversation, RunMemory
+    from .memory.postgres import PostgresConversations
+    from .memory.sqlite import SqliteConversations
+    from .memory.stores import Conversations, MemoryConversations, StoredConversation
+    from .replaying.replay import ReplayEffects, replay
+    from .replaying.revive import retell, revived_cause, revived_dispatch, revived_error
+    from .results.stream import EventQueue, RunSteps, RunStream
+    from .rules.handoff import Handoff
+    from .wrapping.spare import retell_spare, spare_events
+else:
+    __getattr__ = later(
+        __name__,
+        {
+            ".calls.agent_tool": ("AgentTool",),
+            ".handing.team": ("team_of",),
+            ".memory.conversation": ("Conversation", "RunMemory"),
+            ".memory.postgres": ("PostgresConversations",),
+            ".memory.sqlite": ("SqliteConversations",),
+            ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
+            ".replaying.replay": ("ReplayEffects", "replay"),
+            ".replaying.revive": ("retell", "revived_cause", "revived_dispatch", "revived_error"),
+            ".rules.handoff": ("Handoff",),
+            ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
+            ".wrapping.spare": ("retell_spare", "spare_events"),
+        },
+    )
 
 __all__ = [
     "Acting",

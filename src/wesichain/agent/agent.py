@@ -26,30 +26,27 @@ from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
-from .calls import AgentTool
 from .drive import Drive
-from .memory import RunMemory, checked_memory
 from .models import AnyModel, resolve_model
-from .options import LoopKeywords, RunKeywords, as_sinks, run_options
+from .options import as_sinks, run_options
 from .phases import Completed, Interrupted, Outcome
-from .results import RunResult, RunSteps, RunStream, question_of, result_of
-from .rules import Actor, Handoff
+from .results import RunResult, question_of, result_of
 from .runtime import AgentRuntime
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
+
+    from .calls.agent_tool import AgentTool
+    from .keywords import ConversationKeywords, LoopKeywords
+    from .memory.conversation import RunMemory
+    from .results.stream import RunSteps, RunStream
+    from .rules.handoff import Actor, Handoff
 
 OutT = TypeVar("OutT", default=Any)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 AnyDeps = TypeVar("AnyDeps", default=Any)
 GivenDeps = TypeVar("GivenDeps")
 GivenOut = TypeVar("GivenOut")
-
-
-class ConversationKeywords(RunKeywords[AnyDeps], Generic[AnyDeps], total=False):
-    """What one run of an agent may be told, beside its task and what every run may be told."""
-
-    conversation: RunMemory | None
 
 
 Task: TypeAlias = str | Sequence[str | Part]
@@ -233,6 +230,8 @@ class Agent(Generic[DepsT_contra, OutT]):
                 return await self.resume(task, decisions, **told)
             return self._result(await self.outcome(task, history=history, **told))
 
+        from .results.stream import RunStream
+
         return RunStream(run)
 
     def iterate(
@@ -242,6 +241,8 @@ class Agent(Generic[DepsT_contra, OutT]):
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunSteps[OutT]:
         """The run, step by step: `async with agent.iterate(task) as run: async for phase in run: ...`."""
+        from .results.stream import RunSteps
+
         return RunSteps(lambda: self._open(task, history, options), self._ended_of(options))
 
     def outcome(
@@ -275,7 +276,7 @@ class Agent(Generic[DepsT_contra, OutT]):
     ) -> Drive[OutT]:
         """A run that has not begun, with its instructions and what came before it."""
         rest: Any = {**options}
-        conversation = checked_memory(rest.pop("conversation", None))
+        conversation = _memory_in(rest)
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
@@ -348,7 +349,7 @@ class Agent(Generic[DepsT_contra, OutT]):
     ) -> RunResult[OutT]:
         """Go on with the outcome that a RunInterruptedError carries, as a part of the conversation."""
         rest: Any = {**options}
-        checked_memory(rest.pop("conversation", None))
+        _memory_in(rest)
         outcome = await self.runtime.resume(interrupted, decisions, **rest)
         await self._ended_of(options)(outcome)
         return self._result(outcome)
@@ -373,6 +374,8 @@ class Agent(Generic[DepsT_contra, OutT]):
         JSON text; its answer is handed on as the JSON value that its `output_type` says. It is run once,
         unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
         """
+        from .calls.agent_tool import AgentTool
+
         return AgentTool(
             self.outcome,
             self.runtime.resume,
@@ -387,3 +390,10 @@ class Agent(Generic[DepsT_contra, OutT]):
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide="agent.resume(error.outcome, {token: Approve()})")
+
+
+def _memory_in(options: dict[str, Any]) -> RunMemory | None:
+    """The conversation among the options of a run, which are left without it."""
+    from .memory.conversation import checked_memory  # loaded with the first conversation
+
+    return checked_memory(options.pop("conversation", None))

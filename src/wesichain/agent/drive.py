@@ -80,7 +80,7 @@ class Drive(Asking[OutT]):
         self._run = run
         self._stream = stream
         self._site = site  # the call that this run is inside of
-        self._limit = self._arrived = self._slots = None
+        self._limit = self._arrived = self._taken_up = self._slots = None
         self._told = self._shown = phase.info.told
         self._follows = self._has_begun = False
         self._last_content = ""
@@ -110,7 +110,7 @@ class Drive(Asking[OutT]):
             if message.role is Role.ASSISTANT:
                 self._last_content = message.text
         if unfinished is not None and not unfinished.judged:
-            self._arrived = unfinished.reply
+            self._arrived = self._taken_up = unfinished.reply
             self._last_content = unfinished.reply.content
         if self._run.tally.limit is not None:
             self._limit = self._run.account.exceeded(self._run.tally.limit)
@@ -252,7 +252,8 @@ class Drive(Asking[OutT]):
         """Make the calls ready, likewise; at most one of them hands the run over."""
         if self._was_interrupted:
             self._was_interrupted = False
-            await self._run.present.offer(phase, again=True)
+            if None in batch.slots:  # where all are settled, nobody looks at the tools of then
+                await self._run.present.offer(phase, again=True)
         pending = batch.prepare()
         self._run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
         return pending

@@ -26,8 +26,6 @@ from wesichain.errors import LlmResponseError
 from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
 
-from .hearing import Hearing
-
 T = TypeVar("T")
 OnText = Callable[[str], None]
 Checked = tuple[T, str]  # an answer that checks have let pass, and its text
@@ -150,6 +148,8 @@ class LiveEffects(Effects):
 
     async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""
+        from .hearing import Hearing  # loaded with the first stream
+
         hearing = on_text if isinstance(on_text, Hearing) else None
         if not isinstance(self._llm, StreamingLlm):
             reply: Any = await self._llm.complete(request)

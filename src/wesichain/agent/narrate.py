@@ -172,65 +172,60 @@ class Narrator:
         parts: tuple[Part, ...] = (),
     ) -> None:
         """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
-        self._seq += 1
-        at = self._time()
-        said: tuple[Any, ...]
-        if decided is None:
-            said = (_run_started, 0, at, task, model, tools, False, (), parts)
-        else:
-            said = (_run_started, 0, at, task, model, tools, True, decided)
+        self._seq = seq = self._seq + 1
+        at, resumed, decisions = self._time(), decided is not None, decided or ()
+        parts = () if resumed else parts
         if self._hear is None:
-            self._events.append(said)
+            self._events.append((_run_started, 0, at, task, model, tools, resumed, decisions, parts))
         else:
-            self._say(said, self._hear)
+            self._tell(_run_started(self.run_id, 0, seq, at, task, model, tools, resumed, decisions, parts))
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
     ) -> None:
-        self._seq += 1
-        said = (_step_started, step, self._time(), messages, follows, free)
-        if self._hear is None:
-            self._events.append(said)
+        self._seq = seq = self._seq + 1
+        hear = self._note if step % _TOLD_EVERY else self._hear
+        if hear is None:
+            self._events.append((_step_started, step, self._time(), messages, follows, free))
         else:
-            self._say(said, self._note if step % _TOLD_EVERY else self._hear)
+            event = _step_started(self.run_id, step, seq, self._time(), messages, follows, free)
+            self._events.append(event)
+            hear(event)
 
     def text_delta(self, step: int, text: str) -> None:
         self._seq = seq = self._seq + 1
         self._tell(TextDelta(self.run_id, step, seq, self._time(), text))
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float, cost: float) -> None:
-        self._seq += 1
-        said = (_model_responded, step, self._time(), reply, duration_ms, cost)
-        if self._note is None:
-            self._events.append(said)
+        self._seq = seq = self._seq + 1
+        note = self._note
+        if note is None:
+            self._events.append((_model_responded, step, self._time(), reply, duration_ms, cost))
         else:
-            self._say(said, self._note)
+            event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms, cost)
+            self._events.append(event)
+            note(event)
 
-    def tool_dispatched(self, step: int, call: ToolCall, attempt: int) -> None:
-        self._seq += 1
-        said = (_tool_dispatched, step, self._time(), call, attempt)
-        if self._note is None:
-            self._events.append(said)
+    def tool_dispatched(self, step: int, call: ToolCall, attempt: int, *, resumed: bool) -> None:
+        self._seq = seq = self._seq + 1
+        note = self._note
+        if note is None:
+            self._events.append((_tool_dispatched, step, self._time(), call, attempt, resumed))
         else:
-            self._say(said, self._note)
+            event = _tool_dispatched(self.run_id, step, seq, self._time(), call, attempt, resumed)
+            self._events.append(event)
+            note(event)
 
     def tool_completed(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        self._seq += 1
-        said = (
-            _tool_completed,
-            step,
-            self._time(),
-            call.id,
-            call.name,
-            result.value,
-            result.duration_ms,
-            result.parts,
-            result.finish,
-        )
-        if self._note is None:
-            self._events.append(said)
+        self._seq = seq = self._seq + 1
+        note, at, value, ms = self._note, self._time(), result.value, result.duration_ms
+        parts, finish = result.parts, result.finish
+        if note is None:
+            self._events.append((_tool_completed, step, at, call.id, call.name, value, ms, parts, finish))
         else:
-            self._say(said, self._note)
+            event = _tool_completed(self.run_id, step, seq, at, call.id, call.name, value, ms, parts, finish)
+            self._events.append(event)
+            note(event)
 
     def step_failed(
         self,
@@ -255,13 +250,12 @@ class Narrator:
         self._tell(make(self.run_id, step, seq, self._time(), *fields))
 
     def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
-        self._seq += 1
+        self._seq = seq = self._seq + 1
         at, usage, seconds = self._time(), spent.usage, spent.seconds
-        said = (_run_completed, step, at, output, usage, seconds, stopped_by)
         if self._hear is None:
-            self._events.append(said)
+            self._events.append((_run_completed, step, at, output, usage, seconds, stopped_by))
         else:
-            self._say(said, self._hear)
+            self._tell(_run_completed(self.run_id, step, seq, at, output, usage, seconds, stopped_by))
         self.close()
 
     def run_failed(self, step: int, error: WesichainError, spent: Spent) -> None:
@@ -300,14 +294,6 @@ class Narrator:
         self._seq = seq = self._seq + 1
         nested = f"{scope}/{event.scope}" if event.scope else scope
         self._tell(replace(event, run_id=self.run_id, seq=seq, scope=nested))
-
-    def _say(self, said: tuple[Any, ...], hear: Listener | None) -> None:
-        """Tell an event of which there is what it takes to make it: it is made where somebody listens."""
-        make, step, *rest = said
-        event = make(self.run_id, step, self._seq, *rest)
-        self._events.append(event)
-        if hear is not None:
-            hear(event)
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)

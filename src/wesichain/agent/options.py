@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast, get_origin
-
-from typing_extensions import TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_origin
 
 from wesichain.context import ContextView, are_views
 from wesichain.core import Advice, CancellationToken, Clock, EventSink, Message, dataclass, maker
@@ -18,13 +16,13 @@ from wesichain.tools import ToolContext
 
 from .effects import Effects
 from .models import AnyModel
-from .rules import GUARD, Actor, Handoff, LoopGuard, OutputCheck, OutputMode
+from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
-DepsT = TypeVar("DepsT", default=Any)
-OutT = TypeVar("OutT", default=Any)
+    from .rules.handoff import Actor, Handoff
+
 OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
@@ -76,36 +74,6 @@ class AgentOptions:
             value: Any = getattr(self, name)
             if not is_right(value):
                 raise PolicyConfigError(f"{name}={value!r}: use {expected}")
-
-
-class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
-    """The same for type checkers: the keywords that an `Agent` and an `AgentRuntime` have in common."""
-
-    policy: PolicyEngine | None
-    budget: Budget
-    on_limit: OnLimit
-    events: Sinks
-    tool_concurrency: int
-    exclude_after: int | None
-    loop_guard: LoopGuard | None
-    approval_ttl: float | None
-    context: Sequence[ContextView]
-    output_mode: OutputMode
-    output_checks: Sequence[OutputCheck[OutT, DepsT]]
-    middleware: Sequence[Middleware[DepsT]]
-    handoffs: Sequence[Actor | Handoff]
-    redactor: Redactor | None
-    clock: Clock | None
-    new_id: Callable[[], str] | None
-
-
-class AgentKeywords(LoopKeywords[OutT, Any], Generic[OutT], total=False):
-    """The keywords of an `AgentRuntime` beside its model, tools and output type."""
-
-    name: str
-    deps_type: Any
-    default_policy: PolicyEngine
-    instructions: str | None
 
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -171,24 +139,6 @@ class RunOptions:
     effects: Callable[[Effects], Effects] | None = None
     clock: Clock | None = None
     on_open: Callable[[Any], None] | None = None
-
-
-class RunKeywords(TypedDict, Generic[DepsT], total=False):
-    """The same for type checkers: the keywords of `AgentRuntime.run`, `Agent.run` and their siblings."""
-
-    deps: DepsT
-    model: AnyModel | None
-    budget: Budget | None
-    cancellation: CancellationToken | None
-    parent: ToolContext | None
-    events: Sinks
-    stream: bool
-    run_id: str | None
-    instructions: str | None
-    advice: Advice | None
-    effects: Callable[[Effects], Effects] | None
-    clock: Clock | None
-    on_open: Callable[[Any], None] | None
 
 
 NO_OPTIONS = RunOptions()

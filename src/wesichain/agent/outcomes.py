@@ -20,7 +20,6 @@ from wesichain.core import (
     Message,
     Part,
     PendingCall,
-    ReActState,
     ReActStep,
     Spent,
     Usage,
@@ -28,7 +27,6 @@ from wesichain.core import (
     from_plain,
     is_object,
     maker,
-    write_state,
 )
 from wesichain.errors import AgentError, CodecError
 
@@ -138,6 +136,8 @@ class _Ended(AnyPhase, Generic[OutT]):
     @property
     def state(self) -> Any:
         """The user's state, of the type that was given, with the run in it."""
+        from wesichain.core import ReActState, write_state  # loaded with the first state
+
         given = self.info.state
         return write_state(
             ReActState(given) if isinstance(given, str) else given,
@@ -318,6 +318,8 @@ class _Saved:
     model: str = ""
 
     def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
+        from wesichain.core import ReActState
+
         rest = self.state
         state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
         begun = (self.first_new, self.earlier, self.last_seq)

@@ -186,8 +186,8 @@ class Running(Generic[OutT]):
     ) -> R:
         """The same; what has runs inside is given `patience` seconds to end by itself, with them.
 
-        What has arrived is kept: a result that comes while the effect is being stopped is given back, and
-        the next look at the token stops the run.
+        What has arrived is kept: a result that comes while the effect is being stopped, or the task that
+        waits for it, is given back, and the next look at token and task stops the run.
         """
         task = asyncio.ensure_future(effect)
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -199,14 +199,14 @@ class Running(Generic[OutT]):
             both: set[asyncio.Future[Any]] = {task, stop}
             ended, _ = await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            if not _has_result(task):  # what has arrived is kept; the cancel is seen at the next look
-                await abandon((task,))
+            await abandon((task,))
+            if not _has_result(task):
                 raise
         finally:
             unsubscribe()
             stop.cancel()
         if not task.done():
-            await abandon((task,), patience=patience() if patience else 0.0)
+            await _stop(task, patience() if patience else 0.0)
         if task.done() and not task.cancelled():
             error = task.exception()
             if error is None:
@@ -349,6 +349,15 @@ class _Link:
     @property
     def spent(self) -> Spent:
         return self._run.spent()
+
+
+async def _stop(task: asyncio.Future[Any], patience: float) -> None:
+    try:
+        await abandon((task,), patience=patience)
+    except asyncio.CancelledError:
+        await abandon((task,))
+        if not _has_result(task):
+            raise
 
 
 def _has_result(task: asyncio.Future[Any]) -> bool:

@@ -37,28 +37,20 @@ from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
-from .handing import Stage, acting_in, present_of
-from .memory import is_over, messages_of, opening, question_of
+from .handing import Stage
+from .memory.history import is_over, messages_of, opening, question_of
 from .models import AnyModel, Models, name_of_model
 from .narrate import Narrator, listeners
-from .options import (
-    AgentKeywords,
-    Deps,
-    RunKeywords,
-    RunOptions,
-    agent_options,
-    as_sinks,
-    random_id,
-    run_options,
-)
+from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
 from .rules import Checks, Tally, judge_of, output_form
 from .running import Running, Settings
 from .trail import Trail
-from .wrapping import WrappedDrive, WrappedEffects, overriding
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
+
+    from .keywords import AgentKeywords, RunKeywords
 
 OutT = TypeVar("OutT")
 
@@ -106,8 +98,13 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
         self._deps = Deps(given.deps_type)
-        self._around, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
-        self._inside = tuple(inside) if any(inside) else None
+        self._around: tuple[Middleware, ...] = ()
+        self._inside = None
+        if given.middleware:
+            from .wrapping import overriding
+
+            self._around, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
+            self._inside = tuple(inside) if any(inside) else None
         self._budget = given.budget
         self._instructions = given.instructions
         self._sinks = as_sinks(given.events)
@@ -273,7 +270,10 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock, decided = options.get("clock") or self._settings.clock, decisions or {}
-        acting_in(self, interrupted.info)
+        if interrupted.info.opened_by:
+            from .handing.team import acting_in
+
+            acting_in(self, interrupted.info)
         with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
             return await self.go_on(interrupted, decided, **options)
 
@@ -358,6 +358,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 Drive(running, phase, site, stream=True) if options.stream else Drive(running, phase, site)
             )
         else:
+            from .wrapping import WrappedDrive
+
             again = None if start is None else partial(self._again, options, site, start)
             wrapped = (around_run, start, again)
             drive = WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)
@@ -368,8 +370,10 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
     def _world(self, info: RunInfo, account: Account) -> Effects:
         """The model and the tools of a run, with what stands around them, and whoever acts in it."""
         if self._is_changing or info.opened_by:
+            from .handing.team import present_of
+
             return present_of(self, info, account)
-        return self._live if self._inside is None else WrappedEffects(self._live, *self._inside)
+        return self._live if self._inside is None else self._wrapped(self._live)
 
     def _again(self, options: RunOptions, site: Site | None, start: Any, task: object) -> Drive[OutT]:
         return self._drive(start(task), options, site, start=start)

@@ -1,11 +1,27 @@
 """Context: views between the log of a run and what its model is shown. The log keeps everything."""
 
-from .clear import ClearToolResults
-from .seen import Seen
-from .summarise import Summarise
+from typing import TYPE_CHECKING
+
+from wesichain.core import later
+
 from .tokens import CountTokens, estimate_tokens, tokens_of
 from .view import ContextView, Question, ViewRequest, are_views, counter_of
-from .window import Window
+
+if TYPE_CHECKING:
+    from .clear import ClearToolResults
+    from .seen import Seen
+    from .summarise import Summarise
+    from .window import Window
+else:
+    __getattr__ = later(
+        __name__,
+        {
+            ".clear": ("ClearToolResults",),
+            ".seen": ("Seen",),
+            ".summarise": ("Summarise",),
+            ".window": ("Window",),
+        },
+    )
 
 __all__ = [
     "ClearToolResults",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from wesichain.core import Cut, LlmRequest, Message, ToolCallingLlm, dataclass
 from wesichain.errors import ConfigError
 
-from .seen import Seen
 from .tokens import CountTokens, estimate_tokens
+
+if TYPE_CHECKING:
+    from .seen import Seen
 
 
 @dataclass(frozen=True, slots=True)

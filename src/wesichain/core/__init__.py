@@ -1,5 +1,7 @@
 """Values and protocols that every other room speaks in."""
 
+from typing import TYPE_CHECKING
+
 from .codec import Portable, from_json, from_plain, to_json, to_plain
 from .content import (
     KEPT,
@@ -68,8 +70,8 @@ from .exchange import (
     ToolCallChunk,
     ToolSpec,
 )
-from .home import home_folder
 from .json import JsonObject, JsonValue, check_depth, dump_json, is_array, is_object, parse_json
+from .later import later
 from .log import LogView
 from .messages import OMIT, Message, Role, ToolCall
 from .protocols import (
@@ -93,19 +95,39 @@ from .protocols import (
     traits_of,
 )
 from .spending import NO_USAGE, AnyPrice, Price, Prices, Spent, Usage, cost_of, is_price
-from .state import (
-    HasFinalOutput,
-    HasUserInput,
-    ReActState,
-    ScratchpadState,
-    read_state,
-    state_update,
-    write_state,
-)
 from .steps import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
-from .template import PromptTemplate
 from .transcript import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, SystemClock, abandon
+
+if TYPE_CHECKING:
+    from .state import (
+        HasFinalOutput,
+        HasUserInput,
+        ReActState,
+        ScratchpadState,
+        read_state,
+        state_update,
+        write_state,
+    )
+    from .storage.home import home_folder
+    from .template import PromptTemplate
+else:
+    __getattr__ = later(
+        __name__,
+        {
+            ".storage.home": ("home_folder",),
+            ".state": (
+                "HasFinalOutput",
+                "HasUserInput",
+                "ReActState",
+                "ScratchpadState",
+                "read_state",
+                "state_update",
+                "write_state",
+            ),
+            ".template": ("PromptTemplate",),
+        },
+    )
 
 __all__ = [
     "GRACE",
@@ -219,6 +241,7 @@ __all__ = [
     "is_array",
     "is_object",
     "is_price",
+    "later",
     "made",
     "maker",
     "media_type_of",

@@ -1,9 +1,9 @@
 """`@dataclass(frozen=True, slots=True)`, made four times as fast.
 
 Importing the project makes more than a hundred such classes, and the standard decorator compiles six
-functions for each: 0.8 ms a class, most of the time that the import may take. This one lets the
-standard library read the fields and compiles `__init__` alone, when the first instance is made; what
-else a frozen class has is shared.
+functions for each: 0.8 ms a class, most of the time that the import may take. This one reads the fields
+itself (0.05 ms a class, where the standard library takes 0.1) and compiles `__init__` alone, when the
+first instance is made; what else a frozen class has is shared.
 
 The values are faster to make, too (0.6 us against 1.2 us for six fields, 0.3 us by `maker`). To store into
 a slot takes a tenth of calling its setter, which is all that a frozen class leaves: so an instance is, while
@@ -30,7 +30,17 @@ else:
     import dataclasses
     import types
     from dataclasses import MISSING, FrozenInstanceError
+    from inspect import get_annotations
     from operator import attrgetter
+
+    @dataclasses.dataclass(init=False, repr=False, eq=False)
+    class _Plain:
+        """Shows how the standard library marks a dataclass, and a field."""
+
+        one: int
+
+    _PARAMS = _Plain.__dataclass_params__
+    _KIND = dataclasses.fields(_Plain)[0]._field_type
 
     def dataclass(*, frozen: bool, slots: bool):
         if not (frozen and slots):
@@ -38,19 +48,44 @@ else:
         return _make
 
     def _make(cls: type) -> type:
-        kept = {name for name in _SHARED if name in cls.__dict__}
-        cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
-        fields = dataclasses.fields(cls)
-        if "__init__" not in cls.__dict__:
-            cls.__init__ = _FirstUse(cls)
+        """The class, made once more with slots for its fields: what `dataclasses` does, in half the time."""
+        own = dict(cls.__dict__)
+        found: dict[str, dataclasses.Field[Any]] = {}
+        slotted: set[str] = set()
+        for base in cls.__mro__[-2:0:-1]:
+            found |= base.__dict__.get("__dataclass_fields__", {})
+            slotted.update(base.__dict__.get("__slots__", ()))
+        for name, annotation in get_annotations(cls).items():
+            if "ClassVar[" not in str(annotation):
+                found[name] = _field(name, annotation, own.pop(name, MISSING))
+        fields = [*found.values()]
         compared = [field.name for field in fields if field.compare]
         hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
-        cls.__compared__ = staticmethod(attrgetter(*compared) if compared else type)
-        cls.__hashed__ = staticmethod(attrgetter(*hashed) if hashed else type)
-        for name, method in _SHARED.items():
-            if name not in kept:
-                setattr(cls, name, method)
-        return cls
+        made = {
+            **_SHARED,
+            **own,
+            "__slots__": tuple(name for name in found if name not in slotted),
+            "__dataclass_fields__": found,
+            "__dataclass_params__": _PARAMS,
+            "__match_args__": tuple(field.name for field in fields if not field.kw_only),
+            "__compared__": staticmethod(attrgetter(*compared) if compared else type),
+            "__hashed__": staticmethod(attrgetter(*hashed) if hashed else type),
+        }
+        for name in ("__dict__", "__weakref__"):
+            made.pop(name, None)
+        again = type(cls)(cls.__name__, cls.__bases__, made)
+        again.__qualname__ = cls.__qualname__
+        if "__init__" not in own:
+            again.__init__ = _FirstUse(again)
+        return again
+
+    def _field(name: str, annotation: Any, default: Any) -> dataclasses.Field[Any]:
+        field = default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
+        if field.default.__class__.__hash__ is None:
+            raise ValueError(f"the default of {name!r} can change; use a default_factory")
+        field.name, field.type, field.kw_only = name, annotation, field.kw_only is True
+        field._field_type = _KIND
+        return field
 
     def maker(cls: type, /) -> Any:
         """A function that makes instances quicker than the class does, for code that makes thousands.

@@ -245,11 +245,15 @@ class ContentOmitted(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class ToolDispatched(RunEvent):
-    """A call is handed to its tool, for the first time or once more."""
+    """A call is handed to its tool, for the first time or once more.
+
+    `resumed`: a run inside it had been interrupted and goes on, so that it is no further call.
+    """
 
     kind: ClassVar[str] = "tool_dispatched"
     call: ToolCall
     attempt: int = field(default=1, metadata=OMIT)
+    resumed: bool = field(default=False, metadata=OMIT)
 
     @property
     def call_id(self) -> str:

@@ -1,5 +1,8 @@
 """Tools: functions a model may call, described by their types, checked at every call, bounded in time."""
 
+from typing import TYPE_CHECKING
+
+from wesichain.core import later
 from wesichain.errors import ToolError, ToolErrorKind
 
 from .context import CancellationToken, RunContext, ToolContext
@@ -8,13 +11,24 @@ from .finish import Finish
 from .function import FunctionTool, tool
 from .identifiers import Id
 from .isolation import Isolation
-from .json_tool import JsonTool, validate_json
 from .registry import Offered, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
-from .running.threads import in_thread
-from .search import TextEmbedder, ToolSearch
 from .sources import DynamicTools, ToolSource
 from .typed import TypedTool
+
+if TYPE_CHECKING:
+    from .json_tool import JsonTool, validate_json
+    from .running.threads import in_thread
+    from .search import TextEmbedder, ToolSearch
+else:
+    __getattr__ = later(
+        __name__,
+        {
+            ".json_tool": ("JsonTool", "validate_json"),
+            ".running.threads": ("in_thread",),
+            ".search": ("TextEmbedder", "ToolSearch"),
+        },
+    )
 
 __all__ = [
     "CancellationToken",

@@ -1,6 +1,5 @@
 """Calls: what becomes of the calls of a reply, and the runs inside them."""
 
-from .agent_tool import AgentTool
 from .batch import Batch
 from .decisions import UsedTokens
 from .questions import Slot, with_decided_args
@@ -8,7 +7,6 @@ from .site import ITSELF, Site, site_of, token_for, waiting_for
 
 __all__ = [
     "ITSELF",
-    "AgentTool",
     "Batch",
     "Site",
     "Slot",

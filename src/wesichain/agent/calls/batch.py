@@ -118,7 +118,8 @@ class Batch(Questions[OutT]):
     def _dispatch(self, prepared: PreparedCall) -> Coroutine[Any, Any, ToolResult]:
         run, call = self.run, prepared.call
         attempt = self.attempts.get(call.id, 0)
-        if call.id not in self.before:  # a call whose inner run goes on is the same attempt
+        goes_on = call.id in self.before
+        if not goes_on:  # a call whose inner run goes on is the same attempt
             refusal = run.account.take_tool_call()
             if refusal is not None:
                 raise refusal if run.account.own_tool_refusal() else LimitAbove(refusal)
@@ -126,7 +127,7 @@ class Batch(Questions[OutT]):
             self.attempts[call.id] = attempt
         self._sites[call.id] = None
         narrator = run.narrator
-        narrator.tool_dispatched(run.step, call, attempt)
+        narrator.tool_dispatched(run.step, call, attempt, resumed=goes_on)
         if narrator.is_heard and run.is_stopped:  # by somebody who was just told: it has not begun
             self._take_back(call, attempt)
             run.check_stop()

@@ -26,7 +26,7 @@ from wesichain.core import (
     text_of,
 )
 from wesichain.errors import ConfigError
-from wesichain.tools import PreparedCall, ToolResult, validate_json
+from wesichain.tools import PreparedCall, ToolResult
 
 from .site import Site
 
@@ -206,6 +206,8 @@ def check_answer(item: PendingCall, answer: Provide) -> None:
     question, value = item.question, answer.value
     if question is None or answer.error is not None:
         return
+    from wesichain.tools import validate_json  # loaded with the first question
+
     issues = (
         validate_json(question.schema, question.filled(value)) if is_object(value) else ["it is no object"]
     )

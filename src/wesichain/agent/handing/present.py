@@ -13,10 +13,11 @@ from typing import Any, Protocol
 from typing_extensions import override
 
 from wesichain.agent.effects import Caller, Effects, OnText
-from wesichain.agent.memory import clean_history
+from wesichain.agent.memory.history import clean_history
 from wesichain.agent.outcomes import AnyPhase
 from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
-from wesichain.agent.rules import Actor, Handoff, Transfer, wording
+from wesichain.agent.rules import wording
+from wesichain.agent.rules.handoff import Actor, Handoff, Transfer
 from wesichain.agent.running import Running, Settings
 from wesichain.agent.trail import Observed
 from wesichain.core import (

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wesichain.agent.effects import Effects, LiveEffects
 from wesichain.agent.models import Models
-from wesichain.agent.rules import Actor, Handoff, OutputMode, Transfer, judge_of, output_form
+from wesichain.agent.rules import OutputMode, judge_of, output_form
 from wesichain.agent.running import Settings
-from wesichain.agent.wrapping import WrappedEffects
 from wesichain.core import ToolCall, ToolCallingLlm, traits_of
 from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware
 from wesichain.tools import ToolRegistry
 
-from .team import check_handoff, refusal_in, team_of
+if TYPE_CHECKING:
+    from wesichain.agent.rules.handoff import Actor, Handoff, Transfer
 
 OutT = TypeVar("OutT")
 
@@ -45,6 +45,10 @@ class Stage(Generic[OutT]):
 
     def add_handoff(self, other: Actor | Handoff) -> None:
         """Let the model hand its runs to another agent, or as a `Handoff` says."""
+        from wesichain.agent.rules.handoff import Transfer  # not needed where nobody else acts
+
+        from .team import check_handoff, team_of
+
         transfer = Transfer(check_handoff(self, other))
         settings, before = self._settings, self.transfers
         registry = settings.registry.with_tools({transfer.name: ToolRegistry([transfer])})
@@ -87,8 +91,14 @@ class Stage(Generic[OutT]):
 
     def world(self, tools: ToolRegistry) -> Effects:
         """The model and these tools, with the middleware around both."""
-        live = LiveEffects(self._llm, tools)
-        return live if self._inside is None else WrappedEffects(live, *self._inside)
+        return self._wrapped(LiveEffects(self._llm, tools))
+
+    def _wrapped(self, live: Effects) -> Effects:
+        if self._inside is None:
+            return live
+        from wesichain.agent.wrapping import WrappedEffects  # loaded with the first middleware
+
+        return WrappedEffects(live, *self._inside)
 
     def system(self, instructions: str | None) -> str:
         """The first message of a run: the instructions, and how to answer where that is said in words."""
@@ -96,4 +106,6 @@ class Stage(Generic[OutT]):
 
     def refusal_of(self, call: ToolCall) -> Exception | None:
         """Why a call with these arguments cannot be run, by this agent or one that it hands over to."""
+        from .team import refusal_in
+
         return refusal_in(self, call)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wesichain.agent.outcomes import RunInfo
-from wesichain.agent.rules import Actor, Handoff, as_handoff
+from wesichain.agent.rules.handoff import Actor, Handoff, as_handoff
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError
 from wesichain.policy import Account

@@ -19,7 +19,6 @@ from wesichain.core import (
     Thought,
     ToolCall,
     maker,
-    read_state,
     text_of,
 )
 from wesichain.errors import ConfigError
@@ -123,5 +122,7 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
 
 def question_of(state: object) -> tuple[str, Sequence[ReActStep], int]:
     """The question of a state, with the scratchpad and the model calls that it has counted."""
+    from wesichain.core import read_state  # loaded with the first state
+
     read = read_state(state)
     return read.user_input, read.scratchpad, read.iteration_count

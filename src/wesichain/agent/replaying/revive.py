@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wesichain import errors
@@ -75,30 +75,58 @@ def revived_cause(name: str, message: str) -> Exception | None:
     return error
 
 
-def retell(events: Iterable[Event], ctx: ToolContext) -> None:
-    """Tell what happened inside a call again, and charge what it spent, at the price of then, to the caller.
-
-    The events are those of the runs inside: their scope is the way down from the call.
-    """
-    account = ctx.budget if isinstance(ctx.budget, Account) else None
-    for event in events:
-        if ctx.emit is not None:
-            ctx.emit(event)
-        if account is None:
-            continue
+def taken_back(events: Iterable[tuple[int, Event]]) -> set[int]:
+    """The places of what spent nothing: steps cut off before the model had answered, calls not begun."""
+    back: set[int] = set()
+    asked: dict[str, int] = {}  # by run
+    called: dict[tuple[str, str], int] = {}
+    for index, event in events:
         match event:
-            case StepStarted(free=False):
-                account.spend_step()
-            case ModelResponded(response=response, cost=cost):
-                account.spend_usage(response.usage, cost)
-            case ContextReduced(usage=usage, cost=cost):
-                account.spend_usage(usage, cost)
-            case ToolDispatched():
-                account.spend_tool_call()
-            case StepFailed(decision="retry", call_id=str(), free=False):
-                account.spend_step()
+            case StepStarted():
+                asked[event.scope] = index
+            case ToolDispatched(call_id=call_id):
+                called[event.scope, call_id] = index
+            case StepFailed(call_id=str(call_id), decision="not_begun"):
+                back.add(called[event.scope, call_id])
+            case ModelResponded() | StepFailed(call_id=None):
+                asked.pop(event.scope, None)
+            case RunInterrupted() if event.scope in asked:
+                back.add(asked.pop(event.scope))
             case _:
                 pass
+    return back
+
+
+def retell(events: Sequence[Event], ctx: ToolContext) -> None:
+    """Tell all that happened inside a call again."""
+    back = taken_back(enumerate(events))
+    for index, event in enumerate(events):
+        retell_one(event, ctx, is_spent=index not in back)
+
+
+def retell_one(event: Event, ctx: ToolContext, *, is_spent: bool) -> None:
+    """Tell what happened inside a call again, and charge what it spent, at the price of then, to the caller.
+
+    The event is one of the runs inside: its scope is the way down from the call.
+    """
+    if ctx.emit is not None:
+        ctx.emit(event)
+    account = ctx.budget
+    if not is_spent or not isinstance(account, Account):
+        return
+    match event:
+        case StepStarted(free=False):
+            account.spend_step()
+        case ModelResponded(response=response, cost=cost):
+            account.spend_usage(response.usage, cost)
+        case ContextReduced(usage=usage, cost=cost):
+            account.spend_usage(usage, cost)
+        case ToolDispatched(resumed=False):
+            account.spend_tool_call()
+        case StepFailed(decision="retry", call_id=str(), free=False):
+            account.spend_step()
+        case _:
+            pass
 
 
 @dataclass(frozen=True, slots=True)

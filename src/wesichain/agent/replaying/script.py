@@ -41,7 +41,7 @@ from wesichain.errors import (
 )
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .revive import fault_of, retell, revived_cause, revived_dispatch, revived_error
+from .revive import fault_of, retell_one, revived_cause, revived_dispatch, revived_error, taken_back
 from .strands import Strands, is_decision
 
 
@@ -150,13 +150,14 @@ class Script(Strands):
                 result = replace(result, value=ended.value)
             duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
             return replace(result, duration_ms=duration)
+        back = taken_back(inside)
         for index, event in inside:
             await self.turn(index)
             if isinstance(event, ToolProgress):
                 ctx.link.progress(event.done, event.total, event.message)
             else:
-                retell([event], ctx)
-        await self._turn_of(end)
+                retell_one(event, ctx, is_spent=index not in back)
+        await self._arrival(end)
         ended = self._at(end)
         if ended is None or is_decision(ended, "cancelled"):
             await self._cut(scope, end)
@@ -170,6 +171,16 @@ class Script(Strands):
     async def _turn_of(self, end: int) -> None:
         if end < len(self.events):
             await self.turn(end)
+
+    async def _arrival(self, end: int) -> None:
+        """Wait for the end of a call; one that had arrived while its run was being stopped does so again."""
+        is_cut = end >= len(self.events) or is_decision(self.events[end], "cancelled")
+        while True:
+            try:
+                return await self._turn_of(end)
+            except asyncio.CancelledError:
+                if is_cut:
+                    raise
 
     def _ended_as(self, prepared: PreparedCall, end: Event | None) -> ToolResult:
         call = prepared.call

@@ -174,15 +174,19 @@ class Strands(EventSink):
     async def dispatch_turn(self, scope: str, call_id: str) -> None:
         """Wait until the calls that began before this one, of the same run, have begun again.
 
-        A call that does not begin again, refused by a limit, comes behind all others of its step.
+        A call that does not begin (again) comes behind all others of its step, where a limit refused it; in a
+        run that was stopped, it waits for the stop.
         """
         starts = self._calls.get((scope, call_id))
-        if starts is None or self._is_live:
+        if self._is_live:
             return
+        stop = self._tokens.get(scope)
         before = [index for (of, _), places in self._calls.items() if of == scope for index in places]
         if starts:
             await self._until(lambda: all(index >= starts[0] for index in self._untold(before)))
-        else:
+        elif stop is not None:
+            await self._until(lambda: stop.cancelled)
+        elif starts is not None:
             step = max(event.step_id for event in self.events[: self._first_untold] if event.scope == scope)
             others = [index for index in before if self.events[index].step_id <= step]
             await self._until(lambda: not self._untold(others))

@@ -3,7 +3,6 @@
 from .approval import approval_token, question_token
 from .checks import Checks, OutputCheck, Refused
 from .guard import GUARD, LoopGuard
-from .handoff import Actor, Handoff, Transfer, as_handoff
 from .output import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
 from .reply import (
     Answer,
@@ -23,11 +22,9 @@ from .tally import Tally
 __all__ = [
     "FINAL_TOOL",
     "GUARD",
-    "Actor",
     "Answer",
     "Checks",
     "FlawedPlan",
-    "Handoff",
     "Judge",
     "LoopGuard",
     "Malformed",
@@ -41,11 +38,9 @@ __all__ = [
     "Rejected",
     "Tally",
     "TextOutput",
-    "Transfer",
     "TypedOutput",
     "Verdict",
     "approval_token",
-    "as_handoff",
     "is_response",
     "judge_of",
     "output_form",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from wesichain.agent.calls import Slot
-from wesichain.agent.hearing import Hearing
+from wesichain.agent.effects import OnText
 from wesichain.agent.phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from wesichain.agent.rules import (
     Answer,
@@ -59,10 +59,12 @@ class Asking(Showing[OutT]):
         "_shown",
         "_slots",
         "_stream",
+        "_taken_up",
         "_told",
     )
 
     _arrived: LlmResponse | None  # a reply that is not acted on yet
+    _taken_up: LlmResponse | None  # that one, if it came in an earlier part of the run, which alone was told
     _slots: list[Slot] | None  # the calls of the reply just judged
     _told: int  # messages that events have told, so that each is told once
     _shown: int  # likewise, as steps have: what only replies and results tell is not in it
@@ -86,7 +88,7 @@ class Asking(Showing[OutT]):
                 if request is None:
                     return await self._last_word(phase, None)
                 started = run.now()
-                aloud = Hearing(run.narrator, run.step, run.settings.judge.output) if self._stream else None
+                aloud = self._aloud() if self._stream else None
                 try:
                     asked = run.effects.ask(request, step_id=run.step, on_text=aloud)
                     reply = self._heard(await (asked if run.is_bare else run.watch(asked)), started)
@@ -111,6 +113,12 @@ class Asking(Showing[OutT]):
             self._arrived = None
             if following is not None:
                 return following
+
+    def _aloud(self) -> OnText:
+        """Who is told the text of a reply as it comes."""
+        from wesichain.agent.hearing import Hearing  # loaded with the first stream
+
+        return Hearing(self._run.narrator, self._run.step, self._run.settings.judge.output)
 
     def _set_out(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, None] | None:
         """Make ready what the next request shows and offers; what that has to wait for is returned."""
@@ -156,7 +164,7 @@ class Asking(Showing[OutT]):
             case Plan(reply=sound, calls=calls):
                 run.tally.row = None  # a good step
                 self._slots = [*calls]
-                self._follows = sound is reply
+                self._follows = sound is reply is not self._taken_up
                 return self._begin(phase, sound)
             case Answer(output=output, text=text):
                 return phase.complete(output, text=text, spent=run.spent(), step=run.step)

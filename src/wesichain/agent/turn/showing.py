@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wesichain.agent.phases import Active, Thinking
 from wesichain.agent.rules import is_response
 from wesichain.agent.running import PASSING, CutOff, Running, Stopped
-from wesichain.context import Question, Seen, ViewRequest, counter_of
+from wesichain.context import Question, ViewRequest, counter_of
 from wesichain.core import NO_USAGE, ContextReduced, Cut, ToolCallingLlm, Usage
 from wesichain.errors import BudgetExceededError
 from wesichain.policy import cost_of
+
+if TYPE_CHECKING:
+    from wesichain.context import Seen
 
 OutT = TypeVar("OutT")
 
@@ -28,6 +31,8 @@ class Showing(Generic[OutT]):
     _seen: Seen | None  # what the model is shown, where that is not the whole log
 
     def _view_of(self, phase: Active[OutT]) -> Seen:
+        from wesichain.context import Seen  # loaded with the first view
+
         return Seen(phase.info.first_new, counter_of(self._run.settings.context))
 
     async def _show(self, phase: Thinking[OutT], seen: Seen, question: tuple[int, Question]) -> None:

@@ -16,6 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from typing_extensions import override
 
 from wesichain import errors
+from wesichain.agent.agent import Agent
+from wesichain.agent.effects import Caller, Checked, Effects, OnText, SameCaller
+from wesichain.agent.models import AnyModel
+from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
+from wesichain.agent.running import Running
+from wesichain.agent.runtime import AgentRuntime
+from wesichain.agent.wrapping.spare import retell_spare
 from wesichain.context import ViewRequest
 from wesichain.core import (
     Advice,
@@ -37,14 +44,8 @@ from wesichain.errors import AgentError, ReplayMismatchError
 from wesichain.middleware import CallRun, Middleware
 from wesichain.tools import PreparedCall, ToolResult
 
-from .agent import Agent
-from .effects import Caller, Checked, Effects, OnText, SameCaller
-from .models import AnyModel
-from .outcomes import Completed, Interrupted, Outcome, with_events
-from .replaying import Script, refusal_in
-from .running import Running
-from .runtime import AgentRuntime
-from .wrapping import retell_spare
+from .revive import refusal_in
+from .script import Script
 
 if TYPE_CHECKING:
     from wesichain.trace import Recording

@@ -1,0 +1,84 @@
+"""The options once more, for type checkers: the keywords of agents and of their runs.
+
+Nothing imports this when a program runs: to make these classes takes as long as to make the runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
+
+from typing_extensions import TypeVar
+
+from wesichain.context import ContextView
+from wesichain.core import Advice, CancellationToken, Clock
+from wesichain.middleware import Middleware
+from wesichain.policy import Budget, PolicyEngine
+from wesichain.tools import ToolContext
+
+from .effects import Effects
+from .memory.conversation import RunMemory
+from .models import AnyModel
+from .options import OnLimit, Sinks
+from .rules import LoopGuard, OutputCheck, OutputMode
+from .rules.handoff import Actor, Handoff
+
+if TYPE_CHECKING:
+    from wesichain.trace import Redactor
+
+DepsT = TypeVar("DepsT", default=Any)
+OutT = TypeVar("OutT", default=Any)
+
+
+class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
+    """The keywords that an `Agent` and an `AgentRuntime` have in common."""
+
+    policy: PolicyEngine | None
+    budget: Budget
+    on_limit: OnLimit
+    events: Sinks
+    tool_concurrency: int
+    exclude_after: int | None
+    loop_guard: LoopGuard | None
+    approval_ttl: float | None
+    context: Sequence[ContextView]
+    output_mode: OutputMode
+    output_checks: Sequence[OutputCheck[OutT, DepsT]]
+    middleware: Sequence[Middleware[DepsT]]
+    handoffs: Sequence[Actor | Handoff]
+    redactor: Redactor | None
+    clock: Clock | None
+    new_id: Callable[[], str] | None
+
+
+class AgentKeywords(LoopKeywords[OutT, Any], Generic[OutT], total=False):
+    """The keywords of an `AgentRuntime` beside its model, tools and output type."""
+
+    name: str
+    deps_type: Any
+    default_policy: PolicyEngine
+    instructions: str | None
+
+
+class RunKeywords(TypedDict, Generic[DepsT], total=False):
+    """The keywords of `AgentRuntime.run`, `Agent.run` and their siblings."""
+
+    deps: DepsT
+    model: AnyModel | None
+    budget: Budget | None
+    cancellation: CancellationToken | None
+    parent: ToolContext | None
+    events: Sinks
+    stream: bool
+    run_id: str | None
+    instructions: str | None
+    advice: Advice | None
+    effects: Callable[[Effects], Effects] | None
+    clock: Clock | None
+    on_open: Callable[[Any], None] | None
+
+
+class ConversationKeywords(RunKeywords[DepsT], Generic[DepsT], total=False):
+    """What one run of an agent may be told, beside its task and what every run may be told."""
+
+    conversation: RunMemory | None
