@@ -91,7 +91,7 @@ def settle(earned: Stage, ruling: Ruling, *, compared: bool) -> tuple[Stage, Rul
 def _needed(tally: Tally) -> float:
     """How likely it must be that a bullet helps, for it to be shown on.
 
-    More, the longer it was tried; and from the start, where most runs succeed without it: there is less to win.
+    More, the longer it was tried; and from the start where most runs succeed without it: less is to win.
     """
     age = (min(tally.shown_runs, tally.held_runs) - ENOUGH) / ENOUGH
     without = (1 + tally.held_successes) / (2 + tally.held_runs)
