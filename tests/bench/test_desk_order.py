@@ -13,9 +13,9 @@ from bench.desk.experiment import Experiment, one_call_of
 from bench.desk.learners import Teachers
 from bench.desk.models import IMPORTANCE, Models, Room
 from bench.desk.plan import ARMS, INJECTED, ORDER, STRESS_ARMS
-from bench.desk.play import Place, play
+from bench.desk.play import Place, Played, play
 from bench.desk.report import write_page
-from bench.desk.store import Store, read_runs, write_packed
+from bench.desk.store import Key, Store, read_runs, write_packed
 from bench.desk.world import FRESH, build
 
 from tests.learning.kit import words
@@ -57,8 +57,8 @@ class Away:
     model = "away"
     traits = LlmTraits(observes_errors=True)
 
-    async def complete(self, _: LlmRequest) -> LlmResponse:
-        raise LlmTransportError("nobody there", retryable=True)
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        raise LlmTransportError(f"nobody is there for {request.model}", retryable=True)
 
 
 async def test_a_run_without_a_model_stops_the_experiment_and_is_not_kept(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_the_page_tells_revisions_apart(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_everything_at_once_can_be_stopped_and_makes_no_run_twice(tmp_path: Path) -> None:
-    async def once(seconds: float | None) -> dict[object, object]:
+    async def once(seconds: float | None) -> dict[Key, Played]:
         models = Models([Dice("model")], at_once=16)
         store = Store(tmp_path, quiet=True)
         experiment = Experiment(store, models, Teachers(words(), models), 2, 1, 1)

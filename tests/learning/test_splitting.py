@@ -86,7 +86,7 @@ def test_a_condition_is_a_word_that_is_there_or_not() -> None:
     assert fits("", ())
     assert (fits(f"+{word}", marks), fits(f"-{word}", marks)) == (True, False)
     assert (fits(f"+{word}", ()), fits(f"-{word}", ())) == (False, True)
-    cases = [case_of(kind, marks_of(text)) for text, kind in [("a parcel", GOOD), ("gift", BAD)] * 2]
+    cases = [case_of(GOOD, marks_of("a parcel")), case_of(BAD, marks_of("gift"))] * 2
     assert deciding(cases) is None  # too few
     assert deciding([]) is None
 
