@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.learning.kit import reflect, strategy
 from wesichain.core import ToolSpec
-from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
+from wesichain.learning import Playbook, PlaybookBullet, Provenance, SemanticCurator
 from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
@@ -170,3 +171,13 @@ async def test_a_condition_may_have_two_words(playbook: Playbook, noise: float) 
     sealed = await advice(playbook, "where is the sealed hammer number 99")
     assert "look_cellar" in sealed
     assert "look_barn" not in sealed
+
+
+async def test_a_bare_way_is_not_told_beside_a_lesson_about_its_tool(playbook: Playbook) -> None:
+    rule = "look_attic: write day as DD.MM.YYYY."
+    lesson = strategy("look it up", "look_attic", lesson="format", provenance=Provenance("reflector"))
+    playbook.record(replace(lesson, id="rule", content=rule), domain="shop")
+    for at in range(3):
+        SemanticCurator().merge(playbook, reflect("look it up", "look_attic", task_id=str(at)))
+    said = (await advice(playbook, "look it up")).splitlines()[1:]
+    assert said == [f"- {rule}"]
