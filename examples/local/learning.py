@@ -1,4 +1,4 @@
-"""Ten tasks teach a playbook, and the eleventh is solved: a local model, a tool, and a word of feedback each.
+"""Refusals teach a playbook, and later tasks are solved: a local model, a tool, and a word of feedback each.
 
 `python examples/local/learning.py [MODEL]`; the model is downloaded once. The tool wants its days in a form
 that its description does not tell: the playbook learns it from refusals, and tells later runs.

@@ -1,4 +1,4 @@
-"""The program of a user: ten tasks with a local model teach a playbook, and the eleventh is solved."""
+"""The program of a user: tasks with a local model teach a playbook, and later ones are solved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.slow
-def test_the_eleventh_task_is_solved_where_the_first_was_not(default_model: Path) -> None:
+def test_tasks_are_solved_after_the_lesson_where_none_was_before(default_model: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "local" / "learning.py"), str(default_model)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
@@ -26,4 +26,6 @@ def test_the_eleventh_task_is_solved_where_the_first_was_not(default_model: Path
     assert done.returncode == 0, done.stderr[-2000:]
     runs = re.findall(r"^(\d+): (\d+) steps, (done|not done)$", done.stdout, re.MULTILINE)
     assert [int(number) for number, _, _ in runs] == list(range(1, 12))
-    assert (runs[0][2], runs[-1][2]) == ("not done", "done")
+    solved = [said == "done" for _, _, said in runs]
+    assert not any(solved[:3])  # a lesson is on trial after three refusals
+    assert sum(solved[3:]) >= 3  # five of eight when it was measured
