@@ -24,7 +24,8 @@ from .learners import Teachers
 from .models import Models
 from .plan import OFFLINE_ARMS, Part, asked, label
 from .play import Played
-from .report import SAID, said_of
+from .report import SAID
+from .sections import said_of
 from .store import read_runs
 from .values import Desk, Goal, Task
 from .world import PILOT, WORLDS, build

@@ -15,13 +15,14 @@ from .play import Played
 from .sections import (
     SEARCH,
     before_and_now,
+    criteria,
     drift,
     fresh,
     of,
     percent,
+    said_of,
     table,
     told,
-    ways_of,
     wordings,
 )
 from .store import key_of, read_runs, write_packed
@@ -66,6 +67,7 @@ def write_page(
                 drift(runs),
                 _learning(runs),
                 _goals(runs),
+                criteria(runs),
                 before_and_now(runs, earlier),
                 "" if one_call else _missing(runs),
                 _reading(folder, name),
@@ -199,18 +201,6 @@ def _advised(runs: Sequence[Played]) -> str:
         return ""
     head = ["arm", "runs", "named the right tool alone", "among others", "others alone", "named none"]
     return "## What the advice said in the search families\n\n" + table(head, rows)
-
-
-def said_of(advice: str, world: str, family: str) -> str:
-    """Which tools of search an advice names, warnings aside, beside the one that can help."""
-    right = ways_of(world)[family]
-    lines = [line for line in advice.splitlines() if "Warning" not in line]
-    named = {word.strip(".,;:") for line in lines for word in line.split() if "_in_" in word}
-    if not named:
-        return "none"
-    if right not in named:
-        return "wrong"
-    return "right" if len(named) == 1 else "both"
 
 
 def _families(runs: Sequence[Played]) -> str:

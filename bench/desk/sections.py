@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from wesichain.core import HEADING
+
+from . import accounts, jobs
 from .arms import SAYINGS
 from .figures import Estimate, bootstrap, gain, pairs, rate, saving
 from .plan import ARMS, STRESS_ARMS
@@ -53,6 +56,18 @@ def ways_of(world: str) -> dict[str, str]:
     """The only tool that does for each family of search."""
     known = ways(SKINS[world], rules_of(world, level=2))
     return {family: tool for family, (_word, tool) in known.items()}
+
+
+def said_of(advice: str, world: str, family: str) -> str:
+    """Which tools of search an advice names, warnings aside, beside the one that can help."""
+    right = ways_of(world)[family]
+    lines = [line for line in advice.splitlines() if "Warning" not in line]
+    named = {word.strip(".,;:") for line in lines for word in line.split() if "_in_" in word}
+    if not named:
+        return "none"
+    if right not in named:
+        return "wrong"
+    return "right" if len(named) == 1 else "both"
 
 
 def fresh(runs: Sequence[Played]) -> str:
@@ -107,3 +122,66 @@ def before_and_now(runs: Sequence[Played], earlier: Sequence[Played]) -> str:
     of = ["solved, %", "points against the baseline", "fewer steps in search, %"]
     head = ["arm", *(f"before: {name}" for name in of), *(f"now: {name}" for name in of)]
     return "## Before and now, in the three worlds of before\n\n" + table(head, rows)
+
+
+def criteria(runs: Sequence[Played]) -> str:
+    """The success criteria of the learning room, restated by this experiment."""
+    arms = [arm for arm in ("baseline", "manual", "full", "full-settled") if of(runs, "main", arm)]
+    if "full" not in arms:
+        return ""
+    rows = [
+        [
+            "SC-001: tasks of two and three calls are solved within 10 steps, %",
+            *_cells(runs, arms, _of_calls),
+        ],
+        [
+            "SC-002: fewer steps in search than the baseline, on tasks that both solve, %",
+            *_savings(runs, arms),
+        ],
+        ["the advice names the right tool alone in search, %", *_cells(runs, arms, _told_right)],
+        ["SC-005: tasks of search are solved whose first tool failed, %", *_cells(runs, arms, _recovered)],
+    ]
+    said = (
+        "\n\nSC-006, a newcomer's agent with several tools that learns in half an hour, is "
+        "[the tutorial](tutorial/1-install.md), whose every step runs in the tests. Every run of this page "
+        "has its trace: each call, its arguments, and its result or its error."
+    )
+    return "## The success criteria\n\n" + table(["", *arms], rows) + said
+
+
+def _cells(
+    runs: Sequence[Played], arms: Sequence[str], judged: Callable[[Played], bool | None]
+) -> Iterator[str]:
+    """The share of an arm's runs that are judged so, of those that can be."""
+    for arm in arms:
+        known = [good for run in of(runs, "main", arm) if (good := judged(run)) is not None]
+        yield f"{100 * sum(known) / len(known):.0f} ({len(known)} runs)" if known else ""
+
+
+def _savings(runs: Sequence[Played], arms: Sequence[str]) -> Iterator[str]:
+    for arm in arms:
+        found = [
+            pair
+            for pair in pairs(runs, ("main", "baseline"), ("main", arm))
+            if pair[0].desk == SEARCH and arm != "baseline"
+        ]
+        yield told(bootstrap(found, saving)) if found else ""
+
+
+def _of_calls(run: Played) -> bool | None:
+    if run.desk == SEARCH:
+        return None
+    known = accounts.FAMILIES if run.desk == "accounts" else jobs.FAMILIES
+    return run.success if any(one.name == run.family and one.calls > 1 for one in known) else None
+
+
+def _told_right(run: Played) -> bool | None:
+    return (
+        said_of(run.prompt.partition(HEADING)[2], run.world, run.family) == "right"
+        if run.desk == SEARCH
+        else None
+    )
+
+
+def _recovered(run: Played) -> bool | None:
+    return run.success if run.desk == SEARCH and run.calls and "error" in run.calls[0] else None

@@ -21,7 +21,8 @@ from bench.desk.models import Models
 from bench.desk.offline import output_of
 from bench.desk.plan import INJECTED, Part, asked, label
 from bench.desk.play import Place, Played, Seat, play
-from bench.desk.report import said_of, write_page
+from bench.desk.report import write_page
+from bench.desk.sections import said_of
 from bench.desk.skins import SKINS
 from bench.desk.store import Key, Store, read_runs, write_packed
 from bench.desk.transcripts import told

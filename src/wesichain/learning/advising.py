@@ -94,16 +94,17 @@ def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet
     """Those that say something about this very task.
 
     A way that is known for a word of it says more than those that are known for none; of these, one is left
-    out whose tasks were less like it than those that went another way.
+    out whose tasks were less like it than those that went another way, or whose tool a lesson speaks of.
     """
     marks = marks_of(task)
+    spoken = {tool for bullet in bullets if bullet.lesson for tool in bullet.tool_sequence}
     has_word = any("+" in bullet.condition for bullet in bullets)
     return [
         bullet
         for bullet in bullets
         if "+" in bullet.condition
         or not _is_way(bullet)
-        or not (has_word or is_for_others(bullet.cases, marks))
+        or not (has_word or spoken.issuperset(bullet.tool_sequence) or is_for_others(bullet.cases, marks))
     ]
 
 

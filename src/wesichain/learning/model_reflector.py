@@ -162,7 +162,7 @@ def _reply_schema(specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _items(text: str) -> list[Mapping[str, Any]]:
+def _items(text: str) -> Sequence[Mapping[str, Any]]:
     """The objects in a reply: of its first array, or the one that it is."""
     for first, last in (("[", "]"), ("{", "}")):
         start, end = text.find(first), text.rfind(last)

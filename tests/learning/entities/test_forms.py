@@ -85,10 +85,9 @@ DATE = "plan: write day as DD.MM.YYYY: 31 December 1999 is 31.12.1999."
             "pay: give amount in cents as a whole number: multiply by 100.",
         ),
         (
-            refused("pay", "A-1 cannot be paid: check has not been done", id="A-1", amount=1),
-            "Call check before pay.",
-        ),
-        (refused("pay", "use check instead", id="A-1", amount=1), "Call check instead of pay."),
+            refused("pay", "A-1 cannot be paid: call check before", id="A-1", amount=1),
+            None,
+        ),  # anybody's words
         (refused("plan", "no such id 'A-1'; ids look like LN-1234", id="A-1", day="2027-05-06"), None),
         (refused("plan", "days are limited", id="A-1", day="2027-05-06"), None),
         (refused("plan", f"refused{HINT}x; other tools: check, pay)", id="A-1", day="2027-05-06"), None),

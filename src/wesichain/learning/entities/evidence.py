@@ -186,7 +186,7 @@ def chance_above(first: tuple[float, float], second: tuple[float, float]) -> flo
     """The probability that a draw from one Beta distribution lies above a draw from another."""
     mine, theirs = _density(*first), _density(*second)
     below = np.cumsum(theirs) - theirs / 2
-    return float(mine @ below)
+    return min(1.0, float(mine @ below))  # a sum of roundings may be a hair above
 
 
 def _density(for_it: float, against: float) -> npt.NDArray[np.float64]:

@@ -90,14 +90,10 @@ def _mended(
 
 
 def _told(call: ToolInvocation, known: Mapping[str, Mapping[str, Any]]) -> Mend | None:
-    """What a refusal says: another tool, a form or a unit."""
+    """What a refusal says: a form or a unit. Tools that it names are no lesson: who words it could choose."""
     said = (call.error_message or "").partition(HINT)[0]
     tool, spec = call.tool_name, known[call.tool_name]
     words = [word.strip(".:!?") for word in _WORD.findall(said)]
-    other = next((word for word in words if word in known and word != tool), None)
-    if other is not None:
-        instead = Mend("order", (other,), f"Call {other} instead of {tool}.")
-        return instead if "instead" in words else _before(other, tool)
     name = _parameter(call, spec, words)
     if name is None:
         return None

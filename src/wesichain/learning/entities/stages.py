@@ -24,6 +24,7 @@ HARM = 0.90
 _PROMISE = 0.80
 _YOUNG = 0.30  # at 8 runs on each side
 _GROWN = 0.85  # from 16 runs on each side on
+_LITTLE_TO_WIN = 2.0  # how much more for each point of success above a half that there is without it
 
 
 def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
@@ -88,6 +89,11 @@ def settle(earned: Stage, ruling: Ruling, *, compared: bool) -> tuple[Stage, Rul
 
 
 def _needed(tally: Tally) -> float:
-    """How likely it must be that a bullet helps, for it to be shown on."""
+    """How likely it must be that a bullet helps, for it to be shown on.
+
+    More, the longer it was tried; and from the start where most runs succeed without it: less is to win.
+    """
     age = (min(tally.shown_runs, tally.held_runs) - ENOUGH) / ENOUGH
-    return _YOUNG + (_GROWN - _YOUNG) * min(1.0, max(0.0, age))
+    without = (1 + tally.held_successes) / (2 + tally.held_runs)
+    young = min(_GROWN, _YOUNG + _LITTLE_TO_WIN * max(0.0, without - 0.5))
+    return young + (_GROWN - young) * min(1.0, max(0.0, age))
