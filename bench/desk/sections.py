@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from wesichain.core import HEADING
 
@@ -42,14 +43,18 @@ def wordings(runs: Sequence[Played]) -> str:
     for saying in SAYINGS:
         made = of(runs, "wording", saying)
         if made:
-            first = [str(run.calls[0].get("tool")) if run.calls else "" for run in made]
-            right = sum(ways_of(run.world)[run.family] == tool for run, tool in zip(made, first, strict=True))
+            right = sum(ways_of(run.world)[run.family] == first_call(run).get("tool") for run in made)
             steps = sum(run.steps for run in made) / len(made)
             rows.append([saying, SAYINGS[saying], str(len(made)), str(right), percent(made), f"{steps:.2f}"])
     if not rows:
         return ""
     head = ["wording", "of the advice", "runs", "first calls that follow it", "solved, %", "steps"]
     return "## Wordings, in the pilot's world\n\n" + table(head, rows)
+
+
+def first_call(run: Played) -> dict[str, Any]:
+    """What the model called first. A fault before it, such as a server that was not up yet, is no call."""
+    return next((call for call in run.calls if "tool" in call), {})
 
 
 def ways_of(world: str) -> dict[str, str]:
@@ -184,4 +189,4 @@ def _told_right(run: Played) -> bool | None:
 
 
 def _recovered(run: Played) -> bool | None:
-    return run.success if run.desk == SEARCH and run.calls and "error" in run.calls[0] else None
+    return run.success if run.desk == SEARCH and "error" in first_call(run) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from bench.desk.models import IMPORTANCE, Models, Room
 from bench.desk.plan import ARMS, INJECTED, ORDER, STRESS_ARMS
 from bench.desk.play import Place, Played, play
 from bench.desk.report import write_page
+from bench.desk.sections import first_call, ways_of, wordings
 from bench.desk.store import Key, Store, read_runs, write_packed
 from bench.desk.world import FRESH, build
 
@@ -79,6 +81,10 @@ async def test_a_wording_is_what_the_first_call_can_follow(tmp_path: Path) -> No
     assert Counter(run.arm for run in runs) == dict.fromkeys(SAYINGS, 10)
     assert {run.revision for run in runs} == {"x"}
     assert all("look_in_" in run.prompt or "hand_in_" in run.prompt for run in runs)
+    ways, fault = ways_of("library"), {"fault": "the server was not up yet"}
+    late = [replace(run, calls=[fault, {"tool": ways[run.family], "args": {}}]) for run in runs]
+    assert wordings(late).count("| 10 | 10 |") == len(SAYINGS)  # what came before the first call is none
+    assert first_call(replace(runs[0], calls=[fault])) == {}
 
 
 def test_families_of_one_call_are_tasks_of_the_same_world() -> None:
