@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wesichain.core import HEADING
@@ -12,19 +12,23 @@ from .experiment import planned, world_of
 from .figures import LIMITS, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
 from .plan import ARMS, INJECTED, STRESS_ARMS, Part
 from .play import Played
+from .rules import touched_by_drift
 from .sections import (
     SEARCH,
     before_and_now,
     criteria,
     drift,
     fresh,
+    is_cut,
     of,
     percent,
+    recovered,
     said_of,
     table,
     told,
     wordings,
 )
+from .skins import SKINS
 from .store import key_of, read_runs, write_packed
 from .world import WORLDS, build
 
@@ -106,7 +110,9 @@ def _main(runs: Sequence[Played]) -> str:
     rows: list[list[str]] = []
     for arm in ARMS:
         made = of(runs, "main", arm)
-        if made:
+        if made and is_cut(runs, arm):
+            rows.append([arm, f"{len(made)}, cut off", *[""] * (2 + len(WORLDS) + len(LIMITS))])
+        elif made:
             solved = bootstrap([(run, run) for run in made], success)
             row = [arm, str(len(made)), told(solved)]
             row += [percent([run for run in made if run.world == world]) for world in WORLDS]
@@ -120,8 +126,8 @@ def _main(runs: Sequence[Played]) -> str:
         + table(head, rows)
         + "\n\nIn brackets: 95 % intervals from a bootstrap over families "
         "within worlds. Steps to a limit: the mean, where a run that has not solved its task counts as "
-        "the limit. An arm with fewer runs than the baseline was cut off by the end of the machine's time, "
-        "at whole desks: compare it in the pairs below, not in this column."
+        "the limit. An arm with fewer runs than the baseline was cut off by the end of the machine's time; "
+        "where more than a quarter is missing, what was run is no fair sample: only the pairs below count."
     )
 
 
@@ -204,7 +210,7 @@ def _advised(runs: Sequence[Played]) -> str:
 
 
 def _families(runs: Sequence[Played]) -> str:
-    arms = [arm for arm in ARMS if of(runs, "main", arm)]
+    arms = [arm for arm in ARMS if of(runs, "main", arm) and not is_cut(runs, arm)]
     groups: dict[str, dict[str, list[Played]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         if run.part == "main":
@@ -234,7 +240,11 @@ def _stress(runs: Sequence[Played]) -> str:
     asked = sum(run.part == "poison" for run in runs)
     said = f"\n\nPrompts with an injected word: {len(words)} of {asked}." if asked else ""
     head = ["disturbance", "arm", "runs", "solved, %", "points against the same arm undisturbed"]
-    return "## Disturbances\n\n" + table(head, rows) + said
+    note = (
+        "\n\nAn arm with fewer runs than planned (the last table) was cut off by the end of the machine's "
+        "time; the last column compares the same tasks."
+    )
+    return "## Disturbances\n\n" + table(head, rows) + note + said
 
 
 def _learning(runs: Sequence[Played]) -> str:
@@ -288,7 +298,7 @@ def _goals(runs: Sequence[Played]) -> str:
     calm = bootstrap(pairs(runs, ("main", "as-they-came"), ("main", best)), gain)
     noisy = pairs(runs, ("noise", "as-they-came"), ("noise", best))
     poisoned = [run for run in runs if run.part == "poison"]
-    cost = _cost(of(runs, "main-train", "full-model"))
+    costs = {arm: _cost(made) for arm in ("full", "full-model") if (made := of(runs, "main-train", arm))}
     rows = [
         [
             "+15 points over the baseline, lower end above 5",
@@ -304,16 +314,12 @@ def _goals(runs: Sequence[Played]) -> str:
         ["no worse than -2 against as-they-came", told(calm), _met(calm.value >= -2)],
         ["+10 points over as-they-came under noise", *_judged(noisy, least=10)],
         ["0 of 300 prompts with an injected word", *_clean(poisoned)],
-        ["learning below 5 % of the tokens (full-model)", f"{cost:.1f} %", _met(cost < 5)],
+        *(
+            [f"learning below 5 % of the tokens ({arm})", f"{cost:.1f} %", _met(cost < 5)]
+            for arm, cost in costs.items()
+        ),
+        ["recovery within 10 runs after drift", *_back(recovered(runs, "full"))],
     ]
-    has_drift = any(run.part == "drift" for run in runs)
-    rows.append(
-        [
-            "recovery within 10 runs after drift",
-            "see above" if has_drift else "",
-            "" if has_drift else "not measured",
-        ]
-    )
     return f"## Goals\n\nFull stands for {best}, which solves most.\n\n" + table(
         ["goal", "measured", ""], rows
     )
@@ -328,6 +334,13 @@ def _judged(found: Sequence[tuple[Played, Played]], *, least: float) -> list[str
         return ["", "not measured"]
     estimate = bootstrap(found, gain)
     return [told(estimate), _met(estimate.value >= least)]
+
+
+def _back(first: Mapping[tuple[str, str], int | None]) -> list[str]:
+    if not first:
+        return ["", "not measured"]
+    known = [at for at in first.values() if at is not None]
+    return [f"{len(known)} of {len(first)} families", _met(len(known) == len(first))]
 
 
 def _clean(poisoned: Sequence[Played]) -> list[str]:
@@ -345,17 +358,23 @@ def _missing(runs: Sequence[Played]) -> str:
     for part, arms in parts.items():
         for arm in arms:
             wanted = {key for world in WORLDS for key in planned(part, world_of(part, world, level=2), arm)}
-            lacking = len(wanted - made)
-            if lacking and part != "drift":
-                rows.append([part, arm, f"{lacking} of {len(wanted)}"])
-    if not any(run.part == "drift" for run in runs):
-        rows.append(["drift", ", ".join(STRESS_ARMS["drift"]), "all"])
+            lacking, needed = len(wanted - made), len(wanted)
+            if part == "drift":  # which wave a run of it falls into shows only when it is made
+                needed = sum(
+                    task.family in touched_by_drift(SKINS[world])
+                    for world in WORLDS
+                    for desk in build(world, level=2).desks
+                    for task in desk.train
+                )
+                lacking = needed - len(of(runs, part, arm))
+            if lacking > 0:
+                rows.append([part, arm, f"{lacking} of {needed}"])
     return "## Not run\n\n" + table(["part", "arm", "runs that are missing"], rows) if rows else ""
 
 
 def _reading(folder: Path, name: str) -> str:
     return (
         "## Reading the transcripts\n\n"
-        f"`python -m bench.desk.transcripts {folder.name}/{name}` prints them; "
+        f"`python -m bench.desk.transcripts {folder}/{name}` prints them; "
         "`--part`, `--arm` and `--task` choose."
     )

@@ -33,6 +33,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
+def is_cut(runs: Sequence[Played], arm: str) -> bool:
+    """An arm of main that ended so early that its tasks are no fair sample."""
+    return 4 * len(of(runs, "main", arm)) < 3 * len(of(runs, "main", "baseline"))
+
+
 def percent(made: Sequence[Played]) -> str:
     return f"{100 * rate(made):.0f}" if made else ""
 
@@ -45,7 +50,8 @@ def wordings(runs: Sequence[Played]) -> str:
         if made:
             right = sum(ways_of(run.world)[run.family] == first_call(run).get("tool") for run in made)
             steps = sum(run.steps for run in made) / len(made)
-            rows.append([saying, SAYINGS[saying], str(len(made)), str(right), percent(made), f"{steps:.2f}"])
+            said = SAYINGS[saying].replace("{product}", "as the product words it")
+            rows.append([saying, said, str(len(made)), str(right), percent(made), f"{steps:.2f}"])
     if not rows:
         return ""
     head = ["wording", "of the advice", "runs", "first calls that follow it", "solved, %", "steps"]
@@ -90,23 +96,52 @@ def fresh(runs: Sequence[Played]) -> str:
     return f"## The fresh world alone ({FRESH})\n\n" + table(head, rows)
 
 
+def recovered(runs: Sequence[Played], arm: str) -> dict[tuple[str, str], int | None]:
+    """In which run each family that changed succeeded first without being told what no longer holds."""
+    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for run in sorted(of(runs, "drift", arm), key=lambda run: (run.order, run.task)):
+        found[run.world, run.family].append(run.success and not told_the_old(run))
+    return {family: tries.index(True) + 1 if True in tries else None for family, tries in found.items()}
+
+
+def told_the_old(run: Played) -> bool:
+    """The advice names the tool that did before the change, and does no more."""
+    if run.desk != SEARCH:
+        return False
+    now = ways(SKINS[run.world], rules_of(run.world, level=2, variant="drifted"))[run.family][1]
+    old = ways_of(run.world)[run.family]
+    return now != old and old in run.prompt.partition(HEADING)[2]
+
+
 def drift(runs: Sequence[Played]) -> str:
     """Runs of a family after the change until one succeeds."""
     rows: list[list[str]] = []
     for arm in STRESS_ARMS["drift"]:
-        made = sorted(of(runs, "drift", arm), key=lambda run: (run.order, run.task))
-        families: dict[tuple[str, str], list[bool]] = defaultdict(list)
-        for run in made:
-            families[run.world, run.family].append(run.success)
+        made = of(runs, "drift", arm)
         if made:
-            first = [tries.index(True) + 1 if True in tries else None for tries in families.values()]
-            known = sorted(at for at in first if at is not None)
-            middle = str(known[len(known) // 2]) if known else ""
-            rows.append([arm, str(len(made)), percent(made), str(len(first)), str(len(known)), middle])
+            first = recovered(runs, arm)
+            known = sorted(at for at in first.values() if at is not None)
+            late = [str(known[len(known) // 2]), str(known[-1])] if known else ["", ""]
+            old = str(sum(map(told_the_old, made)))
+            rows.append([arm, str(len(made)), percent(made), old, str(len(first)), str(len(known)), *late])
     if not rows:
         return ""
-    head = ["arm", "runs", "solved, %", "families", "with a success in 8 runs", "the first at (median)"]
-    return "## After the change\n\n" + table(head, rows)
+    head = [
+        "arm",
+        "runs",
+        "solved, %",
+        "told the old tool",
+        "families",
+        "that recover",
+        "median run",
+        "latest",
+    ]
+    return (
+        "## After the change\n\n"
+        + table(head, rows)
+        + "\n\nA family recovers in the first of its runs, 8 at most, that succeeds without "
+        "being told the tool that did before the change."
+    )
 
 
 def before_and_now(runs: Sequence[Played], earlier: Sequence[Played]) -> str:
@@ -118,7 +153,8 @@ def before_and_now(runs: Sequence[Played], earlier: Sequence[Played]) -> str:
             known = [run for run in made if run.world != FRESH]
             found = pairs(known, ("main", "baseline"), ("main", arm))
             search = [pair for pair in found if pair[0].desk == SEARCH]
-            cells += [percent([pair[1] for pair in found]), told(bootstrap(found, gain)) if found else ""]
+            solved = f"cut off: {len(found)} pairs" if is_cut(made, arm) else percent([b for _, b in found])
+            cells += [solved if found else "", told(bootstrap(found, gain)) if found else ""]
             cells += [told(bootstrap(search, saving)) if search else ""]
         if cells[0] and cells[3]:
             rows.append([arm, *cells])
@@ -147,9 +183,9 @@ def criteria(runs: Sequence[Played]) -> str:
         ["SC-005: tasks of search are solved whose first tool failed, %", *_cells(runs, arms, _recovered)],
     ]
     said = (
-        "\n\nSC-006, a newcomer's agent with several tools that learns in half an hour, is "
-        "[the tutorial](tutorial/1-install.md), whose every step runs in the tests. Every run of this page "
-        "has its trace: each call, its arguments, and its result or its error."
+        "\n\nSC-006, a newcomer's agent with several tools that learns in half an hour, is the tutorial: "
+        "[what it took](tutorial/README.md#how-long-it-took). Every run of this page has its trace: each "
+        "call, its arguments, and its result or its error."
     )
     return "## The success criteria\n\n" + table(["", *arms], rows) + said
 
@@ -181,11 +217,9 @@ def _of_calls(run: Played) -> bool | None:
 
 
 def _told_right(run: Played) -> bool | None:
-    return (
-        said_of(run.prompt.partition(HEADING)[2], run.world, run.family) == "right"
-        if run.desk == SEARCH
-        else None
-    )
+    if run.desk != SEARCH or not run.arm.startswith("full"):
+        return None
+    return said_of(run.prompt.partition(HEADING)[2], run.world, run.family) == "right"
 
 
 def _recovered(run: Played) -> bool | None:

@@ -16,12 +16,12 @@ from bench.desk.models import IMPORTANCE, Models, Room
 from bench.desk.plan import ARMS, INJECTED, ORDER, STRESS_ARMS
 from bench.desk.play import Place, Played, play
 from bench.desk.report import write_page
-from bench.desk.sections import first_call, ways_of, wordings
+from bench.desk.sections import first_call, recovered, ways_of, wordings
 from bench.desk.store import Key, Store, read_runs, write_packed
 from bench.desk.world import FRESH, build
 
 from tests.learning.kit import words
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits
+from wesichain.core import HEADING, LlmRequest, LlmResponse, LlmTraits
 from wesichain.errors import LlmTransportError
 
 
@@ -121,6 +121,37 @@ async def test_the_page_tells_revisions_apart(tmp_path: Path) -> None:
     )
     assert "1 runs were made" in page.read_text()
     assert list(read_runs(tmp_path / "page" / "runs-dice-two.jsonl.gz")) == made[:1]
+    write_packed([*made, replace(made[0], arm="full")], tmp_path / "now.jsonl.gz")
+    write_page([tmp_path / "now.jsonl.gz"], page, model="dice")
+    assert "| full | 1, cut off |  |" in page.read_text()  # one task of three is no share of solved tasks
+
+
+def test_a_family_recovers_when_it_succeeds_without_the_old_way() -> None:
+    old = ways_of("harbour")["shelf_CB"]
+    said = ["", f"{HEADING}\n- For cable: call {old}.", "", ""]
+    runs = [
+        Played(
+            arm="full",
+            part="drift",
+            world="harbour",
+            desk="registers",
+            family="shelf_CB",
+            task=f"harbour/registers/shelf_CB/train-{order}",
+            success=order > 0,
+            why="",
+            steps=2,
+            read=5,
+            written=1,
+            ended="completed",
+            answer="",
+            prompt=prompt,
+            question="q",
+            order=order,
+        )
+        for order, prompt in enumerate(said)
+    ]
+    assert recovered(runs, "full") == {("harbour", "shelf_CB"): 3}
+    assert recovered(runs[:2], "full") == {("harbour", "shelf_CB"): None}
 
 
 @pytest.mark.slow
