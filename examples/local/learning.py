@@ -1,7 +1,8 @@
-"""Refusals teach a playbook, and later tasks are solved: a local model, a tool, and a word of feedback each.
+"""Refusals teach a playbook, and some later tasks are solved: a local model, a tool, a word of feedback each.
 
 `python examples/local/learning.py [MODEL]`; the model is downloaded once. The tool wants its days in a form
-that its description does not tell: the playbook learns it from refusals, and tells later runs.
+that its description does not tell: the playbook learns it from refusals, and tells later runs. Seen with the
+0.5B model: 1 to 4 not done, 5 to 9 done, 10 not done; 11, tried separately, not done.
 """
 
 import asyncio
