@@ -60,7 +60,7 @@ def wordings(runs: Sequence[Played]) -> str:
 
 def first_call(run: Played) -> dict[str, Any]:
     """What the model called first. A fault before it, such as a server that was not up yet, is no call."""
-    return next((call for call in run.calls if "tool" in call), {})
+    return next((call for call in run.calls if "tool" in call), dict[str, Any]())
 
 
 def ways_of(world: str) -> dict[str, str]:
