@@ -121,7 +121,7 @@ def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
     """The runs that are carried to their end from now on."""
     seen: list[Ran] = []
     opened: Callable[..., Any] = AgentRuntime.opened
-    carry_on: Callable[..., Any] = AgentRuntime.go_on
+    carry_on: Callable[..., Any] = AgentRuntime.resume_run
     begun: dict[int, tuple[Any, ...]] = {}  # by the identity of the run's drive, which is kept beside
 
     def open_(self: AgentRuntime[Any], task: Any, history: Any, given: RunOptions) -> Any:
@@ -138,10 +138,10 @@ def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
         return drive
 
     def watched(kind: type[Drive[Any]]) -> Callable[..., Any]:
-        carry: Callable[..., Any] = kind.carry
+        run_to_end: Callable[..., Any] = kind.run_to_end
 
         async def carried(self: Drive[Any]) -> Any:
-            outcome = await carry(self)
+            outcome = await run_to_end(self)
             # Not the run inside its middleware, and none that is taken a step at a time.
             if type(self) is kind and getattr(self, "_stepper", None) is None:
                 known = begun.pop(id(self), None)
@@ -152,7 +152,7 @@ def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
 
         return carried
 
-    async def go_on(self: AgentRuntime[Any], interrupted: Any, decisions: Any, **options: Any) -> Any:
+    async def resume_run(self: AgentRuntime[Any], interrupted: Any, decisions: Any, **options: Any) -> Any:
         outcome = await carry_on(self, interrupted, decisions, **options)
         first, given = outcome.events[0], cast("RunKeywords", options)
         for ran in seen if options.get("budget") is None and is_a_run_of_its_own(run_options(given)) else ():
@@ -162,9 +162,9 @@ def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
         return outcome
 
     patched.setattr(AgentRuntime, "opened", open_)
-    patched.setattr(AgentRuntime, "go_on", go_on)
+    patched.setattr(AgentRuntime, "resume_run", resume_run)
     for kind in (Drive, WrappedDrive):
-        patched.setattr(kind, "carry", watched(kind))
+        patched.setattr(kind, "run_to_end", watched(kind))
     return seen
 
 

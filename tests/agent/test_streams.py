@@ -135,12 +135,12 @@ def shape(event: Event) -> tuple[Any, ...]:
 @pytest.mark.parametrize("via", [lambda outcome: outcome, through_json], ids=["in-memory", "through-json"])
 @pytest.mark.parametrize("word", [Approve(), ApproveWith({"path": "b"}), Refuse("no")])
 def test_the_stream_of_a_resume_is_the_resume(word: Any, via: Callable[[Any], Any]) -> None:
-    async def main(go_on: Any) -> tuple[Any, ...]:
+    async def main(resume_run: Any) -> tuple[Any, ...]:
         world = World()
         agent = agent_of(world)
         outcome = await agent.outcome("q")
         assert isinstance(outcome, Interrupted)
-        result, events = await go_on(agent, outcome, word, via)
+        result, events = await resume_run(agent, outcome, word, via)
         check = [shape(event) for event in bare(events)]
         return result.output, [*result.messages], result.outcome.spent, result.outcome.step, world.done, check
 

@@ -151,7 +151,7 @@ async def test_a_result_that_arrives_with_the_cancel_is_kept() -> None:
 
     runtime = AgentRuntime(ScriptedLlm([say(call("last_deed")), "x"]), [last_deed])
     drive = runtime.open("q", cancellation=CancellationToken())
-    task = asyncio.ensure_future(drive.carry())
+    task = asyncio.ensure_future(drive.run_to_end())
     with pytest.raises(asyncio.CancelledError):
         await task
     held = stored(drive.outcome)
@@ -258,7 +258,7 @@ async def test_a_task_whose_cancel_is_over_can_run_an_agent() -> None:
 async def test_a_cancel_that_is_raised_nowhere_interrupts_the_run() -> None:
     sink = Canceller(ModelResponded, lambda: task.cancel())  # behind the last wait of the run
     drive = AgentRuntime(ScriptedLlm(["the answer"]), events=sink).open("q")
-    task = asyncio.ensure_future(drive.carry())
+    task = asyncio.ensure_future(drive.run_to_end())
     with pytest.raises(asyncio.CancelledError):
         await task
     assert isinstance(drive.outcome, Interrupted)
@@ -295,13 +295,13 @@ async def test_a_child_whose_task_is_cancelled_with_its_parent_s_is_kept() -> No
     inner = Agent(llm, tools=[effects.tool("act", effect="once"), hang], name="inner")
     agent = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), "x"]), tools=[inner.as_tool()])
     drive = agent.runtime.open("q")
-    task = asyncio.ensure_future(drive.carry())
+    task = asyncio.ensure_future(drive.run_to_end())
     with pytest.raises(asyncio.CancelledError):
         await task
     held = stored(drive.outcome)
     assert held.unfinished is not None
     assert [child.agent for child in held.unfinished.children] == ["inner"]
-    outcome = await agent.runtime.reopen(held, {}, RunOptions()).carry()
+    outcome = await agent.runtime.reopen(held, {}, RunOptions()).run_to_end()
     assert isinstance(outcome, Completed)
     assert (effects.done, len(llm.requests)) == ({"act": 1}, 3)
 
@@ -351,10 +351,10 @@ async def test_a_question_that_was_decided_is_not_asked_again_while_its_call_wai
     held = stored(await Agent(llm, tools=below, tool_concurrency=2).outcome("q"))
     in_order = Agent(llm, tools=below, tool_concurrency=1).runtime  # goes on where less is done at once
     decisions: Any = {item.token: Approve() for item in held.pending}
-    held = stored(await in_order.reopen(held, decisions, RunOptions()).carry())
+    held = stored(await in_order.reopen(held, decisions, RunOptions()).run_to_end())
     assert effects.done == {"pay": 1}
     assert [(item.scope, item.call.id) for item in held.pending] == [(("agent",), "p1")]
-    outcome = await in_order.reopen(held, {held.pending[0].token: Approve()}, RunOptions()).carry()
+    outcome = await in_order.reopen(held, {held.pending[0].token: Approve()}, RunOptions()).run_to_end()
     assert isinstance(outcome, Completed), outcome
     assert effects.done == {"pay": 3}
 

@@ -25,7 +25,9 @@ async def test_a_round_of_the_hand_written_loop(tmp_path: Path) -> None:
     effort = Effort(seconds=0.01, runs=20, longest=10)
     await Child(YARDSTICK, PYTHON, child_environ(tmp_path), effort).take_part(entry)
     (facts,) = entry["rounds"]
-    assert set(facts) == {"short", "hop", "sync", "malformed", "chain10", "concurrent", "import", "pydantic"}
+    assert set(facts) == {
+        "short", "hop", "sync", "sync10", "malformed", "chain10", "concurrent", "import", "pydantic"
+    }  # fmt: skip
     assert all(fact["cpu"] > 0 for fact in facts.values())
     assert facts["malformed"]["spared"]
     assert facts["chain10"]["cpu"] > facts["hop"]["cpu"] > facts["short"]["cpu"]
@@ -74,7 +76,7 @@ async def test_the_hand_written_loop_under_fire(name: str, ended: str, requests:
         pytest.param(Fault("x", "x"), "text", "All is well.", "recovered", id="the right answer after all"),
         pytest.param(Fault("x", "x"), "text", "", "silent", id="an empty answer"),
         pytest.param(
-            Fault("x", "x", forever=True), "text", "I could not finish.", "silent", id="a plain excuse"
+            Fault("x", "x", forever=True), "text", "I could not finish.", "words", id="a plain excuse"
         ),
         pytest.param(Fault("x", "x", forever=True), "status", "ERROR", "visible", id="a typed status"),
         pytest.param(Fault("x", "x"), "running", "", "running", id="no end"),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.core import dataclass, maker
+from wesichain.core import constructor_of, dataclass
 
 T = TypeVar("T")
 
@@ -152,7 +152,7 @@ class Awkward:
 class TestMaker:
     @given(st.integers(), st.text(), st.lists(st.integers()), st.text())
     def test_it_makes_what_the_class_makes(self, a: int, b: str, c: list[int], named: str) -> None:
-        make = maker(Quick)
+        make = constructor_of(Quick)
         made = make(a, b, c, named=named)
         assert made == Quick(a, b, c, named=named)
         assert type(made) is Quick
@@ -161,7 +161,7 @@ class TestMaker:
             made.a = 2  # type: ignore[misc]  # the point of the line
 
     def test_it_takes_what_the_class_takes(self) -> None:
-        make: Any = maker(Quick)
+        make: Any = constructor_of(Quick)
         with pytest.raises(TypeError):
             make()
         with pytest.raises(TypeError):
@@ -170,23 +170,23 @@ class TestMaker:
             make(1, nobody=2)
 
     def test_defaults_are_fresh(self) -> None:
-        make = maker(Quick)
+        make = constructor_of(Quick)
         assert make(1).c is not make(1).c
 
     def test_of_a_generic_class_with_its_types(self) -> None:
-        child = maker(Child[int])(1, extra=3)
+        child = constructor_of(Child[int])(1, extra=3)
         assert (type(child), child.double, child.extra) == (Child, 2, 3)
 
     def test_it_leaves_the_check_out(self) -> None:
-        assert maker(Checked)(-1).n == -1
+        assert constructor_of(Checked)(-1).n == -1
 
-    @pytest.mark.parametrize("make", [Awkward, maker(Awkward)], ids=["the class", "its maker"])
+    @pytest.mark.parametrize("make", [Awkward, constructor_of(Awkward)], ids=["the class", "its maker"])
     def test_no_name_of_a_field_is_in_the_way(self, make: Any) -> None:
         made = make(1, 2, 3, 4, 5)
         assert dataclasses.astuple(made) == (1, 2, 3, 4, 5, 6, 7)
 
     def test_many_threads_may_use_it_first(self) -> None:
         for _ in range(50):
-            make = maker(Quick)
+            make = constructor_of(Quick)
             with ThreadPoolExecutor(8) as pool:
                 assert list(pool.map(make, range(8))) == [Quick(n) for n in range(8)]

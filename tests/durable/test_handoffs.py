@@ -11,7 +11,7 @@ from tests.agent.kit import ADD, add, call, say
 from wesichain.agent import Agent, Approve, Completed
 from wesichain.durable import DurableAgent
 from wesichain.durable.adoption import adopting
-from wesichain.durable.journal import DurableEffects, Journal
+from wesichain.durable.journal import DurableEffects, StepJournal
 from wesichain.durable.versions import version_of
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
@@ -62,7 +62,7 @@ async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
         return texts[name]
 
     async def run(program: Program, recorded: dict[str, str]) -> Any:
-        journal = Journal(recorded, step, clock=FakeClock(), at=0.0)
+        journal = StepJournal(recorded, step, clock=FakeClock(), at=0.0)
         runtime = program.build(recorded).runtime
         return await runtime.run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
 
@@ -103,11 +103,11 @@ async def test_a_new_program_goes_on_behind_a_handoff_without_a_tool_that_is_gon
         return Agent(ScriptedLlm(first), name="first", handoffs=[other], clock=FakeClock()).runtime
 
     left: dict[str, str] = {}
-    journal = Journal({}, step, clock=FakeClock(), at=0.0)
+    journal = StepJournal({}, step, clock=FakeClock(), at=0.0)
     whole = await program([add]).run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
     assert [*texts][3:] == ["ask 2", "call 2 add-id 1", "ask 3", "call 3 b 1", "ask 4"]
     left = dict([*texts.items()][:kept])
-    journal = Journal(left, step, clock=FakeClock(), at=0.0)
+    journal = StepJournal(left, step, clock=FakeClock(), at=0.0)
     ids, _ = journal.calls()
     runtime = adopting(program([]), known=ids, recorded={"add-id", "b"} if kept == 7 else {"add-id"})
     again = await runtime.run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)

@@ -27,7 +27,14 @@ from wesichain.core import (
     from_json,
     to_plain,
 )
-from wesichain.durable.journal import Conversed, Deed, DurableEffects, Journal, Record, written
+from wesichain.durable.journal import (
+    Conversed,
+    DurableEffects,
+    JournalRecord,
+    StepJournal,
+    StepRecord,
+    written,
+)
 from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedError
 from wesichain.policy import Retry
 from wesichain.testing import FakeClock, FunctionLlm
@@ -108,7 +115,7 @@ class World:
 
     async def run(self, paper: Paper, sides: int) -> Outcome[str]:
         clock = FakeClock()
-        journal = Journal(dict(paper.texts), paper.step, clock=clock, at=clock.time())
+        journal = StepJournal(dict(paper.texts), paper.step, clock=clock, at=clock.time())
         effects = partial(DurableEffects, journal)
         return await self.runtime(sides).run("go", run_id="r", effects=effects, clock=journal)
 
@@ -173,7 +180,7 @@ async def test_a_call_whose_outcome_is_unknown_is_not_run_again_whatever_the_pol
     async def run(dies_at: int, when: str) -> Outcome[str]:
         clock = FakeClock()
         paper = Paper(texts, dies_at=dies_at, when=when)
-        kept = Journal({**texts}, paper.step, clock=clock, at=clock.time())
+        kept = StepJournal({**texts}, paper.step, clock=clock, at=clock.time())
         runtime = AgentRuntime(FunctionLlm(reply), [pay], policy=Recovery({ToolFailedError: Retry()}))
         return await runtime.run("pay", run_id="r", effects=partial(DurableEffects, kept), clock=kept)
 
@@ -191,16 +198,16 @@ async def test_a_call_whose_outcome_is_unknown_is_not_run_again_whatever_the_pol
 # --- the journal and its records ---------------------------------------------------------------------
 
 
-def journal(texts: dict[str, str], clock: Clock, *, max_step: int = 10_000) -> Journal:
-    return Journal(texts, Paper(texts).step, clock=clock, at=clock.time(), max_step=max_step)
+def journal(texts: dict[str, str], clock: Clock, *, max_step: int = 10_000) -> StepJournal:
+    return StepJournal(texts, Paper(texts).step, clock=clock, at=clock.time(), max_step=max_step)
 
 
 async def test_time_passes_in_steps_and_is_told_again() -> None:
     clock, texts = FakeClock(), dict[str, str]()
 
-    async def act() -> Deed:
+    async def act() -> StepRecord:
         clock.advance(2.5)
-        return Deed(value=1)
+        return StepRecord(value=1)
 
     async def times() -> list[tuple[float, float]]:
         run = journal({**texts}, clock)
@@ -222,8 +229,8 @@ async def test_time_passes_in_steps_and_is_told_again() -> None:
 async def test_a_step_that_answers_to_something_else_is_refused() -> None:
     texts: dict[str, str] = {}
 
-    async def act() -> Deed:
-        return Deed()
+    async def act() -> StepRecord:
+        return StepRecord()
 
     await journal(texts, FakeClock()).perform("ask 1", "a", act)
     with pytest.raises(ReplayMismatchError, match="'ask 1'") as caught:
@@ -237,7 +244,7 @@ async def test_a_fault_of_the_model_is_the_same_fault_again() -> None:
 
     async def run() -> tuple[Outcome[str], list[float]]:
         clock = FakeClock()
-        kept = Journal({**texts}, Paper(texts).step, clock=clock, at=clock.time())
+        kept = StepJournal({**texts}, Paper(texts).step, clock=clock, at=clock.time())
         model = FunctionLlm(lambda _: faults.pop() if faults else "hello")
         runtime = AgentRuntime(model, policy=Recovery({LlmTransportError: Retry()}))
         effects = partial(DurableEffects, kept)
@@ -283,25 +290,25 @@ JSON = st.recursive(
 
 @given(value=JSON, asked=st.text(), elapsed=st.floats(0, 1e9))
 def test_a_record_is_read_as_it_was_written(value: Any, asked: str, elapsed: float) -> None:
-    record = Record(asked, 1.5, elapsed, Deed(value=value))
+    record = JournalRecord(asked, 1.5, elapsed, StepRecord(value=value))
     kept, text = written(record, limit=1_000_000)
-    assert from_json(Record, text) == record == kept
+    assert from_json(JournalRecord, text) == record == kept
 
 
 @pytest.mark.parametrize(
-    ("deed", "why"),
+    ("entry", "why"),
     [
-        pytest.param(Deed(value="x" * 600), "500 are kept", id="too-large"),
-        pytest.param(Deed(value="\ud800"), "cannot be kept", id="no-text"),
-        pytest.param(Deed(value=float("nan")), "cannot be kept", id="no-number"),
+        pytest.param(StepRecord(value="x" * 600), "500 are kept", id="too-large"),
+        pytest.param(StepRecord(value="\ud800"), "cannot be kept", id="no-text"),
+        pytest.param(StepRecord(value=float("nan")), "cannot be kept", id="no-number"),
     ],
 )
-def test_what_cannot_be_kept_becomes_an_error_of_the_step(deed: Deed, why: str) -> None:
-    _, text = written(Record("asked", 1.0, 2.0, deed), limit=500)
-    read = from_json(Record, text)
-    assert read.deed.raised is not None
-    assert read.deed.raised.error == "CodecError"
-    assert why in read.deed.raised.message
+def test_what_cannot_be_kept_becomes_an_error_of_the_step(entry: StepRecord, why: str) -> None:
+    _, text = written(JournalRecord("asked", 1.0, 2.0, entry), limit=500)
+    read = from_json(JournalRecord, text)
+    assert read.entry.raised is not None
+    assert read.entry.raised.error == "CodecError"
+    assert why in read.entry.raised.message
 
 
 def test_the_fingerprint_of_a_request_is_that_of_everything_said() -> None:

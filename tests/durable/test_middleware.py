@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.kit import ADD, add, say
 from wesichain.agent import AgentRuntime, Completed
-from wesichain.durable.journal import DurableEffects, Journal
+from wesichain.durable.journal import DurableEffects, StepJournal
 from wesichain.middleware import Middleware
 from wesichain.testing import FakeClock, ScriptedLlm
 
@@ -31,7 +31,7 @@ async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
     replies = [say(ADD), say(ADD), say(content="3"), say(content="three")]
 
     async def run(llm: ScriptedLlm, recorded: dict[str, str]) -> Any:
-        journal = Journal(recorded, step, clock=FakeClock(), at=0.0)
+        journal = StepJournal(recorded, step, clock=FakeClock(), at=0.0)
         agent = AgentRuntime(llm, [add], clock=FakeClock(), middleware=[Twice()])
         return await agent.run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wesichain.durable.store import Lease, watch
-from wesichain.durable.store.watch import LOOKS, Census, Watch, this_machine
+from wesichain.durable.store.watch import LOOKS, Census, StoreWatch, this_machine
 
 HERE = this_machine()
 
@@ -60,7 +60,7 @@ def test_a_look_that_fails_is_told_once_and_taken_again(caplog: pytest.LogCaptur
     def on_failure() -> None:
         failed[0] += 1
 
-    watch = Watch(look, seconds=0.01, on_failure=on_failure)
+    watch = StoreWatch(look, seconds=0.01, on_failure=on_failure)
     watch.start()
     assert well.wait(10)
     watch.stop()

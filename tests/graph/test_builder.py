@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -303,3 +304,10 @@ def test_options_go_over_the_graphs_defaults_and_those_over_the_projects() -> No
 
 def test_one_name_will_do_for_an_interrupt() -> None:
     assert ExecutionOptions(interrupt_before="tools").interrupt_before == ("tools",)
+
+
+@pytest.mark.parametrize(("earlier", "now"), [("Retry", "RetryPolicy"), ("Interrupt", "GraphInterrupt")])
+def test_an_earlier_name_works_and_warns(earlier: str, now: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"called {now} now"):
+        found = getattr(importlib.import_module("wesichain.graph.renamed"), earlier)
+    assert found is getattr(importlib.import_module("wesichain.graph"), now)

@@ -30,7 +30,7 @@ from wesichain.graph import (
     GraphBuilder,
     GraphContext,
     MemoryCheckpointer,
-    Retry,
+    RetryPolicy,
     Send,
     StateUpdate,
 )
@@ -558,8 +558,8 @@ class Flaky:
         return state
 
 
-def quick(**options: Any) -> Retry:
-    return Retry(**{"backoff": 0.001, **options})
+def quick(**options: Any) -> RetryPolicy:
+    return RetryPolicy(**{"backoff": 0.001, **options})
 
 
 @behaviour("G43", "G44", "G45")
@@ -599,7 +599,7 @@ async def test_retries(errors: list[BaseException], retry: Any, calls: int, ends
 
 
 def test_pauses_grow_up_to_a_limit_with_a_little_chance() -> None:
-    retry = Retry(backoff=1.0, factor=3.0, max_pause=20.0, jitter=0.5)
+    retry = RetryPolicy(backoff=1.0, factor=3.0, max_pause=20.0, jitter=0.5)
     assert [retry.pause(n, chance=0.0) for n in (1, 2, 3, 4)] == [1.0, 3.0, 9.0, 20.0]
     assert retry.pause(1, chance=1.0) == 1.5
 

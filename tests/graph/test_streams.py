@@ -16,7 +16,7 @@ from wesichain.graph import (
     ExecutionOptions,
     GraphBuilder,
     GraphContext,
-    Interrupt,
+    GraphInterrupt,
     MemoryCheckpointer,
     ReActAgentNode,
     Send,
@@ -153,7 +153,7 @@ async def test_questions_come_as_data_in_every_mode_and_then_the_stream_raises()
         ("updates", "ask", "sub"),
     ]
     assert {item.data for item in seen} == set(caught.value.interrupts)
-    assert isinstance(seen[0].data, Interrupt)
+    assert isinstance(seen[0].data, GraphInterrupt)
     rest = await collected(graph.stream_resume("t", "yes", modes=("updates",)))
     assert [item.data for item in rest] == [{"log": ["yes"]}, {"log": ["yes"]}]
 

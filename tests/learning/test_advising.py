@@ -17,7 +17,7 @@ from wesichain.core import HEADING, Advice, Adviser, Strategy, StrategySource, T
 from wesichain.errors import ConfigError
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance
 from wesichain.learning.advising import Shares, draw, is_drawn
-from wesichain.learning.entities import Tally
+from wesichain.learning.entities import EvidenceTally
 
 
 def tool(name: str, **parameters: str) -> ToolSpec:
@@ -84,7 +84,7 @@ async def test_nothing_is_shown_where(book: Playbook, bullet: PlaybookBullet) ->
 
 
 async def test_a_warning_is_shown_where_a_comparison_speaks_for_it(book: Playbook) -> None:
-    proven = Tally(20, 18, 20, 4, compared=True)
+    proven = EvidenceTally(20, 18, 20, 4, compared=True)
     origin = Provenance("reflector")
     warning = strategy("pay the bill", "a", section="Pitfalls", tally=proven, provenance=origin, id="w")
     book.record(warning, domain="shop")

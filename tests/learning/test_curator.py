@@ -21,7 +21,7 @@ from wesichain.testing import FakeClock
 def state(book: Playbook, domain: str = "shop") -> set[tuple[object, ...]]:
     """What is known, apart from times."""
     return {
-        (item.id, item.content, item.section, item.helpful_count, item.harmful_count, item.stage)
+        (item.id, item.content, item.section, item.helpful_count, item.harmful_count, item.stage, item.cases)
         for item in book.bullets(domain)
     }
 

@@ -19,7 +19,7 @@ from tests.llm.toxic_server import (
     reply,
 )
 from wesichain.errors import ConfigError, LlmRejectedError
-from wesichain.llm.transport import Account
+from wesichain.llm.transport import KeyAccount
 
 
 @each_provider
@@ -54,7 +54,7 @@ async def test_a_key_that_no_header_can_carry_is_a_config_error(provider: Provid
     assert KEY not in str(caught.value)
 
 
-HOME = Account(url="https://api.example.com/v1", url_variable="EXAMPLE_URL", key_variable="EXAMPLE_KEY")
+HOME = KeyAccount(url="https://api.example.com/v1", url_variable="EXAMPLE_URL", key_variable="EXAMPLE_KEY")
 PROXY = {"EXAMPLE_URL": "https://proxy.example.net", "EXAMPLE_KEY": "env"}
 
 

@@ -27,7 +27,7 @@ from tests.llm.toxic_server import (
 )
 from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import LlmResponseError, LlmTransportError
-from wesichain.llm.transport import Patience, retry_after
+from wesichain.llm.transport import RetryLimits, retry_after
 
 BUSY = reply(503, "{}")
 
@@ -123,7 +123,7 @@ async def test_a_slow_reader_is_never_interrupted(provider: Provider) -> None:
 
 @given(attempt=st.integers(0, 60), chance=st.floats(0, 1))
 def test_backoff_is_never_negative_nor_longer_than_eight_seconds(attempt: int, chance: float) -> None:
-    pause = Patience(chance=lambda: chance).pause(attempt, LlmTransportError("busy", retryable=True))
+    pause = RetryLimits(chance=lambda: chance).pause(attempt, LlmTransportError("busy", retryable=True))
     assert 0.25 <= pause <= 8.0
 
 

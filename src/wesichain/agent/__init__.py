@@ -7,8 +7,8 @@ from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse, late
 from .agent import Agent
 from .drive import Drive
 from .effects import Caller, Effects, LiveEffects
+from .emitter import Emitter, name_of
 from .models import resolve_model
-from .narrate import Narrator, name_of
 from .options import AgentOptions, OnLimit, RunOptions
 from .outcomes import with_output
 from .phases import (
@@ -77,6 +77,7 @@ __all__ = [
     "Decision",
     "Drive",
     "Effects",
+    "Emitter",
     "EventQueue",
     "Failed",
     "Handoff",
@@ -85,7 +86,6 @@ __all__ = [
     "LiveEffects",
     "LoopGuard",
     "MemoryConversations",
-    "Narrator",
     "Observed",
     "Observing",
     "OnLimit",

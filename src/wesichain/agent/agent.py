@@ -262,13 +262,13 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         instructions = self._instructions
         if "conversation" in options or callable(instructions) or self._playbook is not None:
             return self._prepared(task, history, options)
-        return self.runtime.opened(task, history, run_options(options)).carry()
+        return self.runtime.opened(task, history, run_options(options)).run_to_end()
 
     async def _prepared(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Outcome[OutT]:
         """A run whose instructions have to be asked for, or that is part of a conversation."""
-        outcome = await (await self._open(task, history, options)).carry()
+        outcome = await (await self._open(task, history, options)).run_to_end()
         await self._ended_of(options)(outcome)
         return outcome
 

@@ -21,7 +21,7 @@ from wesichain.core import (
     LlmResponse,
     PendingCall,
     Role,
-    maker,
+    constructor_of,
 )
 from wesichain.errors import (
     AgentError,
@@ -54,7 +54,7 @@ from .turn import Asking
 
 OutT = TypeVar("OutT")
 
-_request = maker(LlmRequest)
+_request = constructor_of(LlmRequest)
 _ENDED = (Completed, Failed, Interrupted)
 _TASK_CANCELLED = "the task that ran it was cancelled"
 
@@ -81,7 +81,7 @@ class Drive(Asking[OutT]):
         self._stream = stream
         self._site = site  # the call that this run is inside of
         self._limit = self._arrived = self._taken_up = self._slots = None
-        self._told = self._shown = phase.info.told
+        self._reported = self._shown = phase.info.told
         self._follows = self._has_begun = False
         self._last_content = ""
         self._delay = 0.0
@@ -100,7 +100,7 @@ class Drive(Asking[OutT]):
             calls = (item.call for item in phase.steps if isinstance(item, Action))
             run.used_ids.update((call.id, None) for call in calls)
 
-    def goes_on_from(
+    def resume_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
     ) -> None:
         """Take up what an interrupted run had in hand, with what people have decided since."""
@@ -120,7 +120,7 @@ class Drive(Asking[OutT]):
             self._batch.take_up(outcome, decisions)
             self._was_interrupted = True
 
-    def carry(self) -> Coroutine[Any, Any, Outcome[OutT]]:
+    def run_to_end(self) -> Coroutine[Any, Any, Outcome[OutT]]:
         """Carry the run to its end: take its steps until there are no more."""
         return self._advance(once=False)
 
@@ -169,7 +169,7 @@ class Drive(Asking[OutT]):
                 await asyncio.sleep(0)  # where the cancel is still on its way, it is raised here
                 raise asyncio.CancelledError(_TASK_CANCELLED) from None
         elif isinstance(cause, ConfigError | ReplayMismatchError):  # the caller's mistake, not the run's
-            run.narrator.run_failed(run.step, cause, run.spent())
+            run.emitter.run_failed(run.step, cause, run.spent())
             if self._site is not None:
                 self._site.failure = self._site.failure or cause
         elif isinstance(cause, Exception):
@@ -180,9 +180,9 @@ class Drive(Asking[OutT]):
         """Tell that the run begins, or goes on."""
         run, self._has_begun = self._run, True
         info = self.phase.info
-        run.narrator.run_started(info.task, run.settings.model, run.specs(), self._decided, info.parts)
+        run.emitter.run_started(info.task, run.settings.model, run.specs(), self._decided, info.parts)
         if self.advice is not None:
-            run.narrator.tell(AdviceShown, 0, self.advice.shown, self.advice.text, self.advice.held)
+            run.emitter.tell(AdviceShown, 0, self.advice.shown, self.advice.text, self.advice.held)
 
     def stop(self, reason: str) -> None:
         """End a run that nobody will carry on, between two of its steps."""
@@ -232,7 +232,7 @@ class Drive(Asking[OutT]):
         following = phase.observe(batch.observed())
         self._follows = self._follows and batch.went_well
         if self._follows:  # the events of the calls have told everything but the notes
-            self._told = following.trail.length - len(batch.notes)
+            self._reported = following.trail.length - len(batch.notes)
         if batch.finish is not None and limit is None:
             return await self._finished(following, batch.finish)
         if limit is not None and run.settings.on_limit == "fail":
@@ -269,7 +269,7 @@ class Drive(Asking[OutT]):
             thinking: Thinking[OutT] = await run.present.hand_over(phase, handoff)
         except AgentError as error:
             return self._fail(phase, error)
-        self._told = self._shown = 0  # the other agent sees it all for the first time
+        self._reported = self._shown = 0  # the other agent sees it all for the first time
         self._follows = False
         words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
         self._last_content = next(words, "")  # as a run that goes on from here would take it
@@ -367,11 +367,11 @@ class Drive(Asking[OutT]):
         run, self.outcome = self._run, outcome
         match outcome:
             case Completed(text=text):
-                run.narrator.run_completed(run.step, text, outcome.spent, outcome.stopped_by)
+                run.emitter.run_completed(run.step, text, outcome.spent, outcome.stopped_by)
             case Failed(error=error):
-                run.narrator.run_failed(run.step, error, outcome.spent)
+                run.emitter.run_failed(run.step, error, outcome.spent)
             case Interrupted(reason=reason, pending=pending):
-                run.narrator.run_interrupted(run.step, reason, outcome.spent, pending)
+                run.emitter.run_interrupted(run.step, reason, outcome.spent, pending)
             case _:
                 assert_never(outcome)
         if self._site is not None:

@@ -153,9 +153,9 @@ class LiveEffects(Effects):
 
     async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""
-        from .hearing import Hearing  # loaded with the first stream
+        from .stream_relay import StreamRelay  # loaded with the first stream
 
-        hearing = on_text if isinstance(on_text, Hearing) else None
+        hearing = on_text if isinstance(on_text, StreamRelay) else None
         if not isinstance(self._llm, StreamingLlm):
             reply: Any = await self._llm.complete(request)
             if isinstance(reply, LlmResponse):

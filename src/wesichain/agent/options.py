@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_origin
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
-from wesichain.core import Advice, CancellationToken, Clock, EventSink, Message, dataclass, maker
+from wesichain.core import Advice, CancellationToken, Clock, EventSink, Message, constructor_of, dataclass
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, FailFast, PolicyEngine
@@ -143,7 +143,7 @@ class RunOptions:
 
 
 NO_OPTIONS = RunOptions()
-_run_options = maker(RunOptions)
+_run_options = constructor_of(RunOptions)
 
 
 class Deps:

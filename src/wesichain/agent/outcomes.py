@@ -23,10 +23,10 @@ from wesichain.core import (
     ReActStep,
     Spent,
     Usage,
+    constructor_of,
     dataclass,
     from_plain,
     is_object,
-    maker,
 )
 from wesichain.errors import AgentError, CodecError
 
@@ -344,9 +344,9 @@ def _saved(plain: Mapping[str, Any], kind: str) -> _Saved:
 
 
 # What makes them: a transition (phases.py), or what was saved.
-completed_phase: Callable[..., Completed[Any]] = maker(Completed)
-failed_phase: Callable[..., Failed[Any]] = maker(Failed)
-interrupted_phase: Callable[..., Interrupted[Any]] = maker(Interrupted)
+completed_phase: Callable[..., Completed[Any]] = constructor_of(Completed)
+failed_phase: Callable[..., Failed[Any]] = constructor_of(Failed)
+interrupted_phase: Callable[..., Interrupted[Any]] = constructor_of(Interrupted)
 
 Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
 

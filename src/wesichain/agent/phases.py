@@ -23,8 +23,8 @@ from wesichain.core import (
     PendingCall,
     Role,
     Spent,
+    constructor_of,
     dataclass,
-    maker,
     turn_of,
 )
 from wesichain.errors import AgentError, CodecError
@@ -149,12 +149,12 @@ class Observing(_Active[OutT]):
         return _thinking(self.info, self.trail)
 
 
-_message = maker(Message)
+_message = constructor_of(Message)
 # What only transitions may do: their makers know nothing of what nobody can give.
-begin = cast("Callable[[RunInfo, Trail], Idle[Any]]", maker(Idle))  # the first phase of a run
-_thinking = cast("Callable[[RunInfo, Trail], Thinking[Any]]", maker(Thinking))
-_acting = cast("Callable[[RunInfo, Trail, LlmResponse], Acting[Any]]", maker(Acting))
-_observing = cast("Callable[[RunInfo, Trail], Observing[Any]]", maker(Observing))
+begin = cast("Callable[[RunInfo, Trail], Idle[Any]]", constructor_of(Idle))  # the first phase of a run
+_thinking = cast("Callable[[RunInfo, Trail], Thinking[Any]]", constructor_of(Thinking))
+_acting = cast("Callable[[RunInfo, Trail, LlmResponse], Acting[Any]]", constructor_of(Acting))
+_observing = cast("Callable[[RunInfo, Trail], Observing[Any]]", constructor_of(Observing))
 
 Active: TypeAlias = Idle[OutT] | Thinking[OutT] | Acting[OutT] | Observing[OutT]
 Phase: TypeAlias = (

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import CancellationToken, Clock, Message, ReActStep, Spent, ToolSpec, abandon, dataclass
+from wesichain.core import CancellationToken, Clock, Message, Spent, ToolSpec, abandon, dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -33,11 +33,11 @@ from wesichain.policy import (
 from wesichain.tools import PreparedCall, RunContext, ToolRegistry
 
 from .effects import Effects
-from .narrate import Narrator
+from .emitter import Emitter
 from .options import OnLimit
 from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Checks, Judge, LoopGuard, Tally, wording
+from .rules import Checks, LoopGuard, PolicyView, ReplyJudge, Tally, wording
 
 OutT = TypeVar("OutT")
 R = TypeVar("R")
@@ -50,7 +50,7 @@ class Settings(Generic[OutT]):
     name: str
     model: str
     registry: ToolRegistry
-    judge: Judge[OutT]
+    judge: ReplyJudge[OutT]
     checks: Checks | None  # of the answer
     policy: PolicyEngine
     clock: Clock
@@ -64,7 +64,7 @@ class Settings(Generic[OutT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class FaultDecision:
     """What is to be done about a fault, and whether it spends nothing."""
 
     decision: Retry | Reprompt
@@ -95,15 +95,30 @@ class Running(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
     __slots__ = (
-        "_cancels", "_excluded", "_specs", "_token", "account", "deps", "effects", "is_bare", "narrator",
-        "now", "present", "scope", "settings", "step", "tally", "task", "used_ids",
+        "_cancels",
+        "_excluded",
+        "_specs",
+        "_token",
+        "account",
+        "deps",
+        "effects",
+        "emitter",
+        "is_bare",
+        "now",
+        "present",
+        "scope",
+        "settings",
+        "step",
+        "tally",
+        "task",
+        "used_ids",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
         self,
         settings: Settings[OutT],
         effects: Effects,
-        narrator: Narrator,
+        emitter: Emitter,
         account: Account,
         token: CancellationToken | None,
         step: int = 0,
@@ -113,7 +128,7 @@ class Running(Generic[OutT]):
     ) -> None:
         self.settings = settings
         self.effects = effects
-        self.narrator = narrator
+        self.emitter = emitter
         self.account = account
         self.tally = tally or Tally()
         self.step = step
@@ -135,7 +150,7 @@ class Running(Generic[OutT]):
 
     @property
     def run_id(self) -> str:
-        return self.narrator.run_id
+        return self.emitter.run_id
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
@@ -188,9 +203,7 @@ class Running(Generic[OutT]):
         """What the effect gives, unless the run is stopped or out of time first."""
         return effect if self.is_bare else self.watch(effect)
 
-    async def watch(
-        self, effect: Coroutine[Any, Any, R], *, patience: Callable[[], float] | None = None
-    ) -> R:
+    async def watch(self, effect: Coroutine[Any, Any, R], *, grace: Callable[[], float] | None = None) -> R:
         """The same; what has runs inside is given `patience` seconds to end by itself, with them.
 
         What has arrived is kept: a result that comes while the effect is being stopped, or the task that
@@ -213,7 +226,7 @@ class Running(Generic[OutT]):
             unsubscribe()
             stop.cancel()
         if not task.done():
-            await _stop(task, patience() if patience else 0.0)
+            await _stop(task, grace() if grace else 0.0)
         if task.done() and not task.cancelled():
             error = task.exception()
             if error is None:
@@ -258,14 +271,14 @@ class Running(Generic[OutT]):
 
     def decide(
         self, phase: Active[OutT], error: AgentError, *, call_id: str | None = None, duration_ms: float = 0.0
-    ) -> Decided:
+    ) -> FaultDecision:
         """What the policy makes of a fault, within its bounds. What ends the run is raised."""
         self.tally.count_fault(error)
         tool_name = getattr(error, "tool_name", None)
         try:
             decision = self._ask_policy(phase, error)
         except PolicyViolationError:
-            self.narrator.step_failed(self.step, error, "fail", call_id=call_id, tool_name=tool_name)
+            self.emitter.step_failed(self.step, error, "fail", call_id=call_id, tool_name=tool_name)
             raise
         if isinstance(decision, Reprompt) and not self.tally.may_reprompt(error, decision.strategy):
             decision = Fail()
@@ -274,7 +287,7 @@ class Running(Generic[OutT]):
             and not decision.consume_budget
             and self.account.take_free_retry()
         )
-        self.narrator.step_failed(
+        self.emitter.step_failed(
             self.step,
             error,
             type(decision).__name__.lower(),
@@ -289,16 +302,16 @@ class Running(Generic[OutT]):
             case Interrupt():
                 raise Stopped(f"the policy stopped the run: {error}")
             case Retry() | Reprompt():
-                return Decided(decision, free)
+                return FaultDecision(decision, free)
 
-    def tell_fault(self, error: AgentError, decided: Decided) -> None:
+    def tell_fault(self, error: AgentError, decided: FaultDecision) -> None:
         """Tell a fault that is one with another, on which the policy has decided."""
         decision = type(decided.decision).__name__.lower()
         tool_name = getattr(error, "tool_name", None)
-        self.narrator.step_failed(self.step, error, decision, tool_name=tool_name)
+        self.emitter.step_failed(self.step, error, decision, tool_name=tool_name)
 
     def _ask_policy(self, phase: Active[OutT], error: AgentError) -> PolicyDecision:
-        policy, view = self.settings.policy, _View(phase, self.tally, phase.info.earlier + self.step)
+        policy, view = self.settings.policy, PolicyView(phase, self.tally, phase.info.earlier + self.step)
         try:
             decide: Any = (
                 policy.on_tool_error if isinstance(error, ToolFailedError) else policy.on_model_error
@@ -358,9 +371,9 @@ class _Link:
         return self._run.spent()
 
 
-async def _stop(task: asyncio.Future[Any], patience: float) -> None:
+async def _stop(task: asyncio.Future[Any], grace: float) -> None:
     try:
-        await abandon((task,), patience=patience)
+        await abandon((task,), grace=grace)
     except asyncio.CancelledError:
         await abandon((task,))
         if not _has_result(task):
@@ -369,32 +382,3 @@ async def _stop(task: asyncio.Future[Any], patience: float) -> None:
 
 def _has_result(task: asyncio.Future[Any]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
-
-
-class _View:
-    """What the policy sees of a run."""
-
-    __slots__ = ("_phase", "_tally", "iteration_count")
-
-    def __init__(self, phase: Active[Any], tally: Tally, iteration_count: int) -> None:
-        self._phase = phase
-        self._tally = tally
-        self.iteration_count = iteration_count
-
-    @property
-    def user_input(self) -> str:
-        return self._phase.user_input
-
-    @property
-    def scratchpad(self) -> Sequence[ReActStep]:
-        return self._phase.steps
-
-    @property
-    def final_output(self) -> None:
-        return None
-
-    def faults(self, error_class: type[BaseException]) -> int:
-        return self._tally.times(error_class)
-
-    def faults_in_row(self, error_class: type[BaseException]) -> int:
-        return self._tally.times_in_row(error_class)

@@ -25,7 +25,7 @@ from wesichain.core import (
     ToolCallingLlm,
     ToolSpec,
     around,
-    maker,
+    constructor_of,
     traits_of,
 )
 from wesichain.errors import ConfigError
@@ -36,10 +36,10 @@ from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
 from .drive import Drive
 from .effects import Effects, LiveEffects
+from .emitter import Emitter, listeners, signed
 from .handing import Stage
 from .memory.history import is_over, messages_of, opening, question_of
 from .models import AnyModel, Models, name_of_model
-from .narrate import Narrator, listeners, signed
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
 from .rules import Checks, Tally, judge_of, output_form
@@ -55,7 +55,7 @@ OutT = TypeVar("OutT")
 
 _CLOCK: Clock = SystemClock()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
-_message, _info = maker(Message), maker(RunInfo)
+_message, _info = constructor_of(Message), constructor_of(RunInfo)
 
 
 class AgentRuntime(Stage[OutT], Generic[OutT]):
@@ -111,7 +111,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         self._new_id = given.new_id or random_id
         self._used_tokens = UsedTokens()
         self._models: Models[AgentRuntime[OutT]] = Models()
-        self._told = ""  # the name of a model that a run was told in place of the agent's
+        self._reported = ""  # the name of a model that a run was told in place of the agent's
         self.output_type = output_type
         self._take(llm, registry)
         Account(given.budget, self.model)  # a cost without a price is found here
@@ -148,7 +148,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         def make(llm: ToolCallingLlm) -> AgentRuntime[OutT]:
             made = copy(self)
             made._take(llm, self.registry)
-            made._told = model if isinstance(model, str) else made.model
+            made._reported = model if isinstance(model, str) else made.model
             return made
 
         return self._models.get(model, make)
@@ -217,7 +217,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         messages.append(_message(Role.USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        name, told = self._settings.name, self._told
+        name, told = self._settings.name, self._reported
         info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=told)
         if counted or content is not None:
             info = replace(
@@ -236,7 +236,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
 
         `RunOptions` says what each of the options is.
         """
-        return self.opened(task, history, run_options(options)).carry()
+        return self.opened(task, history, run_options(options)).run_to_end()
 
     def open(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
@@ -286,16 +286,16 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
 
             acting_in(self, interrupted.info)
         with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
-            return await self.go_on(interrupted, decided, **options)
+            return await self.resume_run(interrupted, decided, **options)
 
-    def go_on(
+    def resume_run(
         self,
         interrupted: Interrupted[OutT],
         decisions: Mapping[str, Decision],
         **options: Unpack[RunKeywords],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The same for decisions that were checked, and may have been used before, as in a replay."""
-        return self.reopen(interrupted, decisions, run_options(options)).carry()
+        return self.reopen(interrupted, decisions, run_options(options)).run_to_end()
 
     def reopen(
         self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
@@ -304,14 +304,14 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         other = self._for(options, interrupted.info.model)
         if other is not self:
             return other.reopen(interrupted, decisions, options)
-        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions), model=self._told)
+        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions), model=self._reported)
         drive = self._drive(phase, options, site_of(options.parent), tally=interrupted.tally)
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
             for item in interrupted.pending
             if item.token in decisions
         )
-        drive.goes_on_from(interrupted, decided, decisions)
+        drive.resume_from(interrupted, decided, decisions)
         return drive
 
     def _drive(
@@ -341,7 +341,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             )
         elif token is not None:
             token = token.child()
-        narrator = Narrator(info.run_id, info.events, settings.clock.time, info.last_seq, told)
+        emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)
         around_run: Sequence[Middleware] = self._around
         try:
             account = Account(
@@ -358,9 +358,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 site.failure = error
             raise
         if site is not None:
-            site.living += (narrator,)
+            site.living += (emitter,)
         scope = () if site is None else site.scope
-        running = Running(settings, effects, narrator, account, token, info.step, tally, deps, scope)
+        running = Running(settings, effects, emitter, account, token, info.step, tally, deps, scope)
         if effects is not self._live:
             live.attach(running)
             effects.attach(running)

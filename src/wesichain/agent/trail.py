@@ -19,8 +19,8 @@ from wesichain.core import (
     Part,
     ReActStep,
     Thought,
+    constructor_of,
     dataclass,
-    maker,
 )
 
 
@@ -36,7 +36,7 @@ class Observed:
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
 
 
-Happening: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer
+TrailItem: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer
 
 
 class _Log:
@@ -45,11 +45,11 @@ class _Log:
     The steps of the scratchpad follow from what happened. They are made when somebody asks, each once.
     """
 
-    __slots__ = ("_made", "happenings", "messages")
+    __slots__ = ("_made", "items", "messages")
 
-    def __init__(self, messages: list[Message], happenings: list[Happening]) -> None:
+    def __init__(self, messages: list[Message], items: list[TrailItem]) -> None:
         self.messages = messages
-        self.happenings = happenings
+        self.items = items
         self._made: tuple[list[ReActStep], list[int]] | None = None
 
     def steps(self, count: int) -> LogView[ReActStep]:
@@ -57,8 +57,8 @@ class _Log:
         if self._made is None:
             self._made = [], [0]
         steps, ends = self._made  # how many steps the first n happenings make is ends[n]
-        for happening in self.happenings[len(ends) - 1 : count]:
-            steps += _steps_of(happening)
+        for item in self.items[len(ends) - 1 : count]:
+            steps += _steps_of(item)
             ends.append(len(steps))
         return LogView(steps, ends[count])
 
@@ -80,26 +80,26 @@ class Trail:
         """The trail of a run that begins here; the list of messages is its own from now on."""
         return _trail(_Log(messages, [*steps]), len(messages), len(steps))
 
-    def grown(self, messages: Sequence[Message], happenings: Sequence[Happening]) -> Trail:
+    def grown(self, messages: Sequence[Message], items: Sequence[TrailItem]) -> Trail:
         log = self.log
-        said, happened = log.messages, log.happenings
+        said, happened = log.messages, log.items
         if len(said) != self.length or len(happened) != self.happened:
             said, happened = said[: self.length], happened[: self.happened]
             log = _Log(said, happened)
         said += messages
-        happened += happenings
+        happened += items
         return _trail(log, len(said), len(happened))
 
-    def with_last(self, message: Message, happening: Happening) -> Trail:
+    def with_last(self, message: Message, item: TrailItem) -> Trail:
         """The trail with other words in its last place; the old one stays as it is."""
-        log = _Log(self.log.messages[: self.length - 1], self.log.happenings[: self.happened - 1])
+        log = _Log(self.log.messages[: self.length - 1], self.log.items[: self.happened - 1])
         log.messages.append(message)
-        log.happenings.append(happening)
+        log.items.append(item)
         return _trail(log, self.length, self.happened)
 
     def retold(self, messages: list[Message]) -> Trail:
         """The trail with other messages, whose list is its own from now on; the same has happened."""
-        return _trail(_Log(messages, self.log.happenings[: self.happened]), len(messages), self.happened)
+        return _trail(_Log(messages, self.log.items[: self.happened]), len(messages), self.happened)
 
     @property
     def messages(self) -> LogView[Message]:
@@ -114,20 +114,20 @@ class Trail:
         return tuple(self.log.messages[start : self.length])
 
 
-_trail = maker(Trail)
+_trail = constructor_of(Trail)
 
 
-def _steps_of(happening: Happening) -> Sequence[ReActStep]:
-    match happening:
+def _steps_of(item: TrailItem) -> Sequence[ReActStep]:
+    match item:
         case LlmResponse(content=text, tool_calls=calls, reasoning=reasoning):
             thought = text or reasoning
             return [*([Thought(thought)] if thought else []), *map(Action, calls)]
         case Observed(value=value, call_id=call_id, parts=parts):
             return [Observation(value, call_id, parts)]
         case str():
-            return [FinalAnswer(happening)]
+            return [FinalAnswer(item)]
         case _:
-            return [happening]
+            return [item]
 
 
 def events_in(log: list[Any], run_id: str, before: int) -> list[Event]:

@@ -62,7 +62,7 @@ class Shown:
         if self.is_watched:
             shown.append(Watched())
         if not self.as_json and (self.quiet or not sys.stdout.isatty()):
-            shown.append(Answer())
+            shown.append(ShownAnswer())
         return [*shown, Watchable(self.folder)] if self.record else shown
 
     @property
@@ -115,7 +115,7 @@ class Watchable(EventSink):
         self._recorder.close()
 
 
-class Answer(EventSink):
+class ShownAnswer(EventSink):
     """The answer and nothing else, for a pipe."""
 
     @override
@@ -155,7 +155,7 @@ def carry_out(agent: Program, task: str, shown: Shown, **options: Any) -> int:
     async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
         return await agent.outcome(task, **shared, **options)
 
-    return _carry(agent, start, shown, options.get("conversation"))
+    return _execute(agent, start, shown, options.get("conversation"))
 
 
 def carry_on(agent: Program, run_id: str, shown: Shown) -> int:
@@ -174,7 +174,7 @@ def carry_on(agent: Program, run_id: str, shown: Shown) -> int:
             decisions |= taken
         return await agent.runtime.resume(folder.take(run_id), decisions, **shared)
 
-    return _carry(agent, start, shown)
+    return _execute(agent, start, shown)
 
 
 def carry_fork(recording: Recording, agent: Program, from_step: int, shown: Shown) -> int:
@@ -183,13 +183,13 @@ def carry_fork(recording: Recording, agent: Program, from_step: int, shown: Show
     async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
         return await fork(recording, agent, from_step, run_id=uuid4().hex, **shared)
 
-    return _carry(agent, start, shown)
+    return _execute(agent, start, shown)
 
 
 Start: TypeAlias = Callable[[Agent[Any], dict[str, Any]], Awaitable[Outcome[Any] | None]]
 
 
-def _carry(program: Program, start: Start, shown: Shown, conversation: RunMemory | None = None) -> int:
+def _execute(program: Program, start: Start, shown: Shown, conversation: RunMemory | None = None) -> int:
     events = shown.sinks()
     run = partial(_run, start, events, stream=shown.is_watched, conversation=conversation)
     try:

@@ -62,7 +62,7 @@ class Summarise:
         words = max(50, (self.over_tokens - self.keep_tokens) // 4)
         asked = (
             Message(Role.SYSTEM, _TASK.format(words=min(words, 600))),
-            Message(Role.USER, "\n".join(map(_told, seen.shown(pieces)))),
+            Message(Role.USER, "\n".join(map(_as_text, seen.shown(pieces)))),
         )
         return ViewQuestion(asked, partial(_cuts, pieces), self.llm)
 
@@ -74,7 +74,7 @@ def _cuts(pieces: list[tuple[int, int]], text: str) -> tuple[Cut, ...]:
     return (*(Cut(*piece) for piece in gone), Cut(start, end, (Message(Role.USER, told),)))
 
 
-def _told(message: Message) -> str:
+def _as_text(message: Message) -> str:
     """A message as a line of the log. Calls are words here: a model without tools is asked."""
     who = "result" if message.role is Role.TOOL else message.role.value
     lines = [f"[{who}] {message.text}"] if message.text else []

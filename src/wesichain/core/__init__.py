@@ -38,7 +38,7 @@ from .content import (
     result_parts,
     told_content,
 )
-from .dataclass import dataclass, maker
+from .dataclass import constructor_of, dataclass
 from .events import (
     AdviceShown,
     AgentEvent,
@@ -242,6 +242,7 @@ __all__ = [
     "advise",
     "around",
     "check_depth",
+    "constructor_of",
     "cost_of",
     "dataclass",
     "described",
@@ -256,7 +257,6 @@ __all__ = [
     "is_price",
     "later",
     "made",
-    "maker",
     "media_type_of",
     "name_reply",
     "omitted_line",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Serializer", "dataclass", "maker"]
+__all__ = ["Serializer", "constructor_of", "dataclass"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     T = TypeVar("T")
 
-    def maker(cls: Callable[P, T], /) -> Callable[P, T]: ...
+    def constructor_of(cls: Callable[P, T], /) -> Callable[P, T]: ...
 
     class Serializer:
         compile: Callable[[type], Any]
@@ -90,7 +90,7 @@ else:
         field._field_type = _KIND
         return field
 
-    def maker(cls: type, /) -> Any:
+    def constructor_of(cls: type, /) -> Any:
         """A function that makes instances quicker than the class does, for code that makes thousands.
 
         It takes what the class takes, but leaves out `__post_init__`: what it is given must be right.

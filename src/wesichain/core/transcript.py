@@ -6,12 +6,12 @@ from bisect import bisect_left
 
 from .codec import JsonValue, dump_json
 from .content import Part, parts_of
-from .dataclass import maker
+from .dataclass import constructor_of
 from .events import ContextReduced, Cut, Event, HandedOff, ModelResponded, StepStarted, ToolCompleted
 from .exchange import LlmResponse
 from .messages import Message, Role
 
-_message = maker(Message)
+_message = constructor_of(Message)
 
 
 def text_of(value: JsonValue) -> str:

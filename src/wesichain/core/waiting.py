@@ -173,14 +173,14 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-async def abandon(tasks: Iterable[asyncio.Future[Any]], *, patience: float = 0.0) -> None:
+async def abandon(tasks: Iterable[asyncio.Future[Any]], *, grace: float = 0.0) -> None:
     """Cancel what still runs and give it a moment to clean up; what will not stop is left behind.
 
     With `patience`, those who were told to stop in another way have so many seconds to do it by themselves.
     """
     running = [task for task in tasks if not task.done()]
-    if running and patience:
-        await asyncio.wait(running, timeout=patience)
+    if running and grace:
+        await asyncio.wait(running, timeout=grace)
         running = [task for task in running if not task.done()]
     for task in running:
         task.cancel()

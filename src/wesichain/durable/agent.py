@@ -93,7 +93,7 @@ class DurableAgent(Generic[OutT]):
             self._adopts,
             self._concurrency,
             self._rates,
-            self._execution.carry,
+            self._execution.run_to_end,
         )
 
     @property

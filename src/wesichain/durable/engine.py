@@ -38,9 +38,9 @@ from .store import (
     brief,
     end_children,
 )
-from .store.watch import LOOKS, Census, Watch, this_machine
+from .store.watch import LOOKS, Census, StoreWatch, this_machine
 from .stretches import run_of, stretches_of
-from .work import CANCELLED, Ended, Service, Work
+from .work import CANCELLED, Service, Work, WorkResult
 from .workflows import Store, Workflows, free_the_loop
 
 _log = logging.getLogger("wesichain.durable")
@@ -77,8 +77,8 @@ class Engine:
             raise
         self._census = Census()
         self._idle: dict[str, int] = {}  # rows of ours that we do not run, and how often that was seen
-        self._watch = Watch(self._look, seconds=lease / LOOKS, on_failure=self._census.forget)
-        self._dispatch = Watch(self._take, seconds=_POLL, on_failure=lambda: None)
+        self._watch = StoreWatch(self._look, seconds=lease / LOOKS, on_failure=self._census.forget)
+        self._dispatch = StoreWatch(self._take, seconds=_POLL, on_failure=lambda: None)
         self._watch.start()
         self._dispatch.start()
 
@@ -211,7 +211,7 @@ class Engine:
         try:
             if taken is None:
                 raise DurableError(f"the run {workflow_id!r} was not taken by this process")
-            ended = await self._carry(*taken, workflow_id, order, token)
+            ended = await self._execute(*taken, workflow_id, order, token)
             outcome = ended.outcome
             return ended.text
         finally:
@@ -223,9 +223,9 @@ class Engine:
             if waiting is not None and not waiting.done():
                 waiting.set_result(outcome)
 
-    async def _carry(
+    async def _execute(
         self, service: Service, owner: str, workflow_id: str, order: str, token: CancellationToken
-    ) -> Ended:
+    ) -> WorkResult:
         lost = False
         number = 0
         run_id = run_of(workflow_id)

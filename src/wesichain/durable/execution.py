@@ -15,9 +15,18 @@ from wesichain.tools import CancellationToken, RunContext
 
 from .adoption import adopting
 from .findings import Found, given_up
-from .journal import Deed, DurableEffects, Journal, LostRunError, Program, Record, fingerprint, is_of
+from .journal import (
+    DurableEffects,
+    JournalRecord,
+    LostRunError,
+    Program,
+    StepJournal,
+    StepRecord,
+    fingerprint,
+    is_of,
+)
 from .stretches import Begin, Ending, GoOn, read_ending, run_of, write_ending
-from .work import CANCELLED, Ended, Work
+from .work import CANCELLED, Work, WorkResult
 from .workflows import Store
 
 OutT = TypeVar("OutT")
@@ -68,10 +77,10 @@ class Execution(Generic[OutT]):
         self._clock = clock
         self._max_step = max_step
 
-    async def carry(self, work: Work) -> Ended:
+    async def run_to_end(self, work: Work) -> WorkResult:
         """Carry out an order, and write down what it came to."""
-        journal, outcome = await self._carry(work)
-        return Ended(outcome, write_ending(Ending(outcome, journal.untold()), work.earlier))
+        journal, outcome = await self._execute(work)
+        return WorkResult(outcome, write_ending(Ending(outcome, journal.untold()), work.earlier))
 
     async def _deps(self, run_id: str) -> Any:
         """The deps of a run in this process. They are nowhere kept: where it goes on, they are made anew."""
@@ -95,13 +104,13 @@ class Execution(Generic[OutT]):
             make = "DurableAgent(agent, deps=function), which is called in the process that runs it"
             raise ConfigError(f"{str(error).partition(':')[0]}: build {make}") from error
 
-    async def _carry(self, work: Work, *, is_looking: bool = False) -> tuple[Journal, Outcome[OutT]]:
+    async def _execute(self, work: Work, *, is_looking: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
         runtime, run_id = self._agent.runtime, run_of(work.workflow_id)
         deps = await self._deps(run_id)
         if not is_looking:
             self._check(deps)
         given: Begin | GoOn = from_json(Begin | GoOn, work.order)
-        journal = Journal(
+        journal = StepJournal(
             work.recorded,
             work.step,
             clock=self._clock,
@@ -121,7 +130,7 @@ class Execution(Generic[OutT]):
             case GoOn(decisions=decisions):
                 interrupted: Any = read_ending(work.earlier).outcome
                 journal.token = work.token
-                outcome = await runtime.go_on(
+                outcome = await runtime.resume_run(
                     interrupted,
                     decisions,
                     deps=deps,
@@ -133,9 +142,9 @@ class Execution(Generic[OutT]):
             case Begin(task=task, history=history):
                 ctx = RunContext[Any](run_id, 0, work.token, deps=deps, agent=self._agent.name)
 
-                async def begin() -> Deed:
+                async def begin() -> StepRecord:
                     advice = await self._agent.advise(task, run_id)
-                    return Deed(value=[await self._agent.prompt(task, ctx), to_plain(advice)])
+                    return StepRecord(value=[await self._agent.prompt(task, ctx), to_plain(advice)])
 
                 name = f"begin {self._program.version}"
                 asked = fingerprint([work.order, self._agent.fixed_instructions])
@@ -176,7 +185,7 @@ class Execution(Generic[OutT]):
             texts.append(kept)
         ending = read_ending(texts)
         outcome: Outcome[Any] = ending.outcome
-        events = {event.seq: event for event in (*_told(store, standing.current), *ending.events)}
+        events = {event.seq: event for event in (*_events_of(store, standing.current), *ending.events)}
         outcome.info.events.extend(events[seq] for seq in sorted(events))
         if isinstance(outcome, Completed):
             return with_output(outcome, self._agent.runtime.read_output(outcome.text))
@@ -205,14 +214,14 @@ class Execution(Generic[OutT]):
                 given.task, history=given.history, run_id=run_of(work.workflow_id)
             )
             return await self._agent.runtime.run(idle, cancellation=work.token, events=())
-        _, outcome = await self._carry(work, is_looking=True)
+        _, outcome = await self._execute(work, is_looking=True)
         return outcome
 
 
-def _told(store: Store, workflow_id: str) -> list[Event]:
+def _events_of(store: Store, workflow_id: str) -> list[Event]:
     """The events that stand with the steps of a workflow."""
     texts = (step.text for step in store.steps.read(workflow_id))
-    return [event for text in texts if text for event in from_json(Record, text).told]
+    return [event for text in texts if text for event in from_json(JournalRecord, text).told]
 
 
 def _with(outcome: Outcome[Any], **fields: object) -> Outcome[Any]:

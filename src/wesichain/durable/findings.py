@@ -9,10 +9,10 @@ from wesichain.agent import Failed, Interrupted
 from wesichain.core import Event, dataclass, from_json
 from wesichain.errors import DurableError
 
-from .journal import Record, Visitors, visit_scope
+from .journal import JournalRecord, Visitors, visit_scope
 from .questions import decisions_on, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary
-from .store import Child, Standing, Step
+from .store import ChildRun, Standing, Step
 from .stretches import Ending, pending_of, read_ending, stretches_of
 from .workflows import Store
 
@@ -92,7 +92,7 @@ def summary_of(store: Store, standing: Standing, served: Collection[str]) -> Run
     )
 
 
-def summary_of_child(child: Child, served: Collection[str]) -> RunSummary:
+def summary_of_child(child: ChildRun, served: Collection[str]) -> RunSummary:
     top = child.top
     return RunSummary(
         child.id,
@@ -116,7 +116,7 @@ def status_of(state: str, version: str, served: Collection[str]) -> RunStatus:
 class ChildEvents:
     """The events of the run at the top, as those of a run inside it."""
 
-    def __init__(self, child: Child) -> None:
+    def __init__(self, child: ChildRun) -> None:
         self._child = child
         self._visitors = Visitors() if child.scope == visit_scope(child.id) else None
         self._seq = 0
@@ -183,7 +183,7 @@ class Told:
         for step in steps:
             self.after = step.number
             if step.text:
-                self.take_all(from_json(Record, step.text).told)
+                self.take_all(from_json(JournalRecord, step.text).told)
 
     def take_all(self, events: Sequence[Event]) -> None:
         self._events.update((event.seq, event) for event in events)

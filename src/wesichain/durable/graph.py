@@ -38,7 +38,7 @@ from .states import RunState, RunStatus, RunSummary, checked_id, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
-from .work import CANCELLED, Ended, Service, Work
+from .work import CANCELLED, Service, Work, WorkResult
 
 StateT = TypeVar("StateT")
 _PRIORITY = 10
@@ -96,7 +96,7 @@ class DurableGraph(Generic[StateT]):
             checked_on_change(on_change),
             concurrency_of(concurrency),
             rates_of(rate),
-            self._carry,
+            self._execute,
         )
 
     @property
@@ -275,7 +275,7 @@ class DurableGraph(Generic[StateT]):
                 f"the run id {new.run_id!r} is taken by a run with other input; choose another id"
             )
 
-    async def _carry(self, work: Work) -> Ended:
+    async def _execute(self, work: Work) -> WorkResult:
         """Carry the thread on, from where its checkpoints say that it is."""
         telling = Telling(
             work.recorded, work.step, clock=self._clock, version=self.version, inside=work.inside
@@ -299,7 +299,7 @@ class DurableGraph(Generic[StateT]):
             running.cancel()
             keeping.cancel()
         made: Any = outcome  # the engine asks for its kind alone
-        return Ended(made, write_graph_ending(outcome))
+        return WorkResult(made, write_graph_ending(outcome))
 
     async def _advance(self, run_id: str, given: Any, telling: Telling) -> GraphEnding:
         options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, telling))

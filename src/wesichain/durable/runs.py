@@ -39,7 +39,7 @@ from .findings import (
 )
 from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import Child, Standing, Step, checked_url
+from .store import ChildRun, Standing, Step, checked_url
 from .store.database import as_durable, is_away
 from .stretches import GoOn, stretches_of
 from .workflows import Store
@@ -320,7 +320,7 @@ class DurableRuns:
                     raise as_durable(error) from error
             await asyncio.sleep(0.5)
 
-    def _child(self, store: Store, run_id: str) -> Child | None:
+    def _child(self, store: Store, run_id: str) -> ChildRun | None:
         """The run inside another that has this id."""
         found = store.ledger.find(checked_id(run_id, may_be_inside=True))
         child = None if found is not None else store.children.find(run_id)

@@ -45,7 +45,7 @@ class Begin:
 class GoOn:
     """The order to go on with an interrupted run, with what people decided until then."""
 
-    kind: ClassVar[str] = "go_on"
+    kind: ClassVar[str] = "resume_run"
     decisions: Mapping[str, Decision]
     at: float
 

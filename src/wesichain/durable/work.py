@@ -29,14 +29,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WorkResult:
     """What a stretch came to, and the text by which that is kept."""
 
     outcome: Outcome[Any]
     text: str
 
 
-Execute: TypeAlias = Callable[[Work], Awaitable[Ended]]
+Execute: TypeAlias = Callable[[Work], Awaitable[WorkResult]]
 
 
 @dataclass(frozen=True, slots=True)

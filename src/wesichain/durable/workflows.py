@@ -38,7 +38,7 @@ from .store import (
     Ledger,
     NewRun,
     Queue,
-    Steps,
+    StepTable,
     brief,
     queue_of,
 )
@@ -94,7 +94,7 @@ class Store:
         self.ledger = Ledger(self.database, self._enqueue)
         self.leases = Leases(self.database)
         self.queue = Queue(self.database)
-        self.steps = Steps(self.database)
+        self.steps = StepTable(self.database)
         self.children = Children(self.database)
 
     def close(self) -> None:

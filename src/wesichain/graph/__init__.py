@@ -1,5 +1,9 @@
 """Graphs: nodes that run in super-steps over a shared state, with checkpoints and questions to people."""
 
+from typing import TYPE_CHECKING
+
+from wesichain.core import later
+
 from .builder import GraphBuilder
 from .checkpoints import (
     Checkpointer,
@@ -11,8 +15,8 @@ from .checkpoints import (
     copy_thread,
     prune,
 )
-from .context import ExecutionOptions, GraphContext, Interrupt, interrupt
-from .definition import END, START, Retry
+from .context import ExecutionOptions, GraphContext, GraphInterrupt, interrupt
+from .definition import END, START, RetryPolicy
 from .graph import Graph
 from .react import ReActAgentNode, ToolFailurePolicy
 from .react.stepwise import ReActGraph, react_graph
@@ -29,6 +33,12 @@ from .watch import (
     visits,
 )
 
+if TYPE_CHECKING:
+    from .renamed import Interrupt as Interrupt
+    from .renamed import Retry as Retry
+else:
+    __getattr__ = later(__name__, {".renamed": ("Interrupt", "Retry")})
+
 __all__ = [
     "END",
     "START",
@@ -42,8 +52,8 @@ __all__ = [
     "Graph",
     "GraphBuilder",
     "GraphContext",
+    "GraphInterrupt",
     "GraphStream",
-    "Interrupt",
     "LogCheckpointer",
     "MemoryCheckpointer",
     "Merge",
@@ -54,7 +64,7 @@ __all__ = [
     "ReActAgentNode",
     "ReActGraph",
     "Reducer",
-    "Retry",
+    "RetryPolicy",
     "Send",
     "SetUnion",
     "Snapshot",

@@ -27,7 +27,7 @@ from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNode
 
 from .checkpoints import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
-from .definition import END, START, Definition, Join, Migration, Node, Retry, Router
+from .definition import END, START, Definition, Join, Migration, Node, RetryPolicy, Router
 from .graph import Graph
 from .react import AgentNode, is_agent
 from .state import Schema, is_items, schema_of
@@ -99,7 +99,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         *,
         input_type: Any = None,
         timeout: float | None = None,
-        retry: Retry | Sequence[Retry] = (),
+        retry: RetryPolicy | Sequence[RetryPolicy] = (),
         on_error: Callable[..., Any] | None = None,
         blocking: bool | None = None,
         defer: bool = False,
@@ -143,7 +143,7 @@ class GraphBuilder(Translated, Generic[StateT]):
             blocking=blocking,
             defer=defer,
             timeout=timeout,
-            retry=(retry,) if isinstance(retry, Retry) else tuple(retry),
+            retry=(retry,) if isinstance(retry, RetryPolicy) else tuple(retry),
             on_error=on_error,
             goto=(goto,) if isinstance(goto, str) else tuple(goto),
         )

@@ -10,29 +10,34 @@ from typing import Any
 from wesichain.core import JsonValue, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
-from .checkpoints import ANYTHING, Pending, Questions
-from .context import NO_ANSWER, Answer, Asked, Paused
-from .engine import Run
-from .performing import Frame, Up
-from .state import Values, is_mapping
+from .checkpoints import ANYTHING, Pending, ThreadQuestions
+from .context import NO_ANSWER, Asked, GivenAnswer, Paused
+from .engine import GraphRun
+from .performing import Frame, OuterUpdate
+from .state import StateValues, is_mapping
 from .superstep import Folded
 
 
-async def from_input(run: Run, folded: Folded) -> None:
+async def from_input(run: GraphRun, folded: Folded) -> None:
     await run.begin(folded)
-    await run.carry()
+    await run.run_to_end()
 
 
 async def conduct(
-    frame: Frame, run: Run, go: Callable[[], Awaitable[None]], *, given: Any = None, resumed: bool = False
-) -> Values:
+    frame: Frame,
+    run: GraphRun,
+    go: Callable[[], Awaitable[None]],
+    *,
+    given: Any = None,
+    resumed: bool = False,
+) -> StateValues:
     """Let a run go, from its first event to its last; the values at its end."""
     if around.hook is None:
         return await _conduct(frame, run, go, given=given, resumed=resumed)
     with around.hook.workflow(frame.log.run_id) as failing:
         try:
             return await _conduct(frame, run, go, given=given, resumed=resumed)
-        except (GraphInterruptedError, Paused, Up):
+        except (GraphInterruptedError, Paused, OuterUpdate):
             raise
         except BaseException as error:
             failing(error)
@@ -40,10 +45,10 @@ async def conduct(
 
 
 async def _conduct(
-    frame: Frame, run: Run, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
-) -> Values:
+    frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
+) -> StateValues:
     log, scope = frame.log, frame.scope
-    if log.is_heard:
+    if log.has_listeners:
         log.run_started(scope, _task(given), resumed=resumed)
     try:
         await go()
@@ -53,29 +58,29 @@ async def _conduct(
                 error.state = frame.definition.schema.build(run.position.values.copies())
         if isinstance(error, GraphInterruptedError):
             _tell_stop(frame, run, str(error))
-        elif log.is_heard:
+        elif log.has_listeners:
             log.run_failed(scope, run.position.step, error)
         raise
     except Paused as pause:
         _tell_stop(frame, run, f"{len(pause.asked)} questions wait for an answer")
         raise
-    except Up:
+    except OuterUpdate:
         _tell_stop(frame, run, "it handed over to the graph outside")
         raise
     except asyncio.CancelledError:
         _tell_stop(frame, run, "the task that ran it was cancelled")
         raise
     except BaseException as error:
-        if log.is_heard:
+        if log.has_listeners:
             log.run_failed(scope, run.position.step, error)
         raise
-    if log.is_heard:
+    if log.has_listeners:
         log.run_completed(scope, run.position.step, _output(run.position.values))
     return run.position.values
 
 
-def _tell_stop(frame: Frame, run: Run, reason: str) -> None:
-    if frame.log.is_heard:
+def _tell_stop(frame: Frame, run: GraphRun, reason: str) -> None:
+    if frame.log.has_listeners:
         frame.log.run_interrupted(frame.scope, run.position.step, reason)
 
 
@@ -85,7 +90,7 @@ def _task(given: Any) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _output(values: Values) -> JsonValue:
+def _output(values: StateValues) -> JsonValue:
     """The state at the end as JSON data, for the last event; keys that have none are left out."""
     output: dict[str, JsonValue] = {}
     for name, value in values.copies().items():
@@ -97,7 +102,7 @@ def _output(values: Values) -> JsonValue:
 # --- answers ---------------------------------------------------------------------------------------
 
 
-def match_answers(thread_id: str, value: Any, questions: Questions) -> list[tuple[Asked, Any]]:
+def match_answers(thread_id: str, value: Any, questions: ThreadQuestions) -> list[tuple[Asked, Any]]:
     """Which question each answer is for; none, where no answer was given."""
     by_id = questions.by_id
     if value is NO_ANSWER or (value is None and not by_id):
@@ -127,7 +132,7 @@ def take_answers(
         way = asked.way
         waits.pop(way[0], None)
         if len(way) == 1:
-            known, answer = pending.answers.get(asked.task, {}), Answer(value, asked.memo)
+            known, answer = pending.answers.get(asked.task, {}), GivenAnswer(value, asked.memo)
             pending.answers[asked.task] = {**known, asked.question.name: answer}
     pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
     return pending

@@ -137,7 +137,7 @@ NO_ANSWER: Final = NoAnswer()
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupt:
+class GraphInterrupt:
     """A question that waits for an answer. The id is the same each time the same moment is replayed.
 
     `name` tells it from the other questions of its task: that which `interrupt` was given, or its number.
@@ -151,7 +151,7 @@ class Interrupt:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GivenAnswer:
     """What a question was answered with, and what the node kept for that moment."""
 
     value: Any
@@ -164,7 +164,7 @@ class Asked:
     where in the thread that is put. They are empty until the journal has it.
     """
 
-    question: Interrupt
+    question: GraphInterrupt
     memo: Any = None
     owner: str = ""
     task: str = ""
@@ -204,13 +204,19 @@ class Place(Protocol):
         ...
 
 
-class Asking:
+class NodeQuestion:
     """What one task has asked so far, and the answers that it was given: by name, on every replay."""
 
     __slots__ = ("_answers", "_asked", "_inner", "_node", "is_alone", "task", "where")
 
     def __init__(
-        self, where: Place, node: str, task: str, *, answers: Mapping[str, Answer], is_alone: bool = False
+        self,
+        where: Place,
+        node: str,
+        task: str,
+        *,
+        answers: Mapping[str, GivenAnswer],
+        is_alone: bool = False,
     ) -> None:
         self.where = where
         self.task = task
@@ -230,7 +236,7 @@ class Asking:
             return answer.value
         raise self._pause(name, value, None, "")
 
-    def recall(self) -> Answer | None:
+    def recall(self) -> GivenAnswer | None:
         """The answer to the last question that was answered, and what was kept with it."""
         return list(self._answers.values())[-1] if self._answers else None
 
@@ -241,7 +247,7 @@ class Asking:
     def _pause(self, name: str, value: Any, memo: Any, problem: str) -> Paused:
         _, moment = self.where.located()
         known = sha256(f"{moment}\n{name}".encode()).hexdigest()[:16]
-        question = Interrupt(known, value, self._node, self.where.frame.scope, name)
+        question = GraphInterrupt(known, value, self._node, self.where.frame.scope, name)
         return Paused((Asked(question, memo),), problem=problem)
 
     def next_inner(self) -> tuple[str, str]:
@@ -254,7 +260,7 @@ class Asking:
 ALONE: ContextVar[bool] = ContextVar("wesichain_graph_alone", default=False)
 """Whether no other task is on the event loop: whoever is set to run here can let nobody wait."""
 
-CURRENT: ContextVar[Asking | None] = ContextVar("wesichain_graph_task", default=None)
+CURRENT: ContextVar[NodeQuestion | None] = ContextVar("wesichain_graph_task", default=None)
 
 
 def interrupt(value: Any, *, name: str | None = None) -> Any:
@@ -272,7 +278,7 @@ def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
     _asking().pause(value, memo, problem)
 
 
-def recall() -> Answer | None:
+def recall() -> GivenAnswer | None:
     """The last answer that this task was given, with the data that was kept with its question."""
     task = CURRENT.get()
     return None if task is None else task.recall()
@@ -298,7 +304,7 @@ def _leaves(group: BaseExceptionGroup[Paused]) -> Iterable[Paused]:
             yield one
 
 
-def _asking() -> Asking:
+def _asking() -> NodeQuestion:
     task = CURRENT.get()
     if task is None:
         raise GraphError("interrupt() was called outside a node of a running graph")

@@ -30,7 +30,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryPolicy:
     """How often a node is tried again, and after which errors.
 
     The n-th pause is `backoff * factor ** (n - 1)` seconds, at most `max_pause`, and by chance
@@ -65,7 +65,7 @@ class Node:
     blocking: bool | None = None
     defer: bool = False
     timeout: float | None = None
-    retry: tuple[Retry, ...] = ()
+    retry: tuple[RetryPolicy, ...] = ()
     on_error: Callable[..., Any] | None = None
     goto: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from wesichain.core import maker
+from wesichain.core import constructor_of
 from wesichain.errors import (
     CycleDetectedError,
     MaxStepsExceededError,
@@ -16,18 +16,18 @@ from wesichain.errors import (
     NodeFailedError,
 )
 
-from .checkpoints import Journal, Loaded, Outward, Pending
+from .checkpoints import Loaded, Outward, Pending, ThreadJournal
 from .definition import START, Router
 from .performing import CycleWatch, Frame, Performer
-from .state import Send, Values, is_items, is_some
-from .superstep import Done, Folded, Frontier, Position, Task, advance, check_target, fold
+from .state import Send, StateValues, is_items, is_some
+from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
 
-_position = maker(Position)
+_position = constructor_of(Position)
 _NOTHING = Outward()
 _BREATH = 0.001  # seconds of quick nodes after which others on the loop get their turn
 
 
-class Run:
+class GraphRun:
     """One run of a graph. `position` is where it stands: after the last whole super-step."""
 
     __slots__ = ("_breath", "_cycles", "_frame", "_visits", "outward", "position")
@@ -54,11 +54,11 @@ class Run:
         self.position = Position(folded.values, frontier)
         await self._save(folded, source="input")
 
-    def standing(self, journal: Journal) -> Loaded:
+    def standing(self, journal: ThreadJournal) -> Loaded:
         """Where the run stands, as its journal has it."""
         return journal.standing(self.position, visits=self._visits, run_id=self._frame.log.run_id)
 
-    async def carry(self, pending: Pending | None = None, *, resumed: bool = False) -> None:
+    async def run_to_end(self, pending: Pending | None = None, *, resumed: bool = False) -> None:
         """Go on to the end. `pending` is what is known of the next super-step already."""
         frame, options = self._frame, self._frame.options
         if options.cycle_detection and frame.definition.may_loop:
@@ -137,7 +137,7 @@ class Run:
             outward=outward,
             so_far=None if frame.hands is None else so_far,
         )
-        if frame.report.is_heard:
+        if frame.report.has_listeners:
             frame.report.checkpoint_saved(at.step, checkpoint, ran)
 
     # --- limits ------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Run:
                 node=node,
             )
 
-    def _stop(self, tasks: Sequence[Task], names: Sequence[str], when: str) -> None:
+    def _stop(self, tasks: Sequence[NodeTask], names: Sequence[str], when: str) -> None:
         stops = dict.fromkeys(repr(task.node) for task in tasks if task.node in names)
         if stops:
             raise self._frame.interrupted(f"the run stopped {when} {', '.join(stops)}")
@@ -187,7 +187,7 @@ def _outward(hands: frozenset[str], folded: Folded, done: Sequence[Done]) -> Out
 # --- routing ---------------------------------------------------------------------------------------
 
 
-async def route(frame: Frame, source: str, values: Values, *, step: int = 0) -> list[str | Send]:
+async def route(frame: Frame, source: str, values: StateValues, *, step: int = 0) -> list[str | Send]:
     """Where the routers after a node lead, given the state after its super-step."""
     chosen: list[str | Send] = []
     for router in frame.definition.routers.get(source, ()):

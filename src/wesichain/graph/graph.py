@@ -12,18 +12,18 @@ from wesichain._elsewhere import Translated
 from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 
-from .checkpoints import Checkpointer, Journal, Loaded, Outward
+from .checkpoints import Checkpointer, Loaded, Outward, ThreadJournal
 from .conduct import conduct, from_input, match_answers, take_answers
-from .context import ALONE, CURRENT, NO_ANSWER, Asking, ExecutionOptions, Sinks
+from .context import ALONE, CURRENT, NO_ANSWER, ExecutionOptions, NodeQuestion, Sinks
 from .definition import Definition
-from .engine import Run, route
+from .engine import GraphRun, route
 from .intake import take_input
 from .performing import Frame
 from .snapshots import History, Snapshot
-from .state import Send, Values, is_typed_dict
+from .state import Send, StateValues, is_typed_dict
 from .superstep import Frontier, Position
 from .threads import Threads, Updating
-from .watch import GraphStream, Mode, Report, RunLog, StreamItem, Tap, mermaid, run_mermaid
+from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
 
@@ -165,8 +165,8 @@ class Graph(Translated, Generic[StateT]):
 
     async def _invoke(self, given: Any, how: _How) -> StateT:
         options = how.options
-        journal: Journal | None = None
-        values: Values | None = None
+        journal: ThreadJournal | None = None
+        values: StateValues | None = None
         if self.checkpointer is not None:
             options = replace(options, thread_id=options.thread_id or self._new_id())
             journal, loaded = await self._threads.open(cast("str", options.thread_id), goes_on=True)
@@ -175,7 +175,7 @@ class Graph(Translated, Generic[StateT]):
                 values = loaded.position.values
         folded = take_input(self.definition, given, values)
         frame = self._frame(options, journal, how)
-        run = Run(frame, Position(folded.values, Frontier()))
+        run = GraphRun(frame, Position(folded.values, Frontier()))
         return await self._conduct(frame, run, lambda: from_input(run, folded), given=given)
 
     async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: _How) -> StateT:
@@ -196,11 +196,11 @@ class Graph(Translated, Generic[StateT]):
         await journal.answer(answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
         frame = self._frame(options, journal, how, last_seq=loaded.last_event)
-        run = Run(frame, loaded.position, visits=loaded.visits)
-        return await self._conduct(frame, run, lambda: run.carry(pending, resumed=True), resumed=True)
+        run = GraphRun(frame, loaded.position, visits=loaded.visits)
+        return await self._conduct(frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True)
 
     async def _conduct(
-        self, frame: Frame, run: Run, go: Callable[[], Awaitable[None]], **known: Any
+        self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
     ) -> StateT:
         """Conduct a run; the state at its end. Its thread is kept at hand for the next."""
         try:
@@ -211,7 +211,9 @@ class Graph(Translated, Generic[StateT]):
         finally:
             self._threads.put_back(frame.journal, run)
 
-    async def _go(self, frame: Frame, run: Run, go: Callable[[], Awaitable[None]], **known: Any) -> Values:
+    async def _go(
+        self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
+    ) -> StateValues:
         """Let a run of this graph go, be it outside or in a node of another; the values at its end."""
         return await conduct(frame, run, go, **known)
 
@@ -230,14 +232,14 @@ class Graph(Translated, Generic[StateT]):
 
     async def _inside(
         self,
-        outside: Asking,
+        outside: NodeQuestion,
         given: Any,
         *,
         kept: Any = None,
         options: ExecutionOptions | None = None,
         context: Any = None,
         hands: frozenset[str] | None = None,
-    ) -> tuple[Values, Outward]:
+    ) -> tuple[StateValues, Outward]:
         around = cast("Frame", outside.where.frame)
         place, moment = outside.next_inner()
         scope = around.within(outside.task)
@@ -249,7 +251,7 @@ class Graph(Translated, Generic[StateT]):
             definition=self.definition,
             options=replace(options, thread_id=around.options.thread_id, observer=observer),
             journal=journal,
-            report=Report(around.log, scope=scope, observer=observer),
+            report=RunReport(around.log, scope=scope, observer=observer),
             scope=scope,
             is_inner=True,
             deadline=_earlier(around.deadline, _deadline(options, self._clock)),
@@ -262,11 +264,13 @@ class Graph(Translated, Generic[StateT]):
         if loaded is None:
             before = None if kept is None else take_input(self.definition, kept).values
             folded = take_input(self.definition, given, before, as_it_is=hands is not None)
-            run = Run(frame, Position(folded.values, Frontier()))
+            run = GraphRun(frame, Position(folded.values, Frontier()))
             values = await self._go(frame, run, lambda: from_input(run, folded), given=given)
         else:
-            run = Run(frame, loaded.position, visits=loaded.visits, outward=loaded.outward)
-            values = await self._go(frame, run, lambda: run.carry(loaded.pending, resumed=True), resumed=True)
+            run = GraphRun(frame, loaded.position, visits=loaded.visits, outward=loaded.outward)
+            values = await self._go(
+                frame, run, lambda: run.run_to_end(loaded.pending, resumed=True), resumed=True
+            )
         return values, run.outward
 
     def _check_context(self, context: Any) -> None:
@@ -294,7 +298,7 @@ class Graph(Translated, Generic[StateT]):
     def _frame(
         self,
         options: ExecutionOptions,
-        journal: Journal | None,
+        journal: ThreadJournal | None,
         how: _How | None = None,
         last_seq: int = 0,
     ) -> Frame:
@@ -307,7 +311,7 @@ class Graph(Translated, Generic[StateT]):
         return Frame(
             self.definition,
             options,
-            Report(log, observer=options.observer),
+            RunReport(log, observer=options.observer),
             self._clock,
             journal=journal,
             deadline=_deadline(options, self._clock),
@@ -315,7 +319,7 @@ class Graph(Translated, Generic[StateT]):
             is_alone=is_alone,
         )
 
-    def _out(self, values: Values) -> StateT:
+    def _out(self, values: StateValues) -> StateT:
         schema = self.definition.output or self.definition.schema
         return cast("StateT", schema.build(values.copies()))
 
@@ -338,7 +342,7 @@ class Graph(Translated, Generic[StateT]):
         `checkpoint_id` it goes on from an earlier moment, as a new branch. Pending results are dropped.
         """
 
-        async def routed(run_id: str, node: str, values: Values) -> list[str | Send]:
+        async def routed(run_id: str, node: str, values: StateValues) -> list[str | Send]:
             return await route(self._frame(replace(self._defaults, run_id=run_id), None), node, values)
 
         by = Updating(self._new_id(), routed)

@@ -8,11 +8,11 @@ from wesichain.errors import GraphError
 
 from .definition import START, Definition
 from .state import (
+    NodeResult,
     NotAnUpdateError,
     Overwrite,
-    Result,
     Schema,
-    Values,
+    StateValues,
     Write,
     clone,
     is_mapping,
@@ -21,11 +21,11 @@ from .state import (
     read_result,
     same,
 )
-from .superstep import Folded, Task, fold
+from .superstep import Folded, NodeTask, fold
 
 
 def take_input(
-    definition: Definition, given: Any, values: Values | None = None, *, as_it_is: bool = False
+    definition: Definition, given: Any, values: StateValues | None = None, *, as_it_is: bool = False
 ) -> Folded:
     """Fold the input of a run into the values of its thread, or into the state's beginnings.
 
@@ -42,13 +42,13 @@ def take_input(
         raise GraphError(f"the input: {error}", node=START) from error
     except Exception as error:
         raise GraphError(f"the input is not a {schema.type.__name__}: {error}", node=START) from error
-    folded = fold(schema, values or schema.start(), [(Task(START, START), Result(tuple(writes)))])
+    folded = fold(schema, values or schema.start(), [(NodeTask(START, START), NodeResult(tuple(writes)))])
     if missing := schema.missing(folded.values):
         raise GraphError(f"the input lacks {', '.join(map(repr, missing))}", node=START)
     return folded
 
 
-def _read(schema: Schema, given: Any, values: Values | None) -> list[Write]:
+def _read(schema: Schema, given: Any, values: StateValues | None) -> list[Write]:
     if given is None:
         return []
     if schema.holds(given):
@@ -80,10 +80,10 @@ def _beginning(value: Any) -> Any:
     return value.items() if hasattr(value, "shared") else value
 
 
-def take_update(definition: Definition, given: Any, values: Values, node: str | None) -> Folded:
+def take_update(definition: Definition, given: Any, values: StateValues, node: str | None) -> Folded:
     """Fold an update that a person makes between two super-steps."""
     try:
         result = read_result(definition.schema, given, view=None, values=values)
     except NotAnUpdateError as error:
         raise GraphError(f"the update: {error}", node=node) from error
-    return fold(definition.schema, values, [(Task(node or START, node or START), result)])
+    return fold(definition.schema, values, [(NodeTask(node or START, node or START), result)])

@@ -9,10 +9,10 @@ from typing import Any, Generic, Literal, TypeVar
 from wesichain.core import dataclass
 from wesichain.errors import GraphError
 
-from .checkpoints import Loaded, Pending, Questions
-from .context import Interrupt
+from .checkpoints import Loaded, Pending, ThreadQuestions
+from .context import GraphInterrupt
 from .definition import Definition
-from .superstep import Task, fold
+from .superstep import NodeTask, fold
 
 StateT = TypeVar("StateT")
 
@@ -40,7 +40,7 @@ class Snapshot(Generic[StateT]):
     checkpoint_id: str
     step: int
     created_at: float
-    interrupts: tuple[Interrupt, ...] = ()
+    interrupts: tuple[GraphInterrupt, ...] = ()
     parent_id: str | None = None
     source: str = ""
     run_id: str = ""
@@ -49,7 +49,7 @@ class Snapshot(Generic[StateT]):
 
 
 def snapshot(
-    definition: Definition, loaded: Loaded, questions: Questions, *, thread_id: str, newest: bool
+    definition: Definition, loaded: Loaded, questions: ThreadQuestions, *, thread_id: str, newest: bool
 ) -> Snapshot[Any]:
     position, pending = loaded.position, loaded.pending
     values = position.values
@@ -74,7 +74,7 @@ def snapshot(
     )
 
 
-def _task_state(task: Task, pending: Pending, waiting: Container[str]) -> TaskState:
+def _task_state(task: NodeTask, pending: Pending, waiting: Container[str]) -> TaskState:
     if task.id in pending.results:
         return TaskState(task.id, task.node, "done")
     if task.id in waiting:

@@ -10,33 +10,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from wesichain.core import dataclass, maker
+from wesichain.core import constructor_of, dataclass
 from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
 
 from .definition import END, Definition, Join
 from .state import (
     UNSET,
     Append,
+    Copier,
     Growing,
     Key,
-    Lend,
-    Result,
+    NodeResult,
     Schema,
     Send,
+    StateValues,
     Unset,
-    Values,
     Whole,
     as_items,
     clone,
+    copier_grown,
     is_overwrite,
-    lend_grown,
     put,
     same,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class NodeTask:
     """One run of one node. Its id is stable: the same plan gives the same ids (`Definition.task_ids`)."""
 
     id: str
@@ -52,13 +52,13 @@ class Task:
 class Frontier:
     """What runs next, and what waits: joins for their sources, deferred nodes for everything else."""
 
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[NodeTask, ...] = ()
     arrived: Mapping[Join, frozenset[str]] = field(default_factory=dict[Join, frozenset[str]])
     deferred: frozenset[str] = frozenset()
-    _by_id: dict[str, Task] = field(default_factory=dict[str, Task], compare=False, repr=False)
+    _by_id: dict[str, NodeTask] = field(default_factory=dict[str, NodeTask], compare=False, repr=False)
 
     @property
-    def by_id(self) -> Mapping[str, Task]:
+    def by_id(self) -> Mapping[str, NodeTask]:
         """The tasks by their ids, in order; made when they are first asked for."""
         if not self._by_id:
             self._by_id.update((task.id, task) for task in self.tasks)
@@ -69,19 +69,19 @@ class Frontier:
 class Position:
     """Where a run stands between two super-steps."""
 
-    values: Values
+    values: StateValues
     frontier: Frontier
     step: int = 0
 
 
-Done: TypeAlias = tuple[Task, Result]
+Done: TypeAlias = tuple[NodeTask, NodeResult]
 
 
 # --- folding ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """What became of one key: who wrote it, and how much of a list was there before (None: all is new)."""
 
     node: str
@@ -93,26 +93,31 @@ class Change:
 class Folded:
     """The values after a super-step, and what changed. `dropped`: keys of one super-step that began anew."""
 
-    values: Values
-    changes: Mapping[str, Change]
+    values: StateValues
+    changes: Mapping[str, StateChange]
     dropped: tuple[str, ...] = ()
 
 
-_task, _frontier_of, _folded, _change = maker(Task), maker(Frontier), maker(Folded), maker(Change)
+_task, _frontier_of, _folded, _change = (
+    constructor_of(NodeTask),
+    constructor_of(Frontier),
+    constructor_of(Folded),
+    constructor_of(StateChange),
+)
 
 
-def fold(schema: Schema, values: Values, done: Sequence[Done]) -> Folded:
+def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
     """Fold the writes of the tasks into the values. Raises for conflicts, and for reducers that raise."""
-    writers: dict[str, list[tuple[Task, Any]]] = {}
+    writers: dict[str, list[tuple[NodeTask, Any]]] = {}
     for task, result in done:
         for name, value in result.writes:
             writers.setdefault(name, []).append((task, value))
-    data, lends = dict(values.data), dict(values.lends)
+    data, copiers = dict(values.data), dict(values.copiers)
     dropped = tuple(
-        [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], data, lends)]
+        [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], data, copiers)]
     )
-    changes: dict[str, Change] = {}
-    after = Values(data, lends)
+    changes: dict[str, StateChange] = {}
+    after = StateValues(data, copiers)
     for name in sorted(writers):  # of several conflicts, the same is told however the writes came
         writes = writers[name]
         key = schema.key(name)
@@ -121,12 +126,12 @@ def fold(schema: Schema, values: Values, done: Sequence[Done]) -> Folded:
     return _folded(after, changes, dropped)
 
 
-def _reset(key: Key, data: dict[str, Any], lends: dict[str, Lend]) -> bool:
+def _reset(key: Key, data: dict[str, Any], copiers: dict[str, Copier]) -> bool:
     """Let a key of one super-step begin anew; whether that changed anything."""
     old = data.pop(key.name, UNSET)
-    lends.pop(key.name, None)
+    copiers.pop(key.name, None)
     if key.start is not None:
-        put(data, lends, key, clone(key.start()))
+        put(data, copiers, key, clone(key.start()))
     return not same(_plain(old), _plain(data.get(key.name, UNSET)))
 
 
@@ -134,14 +139,16 @@ def _plain(value: Any) -> Any:
     return value.shared() if isinstance(value, Growing) else value
 
 
-def _fold_key(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], *, fresh: bool) -> Change:
+def _fold_key(
+    key: Key, after: StateValues, writes: Sequence[tuple[NodeTask, Any]], *, fresh: bool
+) -> StateChange:
     old = after.data.get(key.name, UNSET)
     last = writes[-1][0].node
     if len(writes) > 1:
         writes = _chosen(key, writes)
     first = writes[0][1]
     if key.reducer is None or is_overwrite(first):
-        put(after.data, after.lends, key, first.value if is_overwrite(first) else first)
+        put(after.data, after.copiers, key, first.value if is_overwrite(first) else first)
         if len(writes) == 1:
             return _change(last, old)
         base, writes = after.data[key.name], writes[1:]
@@ -151,11 +158,11 @@ def _fold_key(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], *, fr
         return _fold_append(key, after, writes, old, base)
     for task, value in writes:
         base = _reduced(key, base, value, task)
-    put(after.data, after.lends, key, base)
+    put(after.data, after.copiers, key, base)
     return _change(last, old)
 
 
-def _chosen(key: Key, writes: Sequence[tuple[Task, Any]]) -> Sequence[tuple[Task, Any]]:
+def _chosen(key: Key, writes: Sequence[tuple[NodeTask, Any]]) -> Sequence[tuple[NodeTask, Any]]:
     """The writes that count: all of them, or where one sets the key, it and what its task wrote next."""
     setting = [index for index, (_, value) in enumerate(writes) if is_overwrite(value)]
     if not setting:
@@ -171,18 +178,20 @@ def _chosen(key: Key, writes: Sequence[tuple[Task, Any]]) -> Sequence[tuple[Task
     return then[-1:] or [writes[last]] if key.reducer is None else [writes[last], *then]
 
 
-def _fold_append(key: Key, after: Values, writes: Sequence[tuple[Task, Any]], old: Any, base: Any) -> Change:
+def _fold_append(
+    key: Key, after: StateValues, writes: Sequence[tuple[NodeTask, Any]], old: Any, base: Any
+) -> StateChange:
     """Append, at the cost of what is added."""
     grown = base if isinstance(base, Growing) else Growing(() if isinstance(base, Unset) else base)
     kept = len(grown) if base is old else None
     added = [item for _, value in writes for item in as_items(value)]
-    lend = after.lends.get(key.name) if base is old else None
+    copier = after.copiers.get(key.name) if base is old else None
     after.data[key.name] = grown.extend(added)
-    after.lends[key.name] = lend_grown(lend, added)
-    return Change(writes[-1][0].node, old, kept)
+    after.copiers[key.name] = copier_grown(copier, added)
+    return StateChange(writes[-1][0].node, old, kept)
 
 
-def _reduced(key: Key, old: Any, new: Any, task: Task) -> Any:
+def _reduced(key: Key, old: Any, new: Any, task: NodeTask) -> Any:
     assert key.reducer is not None
     if isinstance(old, Unset):
         return new
@@ -248,7 +257,9 @@ def _frontier(
             named, deferred = sorted(deferred, key=definition.order.__getitem__), frozenset()
     ids = definition.task_ids
     tasks = [_task(ids[name], name) for name in named]
-    tasks += [Task(f"{ids[send.node]}#{index}", send.node, send.payload) for index, send in enumerate(sends)]
+    tasks += [
+        NodeTask(f"{ids[send.node]}#{index}", send.node, send.payload) for index, send in enumerate(sends)
+    ]
     return _frontier_of(tuple(tasks), arrived, deferred, {})
 
 

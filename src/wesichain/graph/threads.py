@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from threading import Lock
 from typing import Any
 
 from wesichain.core import Clock
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 
-from .checkpoints import Checkpointer, Journal, Loaded, Thread
+from .checkpoints import Checkpointer, Loaded, Thread, ThreadJournal
 from .context import ALONE
 from .definition import END, START, Definition
-from .engine import Run
+from .engine import GraphRun
 from .intake import take_update
-from .recent import Recent
 from .snapshots import Snapshot, snapshot
-from .state import Send, Values
+from .state import Send, StateValues
 from .superstep import Frontier, Position, advance
 
-Route = Callable[[str, str, Values], Awaitable[list[str | Send]]]
+_MOST = 64  # threads that are remembered; who comes back later reads the log
+Route = Callable[[str, str, StateValues], Awaitable[list[str | Send]]]
 
 
 class Threads:
@@ -41,7 +43,7 @@ class Threads:
         checkpoint_id: str | None = None,
         since: int | None = None,
         goes_on: bool = False,
-    ) -> tuple[Journal, Loaded | None]:
+    ) -> tuple[ThreadJournal, Loaded | None]:
         """A thread's journal, and the checkpoint that it stands on, if there is one.
 
         `goes_on`: a run will go on from there; it may take the thread as the last one left it.
@@ -59,26 +61,26 @@ class Threads:
                 return recent
         since = 1 if checkpoint_id is not None else since
         thread = await Thread.open(self.store, thread_id, since=since, in_place=in_place)
-        journal = Journal(thread, self._definition, clock=self._clock)
+        journal = ThreadJournal(thread, self._definition, clock=self._clock)
         return journal, journal.load(None if checkpoint_id is None else _number(checkpoint_id))
 
     async def find(
         self, thread_id: str, checkpoint_id: str | None, *, goes_on: bool = False
-    ) -> tuple[Journal, Loaded]:
+    ) -> tuple[ThreadJournal, Loaded]:
         """The same for a thread, and a checkpoint of it, that must be there."""
         journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id, goes_on=goes_on)
         if loaded is None:
             raise _unknown(thread_id, checkpoint_id)
         return journal, loaded
 
-    async def find_back(self, thread_id: str, checkpoint_id: str) -> tuple[Journal, Loaded]:
+    async def find_back(self, thread_id: str, checkpoint_id: str) -> tuple[ThreadJournal, Loaded]:
         """A checkpoint to go back to; the branch that begins there, if nothing was run on that yet."""
         journal, loaded = await self.find(thread_id, checkpoint_id)
         if journal.is_branch_of(loaded.checkpoint):
             return await self.find(thread_id, None)
         return journal, loaded
 
-    def put_back(self, journal: Journal | None, run: Run) -> None:
+    def put_back(self, journal: ThreadJournal | None, run: GraphRun) -> None:
         """Keep a thread at hand as a run has left it."""
         if journal is not None and journal.is_newest:
             self._recent.put(journal, run.standing(journal))
@@ -93,7 +95,7 @@ class Threads:
         journal, _ = await self.open(thread_id, since=1)
         return [self._snapshot(journal, loaded, newest=False) for loaded in journal.load_all(limit)]
 
-    def _snapshot(self, journal: Journal, loaded: Loaded, *, newest: bool) -> Snapshot[Any]:
+    def _snapshot(self, journal: ThreadJournal, loaded: Loaded, *, newest: bool) -> Snapshot[Any]:
         questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
         return snapshot(self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest)
 
@@ -157,3 +159,29 @@ def _unknown(thread_id: str, checkpoint_id: str | None) -> CheckpointError:
     return CheckpointError(
         f"thread {thread_id!r} has no checkpoint {checkpoint_id!r}; see graph.history({thread_id!r})"
     )
+
+
+class Recent:
+    """Journals as their last run left them. Each is taken by one run, which puts it back."""
+
+    __slots__ = ("_lock", "_threads")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._threads: OrderedDict[str, tuple[ThreadJournal, Loaded]] = OrderedDict()
+
+    async def take(self, thread_id: str, *, in_place: bool) -> tuple[ThreadJournal, Loaded] | None:
+        """The journal of a thread, if nobody has written to the thread since."""
+        with self._lock:
+            found = self._threads.pop(thread_id, None)
+        if found is None:
+            return None
+        journal, loaded = found
+        is_current = await journal.is_current(in_place=in_place)
+        return (journal, journal.remembered(loaded)) if is_current else None
+
+    def put(self, journal: ThreadJournal, loaded: Loaded) -> None:
+        with self._lock:
+            self._threads[journal.thread_id] = journal, loaded
+            if len(self._threads) > _MOST:
+                self._threads.popitem(last=False)

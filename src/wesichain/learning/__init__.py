@@ -23,13 +23,12 @@ from .model_reflector import ModelReflector
 from .playbook import Playbook
 from .reflector import Adaptation, GroundedReflector, Reflection
 from .report import LearningSummary, Rollback, plot, progress_bar
-from .storage import Change, Delta, Match, Repaired
+from .storage import Delta, Match, PlaybookChange, Repaired
 from .trace_log import TraceLog
 
 __all__ = [
     "DATA_MODEL",
     "Adaptation",
-    "Change",
     "CoTGenerator",
     "CuratorDelta",
     "Delta",
@@ -46,6 +45,7 @@ __all__ = [
     "ModelReflector",
     "Playbook",
     "PlaybookBullet",
+    "PlaybookChange",
     "Provenance",
     "ReActGenerator",
     "ReasoningStep",

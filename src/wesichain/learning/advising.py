@@ -115,7 +115,7 @@ def _is_way(bullet: PlaybookBullet) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class AdviceOffer:
     """What a run can be told: how many bullets in how many tokens, about which tools.
 
     Without `shares` nothing is drawn. `task` is what the run was asked: a condition is told in its own words.

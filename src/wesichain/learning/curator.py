@@ -20,7 +20,7 @@ from .embedders import Vectors
 from .entities import PlaybookBullet, collapse, fits
 from .playbook import Playbook
 from .reflector import Reflection
-from .storage import Change, Delta, View
+from .storage import Delta, PlaybookChange, View
 
 Embed: TypeAlias = Callable[[Sequence[str]], Vectors]
 _NEIGHBOURS = 64  # bullets about one intent that are looked at; merging keeps them fewer
@@ -93,7 +93,7 @@ class SemanticCurator:
         known: set[str] = set()
         withdrawn: list[tuple[str, str]] = []
 
-        def decide(view: View) -> Change:
+        def decide(view: View) -> PlaybookChange:
             change = self._decide(
                 view,
                 reflection,
@@ -129,9 +129,9 @@ class SemanticCurator:
         half_life: float,
         embed: Embed,
         now: float,
-    ) -> Change:
+    ) -> PlaybookChange:
         if reflection.outcome == "unknown" or view.has_merged(reflection.id):
-            return Change()
+            return PlaybookChange()
         near = [
             match.bullet
             for match in view.nearest(vector, k=_NEIGHBOURS)
@@ -170,7 +170,7 @@ class SemanticCurator:
         room = self._max_bullets - len(view) + len(drops)
         for name in new[room:]:  # nothing else could go
             del puts[name]
-        return Change(drops=drops, puts=tuple(puts.values()), merged=(reflection.id,))
+        return PlaybookChange(drops=drops, puts=tuple(puts.values()), merged=(reflection.id,))
 
     def _twin(
         self, proposal: PlaybookBullet, view: View, near: Sequence[PlaybookBullet], *, embed: Embed
@@ -200,7 +200,7 @@ class SemanticCurator:
         stale = view.stale(surplus + len(puts), protect=protect)
         return tuple(name for name in stale if name not in puts)[:surplus]
 
-    def _consolidation(self, view: View, *, now: float) -> Change:
+    def _consolidation(self, view: View, *, now: float) -> PlaybookChange:
         groups: dict[tuple[str, tuple[str, ...]], list[PlaybookBullet]] = {}
         for bullet in view.bullets():
             if not bullet.lesson:  # a lesson is joined, by what it says, when it is taught
@@ -219,7 +219,7 @@ class SemanticCurator:
                     drops.append(bullet.id)
                 else:
                     stay.append(row)
-        return Change(drops=tuple(drops), puts=tuple(kept.values()))
+        return PlaybookChange(drops=tuple(drops), puts=tuple(kept.values()))
 
 
 def _concerned(

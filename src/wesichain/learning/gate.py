@@ -8,7 +8,7 @@ from math import ceil
 
 from wesichain.core import dataclass
 
-from .entities import Outcome, Watch
+from .entities import Outcome, PromotionWatch
 
 NOT_TRIED = "no held-out task retrieves it"
 
@@ -78,7 +78,7 @@ def judge(bullet_id: str, *, without: Health, with_it: Health) -> Verdict:
 
 def regression(before: Health, after: Health) -> str | None:
     """Why what was let in has to leave again, by success and iterations; None where it need not."""
-    watch = Watch(before.runs, before.success, before.iterations)
+    watch = PromotionWatch(before.runs, before.success, before.iterations)
     runs = max(1, after.runs)
     since = replace(watch, runs=runs, successes=after.success * runs, iterations=after.iterations * runs)
     return since.regression()

@@ -45,7 +45,7 @@ from wesichain.errors import (
 from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, Retry, Rule
 from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet
 
-from .advising import Offer
+from .advising import AdviceOffer
 from .entities import HINT, TaskInput, TaskOutput, fingerprints_of
 from .playbook import Playbook
 from .trace_log import TraceLog
@@ -199,7 +199,7 @@ class ReActGenerator:
         """What a task is told beside its instructions; its own bullets first."""
         tools = [tool.spec for tool in registry]
         if self._playbook is None:
-            offer = Offer(run_id, fingerprints_of(tools), self._k, self._advice_tokens, None)
+            offer = AdviceOffer(run_id, fingerprints_of(tools), self._k, self._advice_tokens, None)
             return offer.advice((), first=task.playbook_bullets, without=without)
         return await self._playbook.advise(
             task.description,

@@ -20,7 +20,16 @@ from wesichain.errors import CodecError, ConfigError, PlaybookError
 
 from .advising import FLOOR, is_near
 from .curator import SemanticCurator
-from .entities import Feedback, PlaybookBullet, TaskInput, TaskOutput, Watch, earned_by, fits, marks_of
+from .entities import (
+    Feedback,
+    PlaybookBullet,
+    PromotionWatch,
+    TaskInput,
+    TaskOutput,
+    earned_by,
+    fits,
+    marks_of,
+)
 from .gate import NOT_TRIED, Health, RunRecord, Verdict, judge
 from .playbook import Playbook
 from .reflector import GroundedReflector, Reflection
@@ -211,7 +220,7 @@ class Learner:
         with_it = await self._trial([replace(task, playbook_bullets=(bullet,)) for task in fitting])
         return judge(bullet.id, without=without, with_it=with_it)
 
-    def _let_in(self, id: str, domain: str, before: Watch) -> None:
+    def _let_in(self, id: str, domain: str, before: PromotionWatch) -> None:
         """Promote what was tried, unless others have taken its evidence away meanwhile."""
         with suppress(PlaybookError):
             self._playbook.promote(id, domain=domain, before=before)
@@ -285,13 +294,13 @@ def _earned(bullet: PlaybookBullet) -> str:
     return earned_by(bullet.tally, *counts, section=bullet.section)
 
 
-def _before(bullet: PlaybookBullet, verdict: Verdict) -> Watch:
+def _before(bullet: PlaybookBullet, verdict: Verdict) -> PromotionWatch:
     """How the runs went that would retrieve a bullet until now; where too few, the held-out ones."""
     tally, tried = bullet.tally, verdict.without
     if tally.runs < _ENOUGH:
-        return Watch(tried.runs, tried.success, tried.iterations)
+        return PromotionWatch(tried.runs, tried.success, tried.iterations)
     success = (tally.shown_successes + tally.held_successes) / tally.runs
-    return Watch(tally.runs, success, tally.iterations / tally.runs)
+    return PromotionWatch(tally.runs, success, tally.iterations / tally.runs)
 
 
 def _feedback(source: FeedbackSource, task: TaskInput, output: TaskOutput) -> Feedback | None:

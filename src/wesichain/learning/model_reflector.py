@@ -78,7 +78,7 @@ class ModelReflector:
         if not specs or not self._is_informative(known, output, why):
             return known
         shown = [spec for spec in specs if spec["name"] in known.attempted] or specs[:_TOOLS]
-        told = dump_json(redact(_told(task, output, known, shown, why)))
+        told = dump_json(redact(_facts(task, output, known, shown, why)))
         messages = (Message(Role.SYSTEM, _ASK), Message(Role.USER, told))
         try:
             reply = await self._llm.complete(
@@ -125,7 +125,7 @@ class ModelReflector:
             )
 
 
-def _told(
+def _facts(
     task: TaskInput, output: TaskOutput, run: Reflection, specs: Sequence[Mapping[str, Any]], why: str
 ) -> dict[str, Any]:
     """The run as the model is shown it."""

@@ -17,14 +17,14 @@ from wesichain._elsewhere import PLAYBOOK, Translated, names_ours
 from wesichain.core import Advice, Clock, StrategySource, SystemClock, ToolSpec
 from wesichain.errors import PlaybookError
 
-from .advising import FLOOR, Offer, Shares, is_near
+from .advising import FLOOR, AdviceOffer, Shares, is_near
 from .crediting import recorded, ruled, settled
 from .embedders import CachingEmbedder, Embedder, UnknownEmbedder, Vectors
 from .entities import (
     VISIBLE,
     Evidence,
     PlaybookBullet,
-    Watch,
+    PromotionWatch,
     check_domain,
     earned_by,
     fingerprints_of,
@@ -36,12 +36,12 @@ from .ranking import rank
 from .storage import (
     Backend,
     Cause,
-    Change,
     Condition,
     Decide,
     Delta,
     Library,
     Match,
+    PlaybookChange,
     Repaired,
     View,
     meant,
@@ -206,7 +206,7 @@ class Playbook(Translated, StrategySource):
                 found = await asyncio.to_thread(self.search, task, domain=domain, k=wanted, floor=FLOOR)
         except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
             trouble = f"{type(error).__name__}: {error}"
-        offer = Offer(run_id, fingerprints_of(tools), k, tokens, self.shares if drawn else None, task)
+        offer = AdviceOffer(run_id, fingerprints_of(tools), k, tokens, self.shares if drawn else None, task)
         return replace(offer.advice(found, first=first, without=without), trouble=trouble)
 
     def evidence(self, id: str, *, domain: str | None = None) -> Evidence:
@@ -252,16 +252,16 @@ class Playbook(Translated, StrategySource):
                 raise PlaybookError(f"{bullet!r} is not a bullet; make one: PlaybookBullet(content=...)")
         kept: list[PlaybookBullet] = []
 
-        def decide(view: View) -> Change:
+        def decide(view: View) -> PlaybookChange:
             now = self._clock.time()
             kept[:] = [recorded(bullet, view.get(bullet.id), now=now) for bullet in bullets]
-            return Change(puts=tuple(bullet for bullet in kept if view.get(bullet.id) != bullet))
+            return PlaybookChange(puts=tuple(bullet for bullet in kept if view.get(bullet.id) != bullet))
 
         self.change(domain, decide, cause="record")
         return tuple(kept)
 
     def promote(
-        self, id: str, *, force: bool = False, domain: str | None = None, before: Watch | None = None
+        self, id: str, *, force: bool = False, domain: str | None = None, before: PromotionWatch | None = None
     ) -> PlaybookBullet:
         """Let a bullet into prod, if its evidence is good enough; the Learner does when its gate is passed.
 
@@ -370,13 +370,13 @@ class Playbook(Translated, StrategySource):
         kept: list[PlaybookBullet] = []
         home = self._domain_of(id) if domain is None else domain
 
-        def decide(view: View) -> Change:
+        def decide(view: View) -> PlaybookChange:
             bullet = view.get(id)
             if bullet is None:
                 raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")
             at = bullet.helpful_count + bullet.harmful_count
             kept[:] = [settled(replace(rule(bullet), ruled_at=at), now=self._clock.time())]
-            return Change(puts=tuple(kept))
+            return PlaybookChange(puts=tuple(kept))
 
         if home is None:
             raise PlaybookError(f"no domain has a bullet {id!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from math import inf, isfinite
 
-from wesichain.core import Spent, Usage, dataclass, maker
+from wesichain.core import Spent, Usage, constructor_of, dataclass
 from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
 
 from .price import AnyPrice, Prices, check_prices, cost_of
@@ -56,7 +56,7 @@ def _is_count(value: object) -> bool:
 
 
 _FREE = (0.0, 0.0)
-_usage, _spent = maker(Usage), maker(Spent)
+_usage, _spent = constructor_of(Usage), constructor_of(Spent)
 
 
 class Account:

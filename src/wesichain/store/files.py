@@ -26,7 +26,7 @@ from wesichain.errors import CodecError, WesichainError
 
 from .lines import Lines
 from .log import Conflict, Entry, LogInfo, Logs, not_before, numbered
-from .memory import Held
+from .memory import HeldLog
 from .workers import Workers
 
 _MOST = 64  # logs that are held as they were read; who comes back later reads the file
@@ -81,7 +81,7 @@ class _Log:
 
     def __init__(self, head: bytes = b"") -> None:
         self.head = head
-        self.held = Held()
+        self.held = HeldLog()
         self.end = len(head) + 1 if head else 0
 
 
@@ -196,7 +196,7 @@ def _line(entries: Sequence[Entry], *, seq: int, at: float, settles: str | None)
     return dump_json({"seq": seq, "at": at, "settles": settles, "entries": rows}).encode()
 
 
-def _take(held: Held, body: dict[str, Any]) -> None:
+def _take(held: HeldLog, body: dict[str, Any]) -> None:
     entries = [Entry(*row) for row in body["entries"]]
     if entries:
         held.take(entries, at=body["at"], settles=body["settles"])

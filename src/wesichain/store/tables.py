@@ -45,7 +45,7 @@ class Cursor(Protocol):
     def executemany(self, query: Any, rows: Any, /) -> Any: ...
 
 
-class Database(Protocol):
+class Connected(Protocol):
     """What the connections of both databases have."""
 
     def execute(self, query: Any, values: Any = ..., /) -> Rows: ...
@@ -94,11 +94,11 @@ class Tables:
 
     # --- in a transaction --------------------------------------------------------------------------
 
-    def as_last(self, db: Database, entries: Sequence[Entry], after: int) -> tuple[Sequence[Entry], float]:
+    def as_last(self, db: Connected, entries: Sequence[Entry], after: int) -> tuple[Sequence[Entry], float]:
         """The entries of a writer who comes after whatever is there, and the time that the log gets."""
         return numbered(entries, after), not_before(entries[-1].at, db.execute(self._latest).fetchone()[0])
 
-    def insert(self, db: Database, log: int, entries: Sequence[Entry], settles: str | None) -> None:
+    def insert(self, db: Connected, log: int, entries: Sequence[Entry], settles: str | None) -> None:
         """Add entries to a log whose row is the writer's already."""
         if settles is not None:  # "0" comes after "/"
             db.execute(self._settle, (log, settles, f"{settles}/", f"{settles}0"))
@@ -111,7 +111,7 @@ class Tables:
                 rows = [(log, name, data) for name, data in entry.parts.items()]
                 db.cursor().executemany(self._keep, rows)
 
-    def read(self, db: Database, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
+    def read(self, db: Connected, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
         row = db.execute(self.find, (self.layout.key(name),)).fetchone()
         if row is None:
             return []
@@ -127,7 +127,7 @@ class Tables:
         entries = [Entry(*one) for one in rows]
         return with_parts(entries, partial(self._parts, db, log)) if self.layout.parts else entries
 
-    def _parts(self, db: Database, log: int, names: frozenset[str]) -> dict[str, bytes]:
+    def _parts(self, db: Connected, log: int, names: frozenset[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for some in _in_pieces(sorted(names)):
             text = "SELECT hash, data FROM {parts} WHERE {log} = ? AND hash IN (?{more})"
@@ -135,7 +135,7 @@ class Tables:
             found |= {name: bytes(data) for name, data in db.execute(query, (log, *some)).fetchall()}
         return found
 
-    def delete(self, db: Database, name: str, before: int | None) -> None:
+    def delete(self, db: Connected, name: str, before: int | None) -> None:
         key = self.layout.key(name)
         if before is None:
             db.execute(self.query("DELETE FROM {logs} WHERE {find}"), (key,))
@@ -148,7 +148,7 @@ class Tables:
             )
             db.execute(self.query(unneeded), (key,))
 
-    def names(self, db: Database) -> list[LogInfo]:
+    def names(self, db: Connected) -> list[LogInfo]:
         rows = db.execute(self.query("SELECT name, seq, at FROM {logs} ORDER BY at DESC, id DESC")).fetchall()
         return [LogInfo(self.layout.name(name), seq, at) for name, seq, at in rows]
 

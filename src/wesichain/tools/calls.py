@@ -27,7 +27,7 @@ from .failures import clean, describe
 from .finish import Finish
 from .media import in_words, parts_in
 from .results import Counter, DraftResult, PreparedCall, ToolResult
-from .running import Drive, OutOfTimeError, Steps, in_thread
+from .running import CallDrive, OutOfTimeError, Steps, in_thread
 
 Perform: TypeAlias = Callable[..., Coroutine[Any, Any, ToolResult]]
 Attempt: TypeAlias = Callable[[Any, ToolContext | None, DraftResult], Iterable[Any]]
@@ -74,7 +74,7 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
                 steps = attempt(args, ctx, result)
                 for waits_for in steps:  # the first time that the tool waits, if it does at all
                     waits = True
-                    await Drive(cast("Steps[None]", steps), waits_for, seconds=timeout)
+                    await CallDrive(cast("Steps[None]", steps), waits_for, seconds=timeout)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # whatever a tool does, the caller gets a value
@@ -246,7 +246,7 @@ async def _within(value: Awaitable[Any], seconds: float) -> Any:
         waits_for = rest.send(None)
     except StopIteration as end:
         return end.value
-    return await Drive(rest, waits_for, seconds=max(seconds, 0.0))
+    return await CallDrive(rest, waits_for, seconds=max(seconds, 0.0))
 
 
 def _called(call: Callable[..., Any], /, *args: Any, **named: Any) -> Any:

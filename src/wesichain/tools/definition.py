@@ -19,7 +19,7 @@ from .isolation import Isolation
 from .json_schema import Issue, RejectedError, shorten
 
 if TYPE_CHECKING:
-    from .schema.plan import Plan
+    from .schema.plan import SchemaPlan
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
@@ -186,7 +186,7 @@ class PythonTool(Tool[DepsT_contra]):
     """A tool that is described by Python types; `plan` reads them when it is first asked."""
 
     @abstractmethod
-    def plan(self) -> Plan:
+    def plan(self) -> SchemaPlan:
         """What the types say; raises `ToolDefinitionError`."""
 
     @property

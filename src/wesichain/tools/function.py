@@ -20,7 +20,7 @@ from .context import DepsT_contra, ToolContext
 from .definition import Parts, PythonTool, ToolOptions, ToolWarning
 
 if TYPE_CHECKING:
-    from .schema.plan import Plan
+    from .schema.plan import SchemaPlan
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +66,7 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
         self.is_async = self.collects or is_or_calls(inspect.iscoroutinefunction, self.function)
         functools.update_wrapper(self, self.function, updated=())
         self._described = docstring.parameters
-        self._plan: Plan | None = None
+        self._plan: SchemaPlan | None = None
         with suppress(NameError):  # an annotation may name what is defined further down: then later
             self._plan = self._read()
 
@@ -114,7 +114,7 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
         return Parts(check, self.call, render)
 
     @override
-    def plan(self) -> Plan:
+    def plan(self) -> SchemaPlan:
         if self._plan is None:
             try:
                 self._plan = self._read()
@@ -124,7 +124,7 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
                 ) from error
         return self._plan
 
-    def _read(self) -> Plan:
+    def _read(self) -> SchemaPlan:
         from .schema.plan import plan_function  # it loads pydantic
 
         plan = plan_function(

@@ -9,7 +9,7 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from wesichain.core import ToolCall, ToolSpec, maker
+from wesichain.core import ToolCall, ToolSpec, constructor_of
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,
@@ -47,7 +47,7 @@ Offered: TypeAlias = (
 )
 
 
-_prepared = maker(PreparedCall)
+_prepared = constructor_of(PreparedCall)
 
 
 class ToolSet:

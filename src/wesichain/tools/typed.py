@@ -16,7 +16,7 @@ from .context import DepsT_contra, ToolContext
 from .definition import PythonTool, Tool
 
 if TYPE_CHECKING:
-    from .schema.plan import Plan
+    from .schema.plan import SchemaPlan
 
 Args = TypeVar("Args")
 Result = TypeVar("Result")
@@ -44,11 +44,11 @@ class TypedTool(PythonTool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
         return _types(type(self))
 
     @override
-    def plan(self) -> Plan:
+    def plan(self) -> SchemaPlan:
         return self._plan
 
     @cached_property
-    def _plan(self) -> Plan:  # made at first use: a subclass may have an __init__ of its own
+    def _plan(self) -> SchemaPlan:  # made at first use: a subclass may have an __init__ of its own
         from .schema.docstring import read_docstring
         from .schema.plan import plan_types  # it loads pydantic
 

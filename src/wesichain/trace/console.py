@@ -75,7 +75,7 @@ class ConsoleSink:
             fault = self._faults.pop(run, None)
             if isinstance(event, RunFailed) and event.message == fault:  # told once, where it happened
                 event = replace(event, message="")
-        for style, mark, text in _told(event, self._max_width):
+        for style, mark, text in _lines_of(event, self._max_width):
             self._say(style, mark, text, indent=event.scope.count("/") + 1 if event.scope else 0)
 
     def _say(self, style: str, mark: str, text: str, *, indent: int) -> None:
@@ -103,7 +103,7 @@ class ConsoleSink:
             out.flush()
 
 
-def _told(event: Event, width: int) -> list[tuple[str, str, str]]:
+def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
     """What is said of an event: the style, the mark, the text."""
     match event:
         case RunStarted():

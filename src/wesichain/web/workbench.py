@@ -194,7 +194,7 @@ class Workbench:
 
     async def follow_database(self, request: Request) -> Response:
         after = number_of(request, "after", -1, least=-1)
-        events = _told(self._the_database(), str(request.path_params["id"]), after)
+        events = _event_lines(self._the_database(), str(request.path_params["id"]), after)
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def show_stored(self, request: Request) -> Response:
@@ -242,7 +242,7 @@ async def _changing(work: Awaitable[object]) -> None:
         raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
 
 
-async def _told(database: RunDatabase, run_id: str, after: int) -> AsyncIterator[bytes]:
+async def _event_lines(database: RunDatabase, run_id: str, after: int) -> AsyncIterator[bytes]:
     """The events of a durable run as server-sent events, until it has ended for good."""
     try:
         async for event in database.events(run_id):

@@ -19,7 +19,7 @@ from tests.graph.react.once_run import THREAD, Model, build
 from wesichain import Agent, ReActAgentNode, tool
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
 from wesichain.errors import CheckpointError, GraphError
-from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer, Retry
+from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer, RetryPolicy
 from wesichain.policy import FailFast
 
 KINDS = ("node", "agent", "inside", "steps", "steps-inside")
@@ -138,7 +138,7 @@ def flaky_graph(kind: str, store: Any, sent: list[int], *, retry: Any = ()) -> A
 @pytest.mark.parametrize("kind", ["node", "agent"])
 async def test_a_node_that_is_tried_again_does_not_pay_again(kind: str, has_store: bool) -> None:
     sent: list[int] = []
-    retry = Retry(attempts=2, on=GraphError, backoff=0.0)
+    retry = RetryPolicy(attempts=2, on=GraphError, backoff=0.0)
     graph = flaky_graph(kind, MemoryCheckpointer() if has_store else None, sent, retry=retry)
     done = await graph.invoke({"input": "pay"})
     assert done["final_output" if kind == "node" else "output"] == "I was told: fine"

@@ -12,7 +12,7 @@ from wesichain import Agent, Middleware, tool
 from wesichain.core import LlmRequest, LlmResponse, Role, RunCompleted, ToolCall, ToolCallingLlm, Usage
 from wesichain.errors import GraphError, LlmTransportError, ModelTransportError
 from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer
-from wesichain.graph import Retry as NodeRetry
+from wesichain.graph import RetryPolicy as NodeRetry
 from wesichain.policy import Budget, Recovery, Retry
 from wesichain.testing import FunctionLlm
 

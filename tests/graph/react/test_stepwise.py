@@ -76,7 +76,7 @@ async def test_a_snapshot_of_every_step_leads_to_the_same_end_and_tells_nothing(
         text = to_json(drive.snapshot())
         assert len(sink.events) == told
         elsewhere = AgentRuntime(model, [add]).reopen(from_json(Interrupted[str], text), {}, RunOptions())
-        ended = await elsewhere.carry()
+        ended = await elsewhere.run_to_end()
         assert isinstance(ended, Completed)
         assert (ended.messages, ended.steps, ended.text) == (whole.messages, whole.steps, whole.text)
         assert ended.iteration_count == whole.iteration_count

@@ -11,7 +11,7 @@ from wesichain import Agent, ReActAgentNode, tool
 from wesichain.agent import Interrupted, Refuse
 from wesichain.core import Action, Observation, ReActState, ReActStep
 from wesichain.errors import GraphError
-from wesichain.graph import GraphBuilder, GraphContext, Retry
+from wesichain.graph import GraphBuilder, GraphContext, RetryPolicy
 from wesichain.graph.react.approvals import decisions
 from wesichain.policy import FailFast
 from wesichain.testing import ScriptedLlm
@@ -40,7 +40,9 @@ async def test_a_node_that_is_tried_again_asks_nothing_twice() -> None:
     inner = Agent(below, name="inner", policy=FailFast())
     agent = Agent(above, tools=[inner.as_tool(), look, flaky], policy=FailFast())
     builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
-    builder.add_node("work", agent, retry=Retry(attempts=2, on=GraphError, backoff=0.0)).set_entry("work")
+    builder.add_node("work", agent, retry=RetryPolicy(attempts=2, on=GraphError, backoff=0.0)).set_entry(
+        "work"
+    )
     done = await builder.build().invoke({"input": "q"})
     assert done["output"] == "fine"
     assert (len(above.requests), len(below.requests), len(looks), len(tries)) == (3, 1, 1, 2)

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.learning.entities import Tally, Watch, earned_by
+from wesichain.learning.entities import EvidenceTally, PromotionWatch, earned_by
 from wesichain.learning.entities.evidence import ALARM, chance_above
 
 sides = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 
 
-def after(runs: list[tuple[bool, bool]], *, half_life: float = 50) -> Tally:
-    tally = Tally()
+def after(runs: list[tuple[bool, bool]], *, half_life: float = 50) -> EvidenceTally:
+    tally = EvidenceTally()
     for shown, success in runs:
         tally = tally.seen(shown=shown, success=success, iterations=3, half_life=half_life)
     return tally
 
 
-def compared(with_it: int, without: int, *, runs: int = 20) -> Tally:
+def compared(with_it: int, without: int, *, runs: int = 20) -> EvidenceTally:
     """Of as many runs on each side, so many successes."""
-    return Tally(runs, with_it, runs, without, compared=True)
+    return EvidenceTally(runs, with_it, runs, without, compared=True)
 
 
 STAGES = [
@@ -33,12 +33,12 @@ STAGES = [
     pytest.param(compared(2, 15), "quarantined", id="it-harms"),
     pytest.param(compared(4, 4, runs=8), "staging", id="a-young-trial-goes-on"),
     pytest.param(compared(2, 4, runs=8), "shadow", id="one-that-looks-bad-does-not"),
-    pytest.param(Tally(7, 7, 40, 0), "shadow", id="too-few-runs-on-one-side-are-no-comparison"),
+    pytest.param(EvidenceTally(7, 7, 40, 0), "shadow", id="too-few-runs-on-one-side-are-no-comparison"),
 ]
 
 
 @pytest.mark.parametrize(("tally", "stage"), STAGES)
-def test_a_comparison_decides(tally: Tally, stage: str) -> None:
+def test_a_comparison_decides(tally: EvidenceTally, stage: str) -> None:
     assert earned_by(tally, 0, 0) == stage
     if tally.compared:  # whatever the counters say
         assert earned_by(tally, 99, 0) == earned_by(tally, 0, 99) == stage
@@ -46,9 +46,9 @@ def test_a_comparison_decides(tally: Tally, stage: str) -> None:
 
 
 def test_what_works_seldom_but_better_than_the_rest_is_tried() -> None:
-    assert earned_by(Tally(), 7, 3) == "shadow"
-    assert earned_by(Tally(held_runs=20, held_successes=2), 7, 3) == "staging"
-    assert earned_by(Tally(held_runs=20, held_successes=16), 7, 3) == "shadow"
+    assert earned_by(EvidenceTally(), 7, 3) == "shadow"
+    assert earned_by(EvidenceTally(held_runs=20, held_successes=2), 7, 3) == "staging"
+    assert earned_by(EvidenceTally(held_runs=20, held_successes=16), 7, 3) == "shadow"
 
 
 @given(sides)
@@ -83,7 +83,7 @@ def test_a_chance_is_what_drawing_gives() -> None:
 
 
 def test_a_lasting_fall_raises_the_alarm_and_single_failures_do_not() -> None:
-    tally = Tally(40, 36, 8, 2)
+    tally = EvidenceTally(40, 36, 8, 2)
     for success in [True] * 9 + [False]:
         tally = tally.surprised(success=success, usual=0.9)
     assert tally.alarm < ALARM
@@ -91,11 +91,11 @@ def test_a_lasting_fall_raises_the_alarm_and_single_failures_do_not() -> None:
     while tally.alarm < ALARM:
         tally, needed = tally.surprised(success=False, usual=0.9), needed + 1
     assert needed <= 5
-    assert tally.reset(40, 4) == Tally(held_runs=8, held_successes=2, lost_helpful=40, lost_harmful=4)
+    assert tally.reset(40, 4) == EvidenceTally(held_runs=8, held_successes=2, lost_helpful=40, lost_harmful=4)
 
 
 def test_1000_successes_do_not_outlive_a_tool_that_changed() -> None:
-    helpful, harmful, tally = 1000, 0, Tally(lost_helpful=928.0)
+    helpful, harmful, tally = 1000, 0, EvidenceTally(lost_helpful=928.0)
     runs = 0
     while earned_by(tally, helpful, harmful) in ("staging", "prod") and runs < 50:
         usual = (1 + helpful - tally.lost_helpful) / (2 + helpful - tally.lost_helpful + harmful)
@@ -107,11 +107,11 @@ def test_1000_successes_do_not_outlive_a_tool_that_changed() -> None:
 
 
 def test_a_watch_compares_success_and_iterations() -> None:
-    watch = Watch(30, 0.8, 3.0)
+    watch = PromotionWatch(30, 0.8, 3.0)
     for number in range(20):
         assert not watch.is_over
         watch = watch.seen(success=number % 10 < 8, iterations=3)
     assert watch.is_over
     assert watch.regression() is None
-    assert Watch(30, 0.8, 3.0, 20, 14, 60).regression() == "success fell from 80% to 70%"
-    assert Watch(30, 0.8, 3.0, 20, 16, 80).regression() == "iterations rose from 3.00 to 4.00"
+    assert PromotionWatch(30, 0.8, 3.0, 20, 14, 60).regression() == "success fell from 80% to 70%"
+    assert PromotionWatch(30, 0.8, 3.0, 20, 16, 80).regression() == "iterations rose from 3.00 to 4.00"

@@ -44,6 +44,7 @@ async def test_it_replies_as_the_model_in_our_own_process_does(base: str, smol: 
     assert there.timings is not None
 
 
+@pytest.mark.slow
 async def test_eight_agents_share_it_and_one_is_cancelled_half_way(base: str) -> None:
     def add(a: int, b: int) -> int:
         """Add two numbers."""

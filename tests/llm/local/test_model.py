@@ -32,7 +32,7 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
-from wesichain.llm.local.engine import Engine, Settings
+from wesichain.llm.local.engine import EngineSettings, LlamaEngine
 from wesichain.llm.local.grammar import reply_grammar
 from wesichain.llm.local.places import Held
 from wesichain.llm.local.wire import ask as ask_wire
@@ -60,7 +60,7 @@ def request(*messages: Message) -> LlmRequest:
     return LlmRequest("", messages, (ADD,))
 
 
-def engine_of(model: LocalLlm) -> Engine:
+def engine_of(model: LocalLlm) -> LlamaEngine:
     assert isinstance(model._place, Held)
     assert model._place.engine is not None
     return model._place.engine
@@ -305,6 +305,6 @@ def test_llama_serves_the_openai_api(smol: Path) -> None:
 
 @pytest.mark.slow
 def test_threads_are_chosen_by_measuring(smol: Path) -> None:
-    engine = Engine(Settings(str(smol), "m", 512, key="k"))
+    engine = LlamaEngine(EngineSettings(str(smol), "m", 512, key="k"))
     assert 1 <= engine.start().threads <= (os.cpu_count() or 1)
     engine.stop()

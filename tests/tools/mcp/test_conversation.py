@@ -22,7 +22,7 @@ from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolExecutio
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, ToolSet
 from wesichain.tools.mcp import McpServer, ServedPrompt, ServedResource, elicit, serve_http
-from wesichain.tools.mcp.offer import Offer
+from wesichain.tools.mcp.offer import ServerOffer
 
 from .conformance import run as conformance
 from .conformance.server import IMAGE, PROMPTS, RESOURCES, TOOLS
@@ -418,7 +418,7 @@ def test_a_tool_that_is_a_task_is_left_out_by_name() -> None:
     async def nothing(*_: object) -> None:
         raise AssertionError
 
-    tools, left_out = Offer().choose([listed], "s", nothing)
+    tools, left_out = ServerOffer().choose([listed], "s", nothing)
     assert tools == ()
     assert "task" in left_out["long"]
 
@@ -441,7 +441,7 @@ def test_what_may_destroy_something_waits_for_a_person(hints: Any, asks: bool) -
     async def nothing(*_: object) -> None:
         raise AssertionError
 
-    (made,), _ = Offer().choose([listed], "s", nothing)
+    (made,), _ = ServerOffer().choose([listed], "s", nothing)
     assert made.approval is asks
 
 

@@ -314,7 +314,11 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    ("effect", "said", "began"), [("pure", "red hat in 3", 2), ("once", "outcome of 'order' is unknown", 1)]
+    ("effect", "said", "began"),
+    [
+        pytest.param("pure", "red hat in 3", 2, marks=pytest.mark.slow),
+        ("once", "outcome of 'order' is unknown", 1),
+    ],
 )
 async def test_another_process_goes_on(
     notes: Path, tmp_path: Path, effect: Any, said: str, began: int

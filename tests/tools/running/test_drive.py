@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from wesichain.tools.running import Drive, OutOfTimeError
+from wesichain.tools.running import CallDrive, OutOfTimeError
 
 SLACK = 1.5  # for a machine that is busy with other things
 GRACE = 0.1  # shorter than the real one, for the sake of these tests; `test_timeouts` has that
@@ -28,7 +28,7 @@ async def driven(coro: Coroutine[Any, Any, Any], seconds: float = inf) -> Any:
         yielded = coro.send(None)
     except StopIteration as end:
         return end.value
-    return await Drive(coro, yielded, seconds=seconds)
+    return await CallDrive(coro, yielded, seconds=seconds)
 
 
 async def swallow() -> None:

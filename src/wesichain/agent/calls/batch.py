@@ -27,13 +27,13 @@ from wesichain.errors import (
 from wesichain.policy import Reprompt, chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .questions import Questions, failed
+from .questions import CallQuestions, failed
 from .site import Site
 
 OutT = TypeVar("OutT")
 
 
-class Batch(Questions[OutT]):
+class Batch(CallQuestions[OutT]):
     """Runs the calls of one Acting phase.
 
     `children` are the runs inside its calls that were interrupted, this time or, if their call has not been
@@ -90,7 +90,7 @@ class Batch(Questions[OutT]):
         unsubscribe = self.run.token.on_cancel(lambda: None if stop.done() else stop.set_result(None))
         running: set[asyncio.Future[None]] = {*tasks}
         limit: Exception | None = None
-        patience = 0.0
+        grace = 0.0
         try:
             while running:
                 ended, _ = await asyncio.wait({*running, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -100,15 +100,15 @@ class Batch(Questions[OutT]):
                     if isinstance(error, BudgetExceededError):
                         limit = limit or error  # no more calls may begin; those that run may end
                     elif error is not None:
-                        patience = self._patience_for_all() if isinstance(error, Stopped) else 0.0
+                        grace = self._grace_for_all() if isinstance(error, Stopped) else 0.0
                         raise error
                 if stop in ended:
-                    patience = self._patience_for_all()
+                    grace = self._grace_for_all()
                     self.run.check_stop()
         finally:
             unsubscribe()
             stop.cancel()
-            await abandon(running, patience=patience)
+            await abandon(running, grace=grace)
             for task in tasks:
                 if task.done() and not task.cancelled():
                     task.exception()  # seen: one error ends the run, others beside it say no more
@@ -126,13 +126,13 @@ class Batch(Questions[OutT]):
             attempt += 1
             self.attempts[call.id] = attempt
         self._sites[call.id] = None
-        narrator = run.narrator
-        narrator.tool_dispatched(run.step, call, attempt, resumed=goes_on)
-        if narrator.is_heard and run.is_stopped:  # by somebody who was just told: it has not begun
+        emitter = run.emitter
+        emitter.tool_dispatched(run.step, call, attempt, resumed=goes_on)
+        if emitter.has_listeners and run.is_stopped:  # by somebody who was just told: it has not begun
             self._take_back(call, attempt)
             run.check_stop()
         effect = run.effects.call(prepared, self)
-        return effect if run.is_bare else run.watch(effect, patience=lambda: self._patience(call.id))
+        return effect if run.is_bare else run.watch(effect, grace=lambda: self._grace(call.id))
 
     def _take_back(self, call: ToolCall, attempt: int) -> None:
         if call.id not in self.before:
@@ -140,13 +140,13 @@ class Batch(Questions[OutT]):
             self.attempts[call.id] = attempt - 1
         self._end(call, wording.CUT, "not_begun")
 
-    def _patience(self, call_id: str) -> float:
+    def _grace(self, call_id: str) -> float:
         """Seconds that a call which is stopped has for its inner runs to end, and be kept."""
         site = self._sites.get(call_id)
         return GRACE if site is not None and site.living else 0.0
 
-    def _patience_for_all(self) -> float:
-        return 2 * max((self._patience(call_id) for call_id in self._sites), default=0.0)
+    def _grace_for_all(self) -> float:
+        return 2 * max((self._grace(call_id) for call_id in self._sites), default=0.0)
 
     def context(self, call: ToolCall) -> ToolContext:
         child = self.before.pop(call.id, None)
@@ -192,7 +192,7 @@ class Batch(Questions[OutT]):
         del self._sites[call.id]
         if result.error is None:
             self.slots[index] = self.kept(call, result)
-            run.narrator.tool_completed(run.step, call, result)
+            run.emitter.tool_completed(run.step, call, result)
             return 0.0
         return self._fail(index, prepared, result, result.error)
 
@@ -222,7 +222,7 @@ class Batch(Questions[OutT]):
             site.close()
         error = ToolFailedError(message, tool_name=call.name, call_id=call.id)
         error.__cause__ = cause
-        run.narrator.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name)
+        run.emitter.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name)
 
     def _cut_open(self) -> None:
         """The run has ended before these calls did. What may be run again later is given back its price."""

@@ -21,8 +21,8 @@ from wesichain.core import (
     Provide,
     Refuse,
     ToolCall,
+    constructor_of,
     is_object,
-    maker,
     text_of,
 )
 from wesichain.errors import ConfigError
@@ -33,11 +33,11 @@ from .site import Site
 OutT = TypeVar("OutT")
 Slot: TypeAlias = PreparedCall | Observed | None
 
-_observed = maker(Observed)
+_observed = constructor_of(Observed)
 _NONE: dict[str, Any] = {}  # of a batch that nothing came before; never changed
 
 
-class Questions(Generic[OutT]):
+class CallQuestions(Generic[OutT]):
     """The calls of one Acting phase before any of them is run.
 
     `slots` has an entry for each call, in order: what it takes to run it, then what came of it. None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from wesichain.agent.effects import Effects
-from wesichain.agent.narrate import Narrator
+from wesichain.agent.emitter import Emitter
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
 from wesichain.agent.rules import question_token
@@ -32,7 +32,7 @@ from wesichain.core import (
     Spent,
     ToolCall,
     ToolProgress,
-    maker,
+    constructor_of,
 )
 from wesichain.errors import RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Account, Budget
@@ -40,7 +40,7 @@ from wesichain.tools import ToolContext
 
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
 _GIVEN_UP = "the call that it ran in was given up"
-_context = maker(ToolContext[Any])
+_context = constructor_of(ToolContext[Any])
 
 
 class Host(Protocol):
@@ -86,7 +86,7 @@ class Site(CallToken):
         self._named = 0
         self.call = call
         self.attempt = attempt
-        self.living: tuple[Narrator, ...] = ()
+        self.living: tuple[Emitter, ...] = ()
         self.interrupted: tuple[Child, ...] = ()  # runs inside that have ended so this time
         self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
 
@@ -131,7 +131,7 @@ class Site(CallToken):
 
     def context(self) -> ToolContext:
         run, call_id = self._host.run, self.call.id
-        run_id, step = run.narrator.run_id, run.step
+        run_id, step = run.emitter.run_id, run.step
         return _context(
             run_id,
             step,
@@ -216,12 +216,12 @@ class Site(CallToken):
 
     def _relay(self, event: Event) -> None:
         if self._is_open:
-            self._host.run.narrator.relay(event, self.name)
+            self._host.run.emitter.relay(event, self.name)
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         run = self._host.run
         if self._is_open:
-            run.narrator.tell(ToolProgress, run.step, self.call.id, done, total, message)
+            run.emitter.tell(ToolProgress, run.step, self.call.id, done, total, message)
 
     def ended(self, agent: str, outcome: Outcome[Any]) -> None:
         """A run inside has ended; one that was interrupted is kept, so that it can go on."""
@@ -234,9 +234,9 @@ class Site(CallToken):
         """The call is over: runs inside that go on all the same are stopped, and are told no more."""
         if not self._is_open:
             return
-        for narrator in self.living:
-            if not narrator.is_closed:
-                narrator.run_interrupted(0, _GIVEN_UP, Spent())
+        for emitter in self.living:
+            if not emitter.is_closed:
+                emitter.run_interrupted(0, _GIVEN_UP, Spent())
         self._is_open = False
         self.abandon(_GIVEN_UP)
 

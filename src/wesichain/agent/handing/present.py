@@ -88,10 +88,10 @@ class Present(Effects):
         "_live",
         "_made",
         "_opener",
+        "_reported",
         "_run",
         "_runtime",
         "_team",
-        "_told",
         "_tools",
     )
 
@@ -99,7 +99,7 @@ class Present(Effects):
         self._opener = first  # with the model that this run was told, or with stand-ins for tools
         self._runtime = first if name == first.name else team[name].runtime
         self._team = team
-        self._told: tuple[ToolSpec, ...] = ()  # the tools that the log has told last
+        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has told last
         self._tools: dict[str, ToolRegistry] = {}  # those that are offered beside the agent's own
         self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
 
@@ -109,7 +109,7 @@ class Present(Effects):
         self._first = run.settings  # whose time and limits are those of the whole run
         run.present = self
         self._act_as(self._runtime)
-        self._told = run.specs()
+        self._reported = run.specs()
 
     @override
     def ask(
@@ -158,9 +158,9 @@ class Present(Effects):
         if tools != self._tools:
             self._offer(tools)
         offered = run.specs()
-        if offered != self._told:
-            self._told = offered
-            run.narrator.tell(ToolsOffered, step, offered)
+        if offered != self._reported:
+            self._reported = offered
+            run.emitter.tell(ToolsOffered, step, offered)
             if not again:
                 run.check_stop()  # by somebody who was just told
 
@@ -245,10 +245,10 @@ class Present(Effects):
         places = [place for place, message in enumerate(messages) if message is task]
         self._act_as(target)
         run.tally.cuts = ()
-        self._told = run.specs()
+        self._reported = run.specs()
         first_new = places[0] if places else len(messages) - len(shown)
         following = handed_over(phase, agent.name, messages, first_new)
-        run.narrator.tell(HandedOff, run.step, source, run.name, run.settings.model, self._told)
+        run.emitter.tell(HandedOff, run.step, source, run.name, run.settings.model, self._reported)
         return following
 
     def _staged(self, agent: Actor) -> Staged:

@@ -9,7 +9,7 @@ from wesichain.context import estimate_tokens
 from wesichain.core import Message
 from wesichain.errors import ConfigError
 
-from .window import Window
+from .window import HistoryWindow
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ class Conversation:
     def __init__(
         self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] = estimate_tokens
     ) -> None:
-        self._window = Window(max_tokens, count_tokens)
+        self._window = HistoryWindow(max_tokens, count_tokens)
         self._messages: list[Message] = []
 
     @property

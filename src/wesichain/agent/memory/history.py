@@ -18,12 +18,12 @@ from wesichain.core import (
     Role,
     Thought,
     ToolCall,
-    maker,
+    constructor_of,
     text_of,
 )
 from wesichain.errors import ConfigError
 
-_message = maker(Message)
+_message = constructor_of(Message)
 
 
 def opening(

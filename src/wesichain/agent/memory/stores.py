@@ -14,7 +14,7 @@ from wesichain.context import estimate_tokens
 from wesichain.core import Message, Role, from_json, to_json
 from wesichain.errors import CodecError, ConfigError, ConversationError
 
-from .window import Window
+from .window import HistoryWindow
 
 Turn: TypeAlias = tuple[Message, ...]
 
@@ -35,7 +35,7 @@ class Conversations(ABC):
         count_tokens: Callable[[str], int] = estimate_tokens,
     ) -> StoredConversation:
         """The conversation of that id, new or known. Nothing is read or written yet."""
-        return StoredConversation(self, id, Window(max_tokens, count_tokens))
+        return StoredConversation(self, id, HistoryWindow(max_tokens, count_tokens))
 
     @abstractmethod
     async def append(self, id: str, turn: Turn) -> None:
@@ -60,7 +60,7 @@ class Conversations(ABC):
 class StoredConversation:
     """One conversation of a store. A run reads and extends it; others may do the same at the same time."""
 
-    def __init__(self, store: Conversations, id: str, window: Window) -> None:
+    def __init__(self, store: Conversations, id: str, window: HistoryWindow) -> None:
         self.id = _checked_id(id)
         self._store = store
         self._window = window

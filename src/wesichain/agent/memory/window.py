@@ -11,7 +11,7 @@ from wesichain.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class HistoryWindow:
     """How much of a conversation a run sees; None is all of it.
 
     System messages always stay, and a call is never parted from its result.

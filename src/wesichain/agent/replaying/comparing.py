@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from wesichain.core import Event, Role, StepStarted, ToolDispatched, to_plain
+from wesichain.core import Event, Role, RunStarted, StepStarted, ToolDispatched, to_plain
 from wesichain.errors import ReplayMismatchError
 
 if TYPE_CHECKING:
@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
 _VOLATILE = ("run_id", "seq", "at", "duration_ms", "seconds", "pending", "decisions", "model", "cause")
 
+_UNTOLD_BEFORE: dict[type[Event], tuple[str, ...]] = {
+    RunStarted: ("agent", "own_id"),
+    ToolDispatched: ("resumed",),
+}
 
-class Comparison:
+
+class EventComparison:
     """Compares events, redacted as a recording has them. From `from_step` on the run is its own."""
 
     def __init__(self, from_step: int | None, *, is_resumed: bool) -> None:
@@ -47,8 +52,9 @@ class Comparison:
         if type(event) is type(expected) and _is_same(expected, event):
             return None
         old, new = self._comparable(expected), self._comparable(event)
-        if isinstance(expected, ToolDispatched) and not expected.resumed:
-            new.pop("resumed", None)  # version 0.1 did not tell
+        for name in _UNTOLD_BEFORE.get(type(event), ()):
+            if name not in old:  # version 0.1 did not tell
+                new.pop(name, None)
         if old == new:
             return None
         if isinstance(expected, StepStarted) and isinstance(event, StepStarted):

@@ -96,7 +96,7 @@ async def replay(
             )
         decisions = _decisions(start, before, outcome)
         script = Script(leg, from_step, before=outcome.spent.seconds)
-        outcome = await agent.runtime.go_on(outcome, decisions, **_options(script, agent, deps, model))
+        outcome = await agent.runtime.resume_run(outcome, decisions, **_options(script, agent, deps, model))
         script.check_end()
         told += script.arranged(outcome.events)
     return with_events(outcome, told)

@@ -9,10 +9,10 @@ from typing import Any
 
 from wesichain.agent.calls import ITSELF, waiting_for
 from wesichain.agent.effects import OnText
-from wesichain.agent.hearing import Hearing
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.rules import Misshapen, Refused
 from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.core import (
     ContextReduced,
@@ -41,11 +41,11 @@ from wesichain.errors import (
 )
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
+from .cursor import RecordingCursor, is_decision
 from .revive import fault_of, retell_one, revived_cause, revived_dispatch, revived_error, taken_back
-from .strands import Strands, is_decision
 
 
-class Script(Strands):
+class Script(RecordingCursor):
     """What the world said then, given back when its turn has come."""
 
     # --- what the world said -------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class Script(Strands):
         """The events of one run from one of its steps on, as far as they are not told yet."""
         for index in range(self._first_untold, len(self.events)):
             event = self.events[index]
-            if event.scope == scope and event.step_id >= step_id and not self._told[index]:
+            if event.scope == scope and event.step_id >= step_id and not self._matched[index]:
                 yield index, event
 
     async def reply(
@@ -64,9 +64,9 @@ class Script(Strands):
         for index, event in self._own(scope, step_id):
             await self.turn(index)
             match event:
-                case TextDelta(text=text) if isinstance(on_text, Hearing):
+                case TextDelta(text=text) if isinstance(on_text, StreamRelay):
                     on_text.say(text)
-                case OutputDelta(value=value) if isinstance(on_text, Hearing):
+                case OutputDelta(value=value) if isinstance(on_text, StreamRelay):
                     on_text.show(value)
                 case ModelResponded(response=response, duration_ms=duration):
                     self.elapsed += duration / 1000

@@ -16,8 +16,8 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     Usage,
+    constructor_of,
     dataclass,
-    maker,
 )
 from wesichain.errors import RunFailedError, RunInterruptedError
 
@@ -85,7 +85,7 @@ class RunResult(Generic[OutT]):
         )
 
 
-_run_result = maker(RunResult[Any])
+_run_result = constructor_of(RunResult[Any])
 
 
 def question_of(outcome: Completed[Any]) -> Message:

@@ -6,26 +6,26 @@ from .guard import GUARD, LoopGuard
 from .output import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
 from .reply import (
     Answer,
+    CallPlan,
     FlawedPlan,
-    Judge,
     Malformed,
     Misshapen,
     Pause,
-    Plan,
     Rejected,
+    ReplyJudge,
     Verdict,
     is_response,
     judge_of,
 )
-from .tally import Tally
+from .tally import PolicyView, Tally
 
 __all__ = [
     "FINAL_TOOL",
     "GUARD",
     "Answer",
+    "CallPlan",
     "Checks",
     "FlawedPlan",
-    "Judge",
     "LoopGuard",
     "Malformed",
     "Misshapen",
@@ -33,9 +33,10 @@ __all__ = [
     "OutputForm",
     "OutputMode",
     "Pause",
-    "Plan",
+    "PolicyView",
     "Refused",
     "Rejected",
+    "ReplyJudge",
     "Tally",
     "TextOutput",
     "TypedOutput",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, Usage, dataclass, is_object, maker
+from wesichain.core import LlmResponse, ToolCall, Usage, constructor_of, dataclass, is_object
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -41,7 +41,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CallPlan:
     """Calls to run, in order; `reply` has them with ids that are unique in the run."""
 
     reply: LlmResponse
@@ -75,13 +75,13 @@ class Pause:
     reply: LlmResponse
 
 
-Verdict: TypeAlias = Answer[OutT] | Plan | FlawedPlan | Malformed | Pause
+Verdict: TypeAlias = Answer[OutT] | CallPlan | FlawedPlan | Malformed | Pause
 
-_plan, _answer = maker(Plan), maker(Answer[Any])
+_plan, _answer = constructor_of(CallPlan), constructor_of(Answer[Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Judge(Generic[OutT]):
+class ReplyJudge(Generic[OutT]):
     """Judges replies for one runtime."""
 
     registry: ToolRegistry
@@ -265,13 +265,13 @@ class Misshapen:
         self.flaw = flaw
 
 
-def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> Judge[OutT]:
+def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[OutT]:
     """The judge for these tools and this form of answer, whose own tools must have names that are free."""
     names = frozenset(spec.name for spec in output.final_tools)
     for name in names:
         if name in registry:
             raise ConfigError(f"a tool is named {name!r}, which output_type needs; rename it")
-    return Judge(registry, output, names)
+    return ReplyJudge(registry, output, names)
 
 
 def is_response(reply: Any) -> bool:

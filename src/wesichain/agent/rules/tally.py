@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
-from wesichain.core import OMIT, Cut, ToolCall
+from wesichain.core import OMIT, Cut, ReActStep, ToolCall
 from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy, chain_of
 
 _KEPT = 500  # characters
@@ -99,3 +101,34 @@ _known: dict[type, tuple[str, ...]] = {}
 
 def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+class PolicyView:
+    """What the policy sees of a run."""
+
+    __slots__ = ("_phase", "_tally", "iteration_count")
+
+    def __init__(self, phase: Any, tally: Tally, iteration_count: int) -> None:
+        self._phase = phase
+        self._tally = tally
+        self.iteration_count = iteration_count
+
+    @property
+    def user_input(self) -> str:
+        text: str = self._phase.user_input
+        return text
+
+    @property
+    def scratchpad(self) -> Sequence[ReActStep]:
+        steps: Sequence[ReActStep] = self._phase.steps
+        return steps
+
+    @property
+    def final_output(self) -> None:
+        return None
+
+    def faults(self, error_class: type[BaseException]) -> int:
+        return self._tally.times(error_class)
+
+    def faults_in_row(self, error_class: type[BaseException]) -> int:
+        return self._tally.times_in_row(error_class)

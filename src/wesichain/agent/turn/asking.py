@@ -12,18 +12,18 @@ from wesichain.agent.effects import OnText
 from wesichain.agent.phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from wesichain.agent.rules import (
     Answer,
+    CallPlan,
     Checks,
     FlawedPlan,
     Malformed,
     Pause,
-    Plan,
     Refused,
     Rejected,
     Verdict,
     is_response,
     wording,
 )
-from wesichain.agent.running import PASSING, CutOff, Decided, LimitAbove, Running, Stopped
+from wesichain.agent.running import PASSING, CutOff, FaultDecision, LimitAbove, Running, Stopped
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     ContentOmitted,
@@ -31,7 +31,7 @@ from wesichain.core import (
     LlmResponse,
     Message,
     Role,
-    maker,
+    constructor_of,
 )
 from wesichain.errors import (
     BudgetExceededError,
@@ -45,7 +45,7 @@ from .showing import Showing
 
 OutT = TypeVar("OutT")
 
-_request = maker(LlmRequest)
+_request = constructor_of(LlmRequest)
 
 
 class Asking(Showing[OutT]):
@@ -56,17 +56,17 @@ class Asking(Showing[OutT]):
         "_delay",
         "_follows",
         "_last_content",
+        "_reported",
         "_shown",
         "_slots",
         "_stream",
         "_taken_up",
-        "_told",
     )
 
     _arrived: LlmResponse | None  # a reply that is not acted on yet
     _taken_up: LlmResponse | None  # that one, if it came in an earlier part of the run, which alone was told
     _slots: list[Slot] | None  # the calls of the reply just judged
-    _told: int  # messages that events have told, so that each is told once
+    _reported: int  # messages that events have told, so that each is told once
     _shown: int  # likewise, as steps have: what only replies and results tell is not in it
     _follows: bool  # what is new in the next request is the reply, its results, and nothing else
     _last_content: str
@@ -91,9 +91,9 @@ class Asking(Showing[OutT]):
                 aloud = self._aloud() if self._stream else None
                 try:
                     asked = run.effects.ask(request, step_id=run.step, on_text=aloud)
-                    reply = self._heard(await (asked if run.is_bare else run.watch(asked)), started)
+                    reply = self._take_reply(await (asked if run.is_bare else run.watch(asked)), started)
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
-                    reply = self._unheard(cause)
+                    reply = self._reply_failed(cause)
             if isinstance(reply, ModelTransportError):
                 if self._limit is not None:
                     raise reply
@@ -116,9 +116,9 @@ class Asking(Showing[OutT]):
 
     def _aloud(self) -> OnText:
         """Who is told the text of a reply as it comes."""
-        from wesichain.agent.hearing import Hearing  # loaded with the first stream
+        from wesichain.agent.stream_relay import StreamRelay  # loaded with the first stream
 
-        return Hearing(self._run.narrator, self._run.step, self._run.settings.judge.output)
+        return StreamRelay(self._run.emitter, self._run.step, self._run.settings.judge.output)
 
     def _set_out(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, None] | None:
         """Make ready what the next request shows and offers; what that has to wait for is returned."""
@@ -161,7 +161,7 @@ class Asking(Showing[OutT]):
         """Take the transition that a reply leads to; None asks the same again."""
         run = self._run
         match verdict:
-            case Plan(reply=sound, calls=calls):
+            case CallPlan(reply=sound, calls=calls):
                 run.tally.row = None  # a good step
                 self._slots = [*calls]
                 self._follows = sound is reply is not self._taken_up
@@ -177,7 +177,7 @@ class Asking(Showing[OutT]):
             case _:
                 assert_never(verdict)
 
-    def _unheard(self, cause: BaseException) -> ModelTransportError:
+    def _reply_failed(self, cause: BaseException) -> ModelTransportError:
         """A model that could not be asked. A call that was cut off spends no step, and will be made again."""
         run = self._run
         if isinstance(cause, Stopped | CutOff | asyncio.CancelledError):
@@ -210,18 +210,18 @@ class Asking(Showing[OutT]):
         if not free:
             run.account.spend_step()
         run.step += 1
-        trail, narrator = phase.trail, run.narrator
-        messages = trail.messages_since(self._told)
-        narrator.step_started(run.step, messages, follows=self._follows, free=free)
-        self._told = self._shown = trail.length
+        trail, emitter = phase.trail, run.emitter
+        messages = trail.messages_since(self._reported)
+        emitter.step_started(run.step, messages, follows=self._follows, free=free)
+        self._reported = self._shown = trail.length
         self._follows = False
-        if narrator.is_heard and run.is_stopped:  # by somebody who was just told: nobody has been asked
+        if emitter.has_listeners and run.is_stopped:  # by somebody who was just told: nobody has been asked
             self._give_back_step()
             run.check_stop()
         shown = trail.messages if self._seen is None else self._seen.messages
         return _request(run.settings.model, shown, run.specs(), run.settings.judge.output.schema)
 
-    def _heard(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
+    def _take_reply(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
         """A reply that came, with its event and its price. One that ends in an error is no reply."""
         run = self._run
         if not is_response(reply):
@@ -231,9 +231,9 @@ class Asking(Showing[OutT]):
             return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
         run.tally.free = False
         cost = run.account.spend_usage(reply.usage)
-        run.narrator.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000, cost)
+        run.emitter.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000, cost)
         if reply.omitted:
-            run.narrator.tell(ContentOmitted, run.step, run.settings.model, reply.omitted)
+            run.emitter.tell(ContentOmitted, run.step, run.settings.model, reply.omitted)
         self._last_content = reply.content
         return reply
 
@@ -285,7 +285,7 @@ class Asking(Showing[OutT]):
         text = run.told(wording.invalid_call(str(malformed.error)), decided.decision)
         return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
 
-    def _wrong_answers(self, malformed: Malformed, decided: Decided) -> list[Observed]:
+    def _wrong_answers(self, malformed: Malformed, decided: FaultDecision) -> list[Observed]:
         """What is told of each call of a reply whose answers are wrong: what is, or that it was not run."""
         told: list[Observed] = []
         for call, error in zip(malformed.reply.tool_calls, malformed.errors, strict=True):
@@ -307,8 +307,8 @@ class Asking(Showing[OutT]):
                 run.tally.limit = refusal.resource
                 note = Message(Role.USER, wording.OUT_OF_STEPS)
                 run.step += 1
-                new = (*phase.trail.messages_since(self._told), note)
-                run.narrator.step_started(run.step, new, follows=self._follows, free=True)
+                new = (*phase.trail.messages_since(self._reported), note)
+                run.emitter.step_started(run.step, new, follows=self._follows, free=True)
                 messages = (*(phase.messages if self._seen is None else self._seen.messages), note)
                 output = run.settings.judge.output
                 return LlmRequest(run.settings.model, messages, output.final_tools, output.schema)

@@ -74,7 +74,7 @@ class Showing(Generic[OutT]):
         for cut in cuts:
             seen.check(cut, view)
             seen.cut(cut)
-        self._run.narrator.tell(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
+        self._run.emitter.tell(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
         self._run.check_stop()  # by somebody who was just told
 
     async def _consult(self, seen: Seen, number: int, question: ViewQuestion) -> None:
@@ -90,7 +90,7 @@ class Showing(Generic[OutT]):
             raise
         except Exception as error:  # noqa: BLE001  # a model may be anybody's code
             run.check_stop()
-            run.narrator.tell(
+            run.emitter.tell(
                 ContextReduced, step, view, (), 0.0, NO_USAGE, f"{type(error).__name__}: {error}"
             )
             return
@@ -104,7 +104,7 @@ class Showing(Generic[OutT]):
         if text.strip():
             self._cut(seen, view, question.cuts(text), cost, usage)
         else:
-            run.narrator.tell(ContextReduced, step, view, (), cost, usage, _NO_SUMMARY)
+            run.emitter.tell(ContextReduced, step, view, (), cost, usage, _NO_SUMMARY)
 
 
 def _name_of(llm: ToolCallingLlm) -> str:

@@ -21,7 +21,7 @@ from wesichain.core import (
     Message,
     Spent,
     ToolCall,
-    maker,
+    constructor_of,
 )
 from wesichain.errors import (
     AgentError,
@@ -35,7 +35,7 @@ from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
 from .spare import check_budget, set_aside, step_again
 
-_context = maker(RunContext[Any])
+_context = constructor_of(RunContext[Any])
 _PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
@@ -90,7 +90,7 @@ class Link(Protocol):
 
 def context_of(run: Running[Any], link: Link, token: CallToken) -> RunContext[Any]:
     """A run, as its middleware sees it."""
-    name, run_id = run.settings.name, run.narrator.run_id
+    name, run_id = run.settings.name, run.emitter.run_id
     return _context(run_id, run.step, token, deps=run.deps, agent=name, scope=run.scope, link=link)
 
 
@@ -107,9 +107,9 @@ class _Question(Link):
         "_live",
         "_models",
         "_on_text",
+        "_reported",
         "_request",
         "_run",
-        "_told",
     )
 
     def __init__(
@@ -129,7 +129,7 @@ class _Question(Link):
         self._is_over = False
         # Replies that nobody has paid for yet: the step, and when it was asked and answered.
         self._arrived: tuple[tuple[int, LlmResponse, float, float], ...] = ()
-        self._told: tuple[LlmResponse, ...] = ()  # those that were set aside
+        self._reported: tuple[LlmResponse, ...] = ()  # those that were set aside
 
     @property
     @override
@@ -191,7 +191,7 @@ class _Question(Link):
     def _set_aside(self) -> None:
         for step, reply, started, ended in self._arrived:
             set_aside(self._run, step, reply, int((ended - started) * 1e6) / 1000)
-            self._told += (reply,)
+            self._reported += (reply,)
         self._arrived = ()
 
     def _given(self, answer: LlmResponse) -> LlmResponse:
@@ -209,7 +209,7 @@ class _Question(Link):
                 self._arrived = arrived[:index] + arrived[index + 1 :]  # the loop pays for this one
                 self._set_aside()
                 return answer
-        is_paid = any(reply.usage is answer.usage for reply in self._told)
+        is_paid = any(reply.usage is answer.usage for reply in self._reported)
         self._set_aside()
         return replace(answer, usage=NO_USAGE) if is_paid else answer
 

@@ -73,7 +73,7 @@ class WrappedDrive(Drive[OutT]):
         self._ctx: RunContext[Any] = context_of(run, _UnderWay(self), CallToken(run))
 
     @override
-    async def carry(self) -> Outcome[OutT]:
+    async def run_to_end(self) -> Outcome[OutT]:
         """Carry the run, in its middleware, to its end."""
         try:
             outcome: Any = await self._pass(0, self._task)
@@ -105,7 +105,7 @@ class WrappedDrive(Drive[OutT]):
     async def step(self) -> Phase[OutT]:
         """Let the run, in its middleware, take one transition; the last leads to what the middleware says."""
         if self._stepper is None:
-            self._stepper = Stepper(self.carry)
+            self._stepper = Stepper(self.run_to_end)
         return self._seen_of(await self._stepper.step())
 
     @override
@@ -154,7 +154,7 @@ class WrappedDrive(Drive[OutT]):
         """Carry the run itself to its end, or take its steps as they are asked for."""
         plain: Any = Drive
         if self._stepper is None:
-            outcome: Outcome[OutT] = await plain.carry(drive)
+            outcome: Outcome[OutT] = await plain.run_to_end(drive)
             return outcome
         self.outcome = None  # the end is where the middleware ends
         while drive.outcome is None:
@@ -227,7 +227,7 @@ class WrappedDrive(Drive[OutT]):
             error.step_id = error.step_id or run.step
         trail = (held or self._active).trail.grown((), (ErrorStep(str(error)),))
         failed: Failed[OutT] = failed_phase(self._active.info, trail, run.spent(), run.step, error)
-        if not is_told and not run.narrator.is_closed:
+        if not is_told and not run.emitter.is_closed:
             self.phase = failed
             super()._tell_end(failed)
         return failed

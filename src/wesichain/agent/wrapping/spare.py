@@ -12,7 +12,7 @@ from wesichain.core import Event, LlmResponse, ModelResponded, StepStarted
 def set_aside(run: Running[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:
     """Spend the tokens of a reply that the loop is not given, and tell it."""
     cost = run.account.spend_usage(reply.usage)
-    run.narrator.tell(ModelResponded, step, reply, duration_ms, cost, True)
+    run.emitter.tell(ModelResponded, step, reply, duration_ms, cost, True)
 
 
 def check_budget(run: Running[Any]) -> None:
@@ -30,14 +30,14 @@ def step_again(run: Running[Any]) -> int:
     """Begin another step, in which the model is asked the same or something like it; returns its number."""
     run.account.spend_step()
     run.step += 1
-    run.narrator.step_started(run.step, (), follows=False)
+    run.emitter.step_started(run.step, (), follows=False)
     return run.step
 
 
 def spare_events(run: Running[Any], since: int) -> tuple[Event, ...]:
     """What of this was told behind the event with the number `since`."""
     return tuple(
-        event for event in run.narrator.told_since(since) if isinstance(event, StepStarted | ModelResponded)
+        event for event in run.emitter.told_since(since) if isinstance(event, StepStarted | ModelResponded)
     )
 
 

@@ -16,8 +16,8 @@ class Stepper(Generic[T]):
     steps, so it is let wait there instead.
     """
 
-    def __init__(self, carry: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._carry = carry
+    def __init__(self, run_to_end: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._work = run_to_end
         self._task: asyncio.Task[T] | None = None
         self._turn: asyncio.Future[None] | None = None  # that the task waits for
         self._waits: asyncio.Future[None] | None = None  # done when the task waits
@@ -30,7 +30,7 @@ class Stepper(Generic[T]):
     async def step(self) -> T | None:
         """Let one step be taken. Returns what was carried when it is at its end, None before."""
         if self._task is None:
-            self._task = asyncio.create_task(self._carry())
+            self._task = asyncio.create_task(self._work())
             await self._until_it_waits(self._task)
         if not self._task.done():
             self._give_turn()

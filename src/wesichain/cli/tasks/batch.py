@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BatchTask:
     """A line of a file of tasks."""
 
     id: str
@@ -37,7 +37,7 @@ class Task:
         return f"batch-{sha256(f'{self.id}|{self.text}'.encode()).hexdigest()[:24]}"
 
 
-def read_tasks(path: Path) -> list[Task]:
+def read_tasks(path: Path) -> list[BatchTask]:
     """The tasks of a file of JSON Lines: a text each, or `{"task": TEXT, "id": ID}`."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -50,17 +50,17 @@ def read_tasks(path: Path) -> list[Task]:
     return tasks
 
 
-def _task(line: str, path: Path, number: int) -> Task:
+def _task(line: str, path: Path, number: int) -> BatchTask:
     try:
         found: Any = parse_json(line)
     except CodecError as error:
         raise ConfigError(f"{path}, line {number}: {error}") from error
     if isinstance(found, str):
-        return Task(str(number), found)
+        return BatchTask(str(number), found)
     text = found.get("task") if is_object(found) else None
     if not isinstance(text, str):
         raise ConfigError(f'{path}, line {number}: write a text, or {{"task": TEXT, "id": ID}}')
-    return Task(str(found.get("id", number)), text)
+    return BatchTask(str(found.get("id", number)), text)
 
 
 def run_batch(
@@ -76,7 +76,7 @@ def run_batch(
     if not todo:
         return OK
     url = database_url or f"sqlite:///{path.with_suffix('.runs.db').absolute()}"
-    counts, pressed = asyncio.run(_carry(agent, todo, results, url, workers))
+    counts, pressed = asyncio.run(_execute(agent, todo, results, url, workers))
     said = ", ".join(f"{number} {state}" for state, number in counts.items()) or "nothing"
     note(f"{said}; the results are in {results}")
     if pressed:
@@ -85,8 +85,8 @@ def run_batch(
     return FAILED if counts["failed"] else INTERRUPTED if counts["interrupted"] else OK
 
 
-async def _carry(
-    agent: Agent[Any], todo: Sequence[Task], results: Path, url: str, workers: int
+async def _execute(
+    agent: Agent[Any], todo: Sequence[BatchTask], results: Path, url: str, workers: int
 ) -> tuple[Counter[str], bool]:
     from wesichain.durable import DurableAgent  # it takes a second to load: no other command pays for it
 
@@ -100,7 +100,7 @@ async def _carry(
     with _progress() as shown:
         bar = shown.add_task("tasks", total=len(todo))
 
-        async def one(task: Task) -> None:
+        async def one(task: BatchTask) -> None:
             async with gate:
                 result = await _result(durable, task)
                 append_line(results, dump_json(result).encode())
@@ -125,7 +125,7 @@ async def _carry(
     return counts, stop.is_set()
 
 
-async def _result(durable: DurableAgent[Any], task: Task) -> dict[str, JsonValue]:
+async def _result(durable: DurableAgent[Any], task: BatchTask) -> dict[str, JsonValue]:
     told: dict[str, JsonValue] = {"id": task.id, "task": task.text, "run_id": task.run_id}
     try:
         await durable.enqueue(task.text, run_id=task.run_id)

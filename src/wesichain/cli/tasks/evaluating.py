@@ -91,7 +91,7 @@ def eval_(
             done=known,
         )
         folder = runs or home_folder() / "runs"
-        report, pressed = asyncio.run(_carry(work, len(known), len(chosen) * repeat, results, folder))
+        report, pressed = asyncio.run(_execute(work, len(known), len(chosen) * repeat, results, folder))
     except WesichainError as error:
         fail(error)
     if report is None:
@@ -114,7 +114,7 @@ def _known(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Resul
     return tuple(one for one in read_results(results) if one.case in names)
 
 
-async def _carry(
+async def _execute(
     work: Callable[..., Coroutine[Any, Any, Report]], known: int, total: int, results: Path, folder: Path
 ) -> tuple[Report | None, bool]:
     """The evaluation, recorded and shown as it goes; nothing where Ctrl-C ended it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from wesichain.core.dataclass import dataclass, maker
+from wesichain.core.dataclass import constructor_of, dataclass
 from wesichain.errors import CodecError
 
 _OMIT = {"omit_empty": True}  # as `messages.OMIT`
@@ -47,7 +47,7 @@ class Usage:
         )
 
 
-_usage = maker(Usage)
+_usage = constructor_of(Usage)
 NO_USAGE = Usage()
 
 

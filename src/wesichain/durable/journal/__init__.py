@@ -2,22 +2,22 @@
 
 from .effects import DurableEffects, is_of
 from .inside import Inside, Visitors, visit_scope
-from .journal import MAX_STEP, Journal, LostRunError, Program, Step
-from .records import Conversed, Deed, Raised, Record, fingerprint, written
+from .journal import MAX_STEP, LostRunError, Program, Step, StepJournal
+from .records import Conversed, JournalRecord, Raised, StepRecord, fingerprint, written
 from .telling import Telling
 
 __all__ = [
     "MAX_STEP",
     "Conversed",
-    "Deed",
     "DurableEffects",
     "Inside",
-    "Journal",
+    "JournalRecord",
     "LostRunError",
     "Program",
     "Raised",
-    "Record",
     "Step",
+    "StepJournal",
+    "StepRecord",
     "Telling",
     "Visitors",
     "fingerprint",

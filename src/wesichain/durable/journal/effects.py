@@ -37,14 +37,14 @@ from wesichain.errors import (
 from wesichain.policy import chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .journal import Journal
-from .records import Conversed, Deed, Raised, fingerprint, fingerprint_of_call
+from .journal import StepJournal
+from .records import Conversed, Raised, StepRecord, fingerprint, fingerprint_of_call
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StepPlace:
     """Where a run inside another stands: the id of the run above, and the scope of its events in the log."""
 
     parent: str
@@ -60,11 +60,11 @@ class DurableEffects(Effects):
 
     def __init__(
         self,
-        journal: Journal,
+        journal: StepJournal,
         live: Effects,
         *,
         scope: str = "",
-        place: Place | None = None,
+        place: StepPlace | None = None,
         needs_deps: bool = True,
     ) -> None:
         self.needs_deps = needs_deps  # what only looks through a journal does without
@@ -88,16 +88,16 @@ class DurableEffects(Effects):
         caught: list[Exception] = []
         is_live: list[bool] = []
         run = self._run
-        before = 0 if run is None else run.narrator.last_seq
+        before = 0 if run is None else run.emitter.last_seq
 
-        async def ask() -> Deed:
+        async def ask() -> StepRecord:
             try:
                 reply = await self._live.ask(request, step_id=step_id, on_text=None)
             except Exception as error:  # noqa: BLE001  # a model may be anybody's code
                 caught.append(error)
                 is_refusal = isinstance(error, AgentError | ConfigError)  # not the model's word
-                return Deed(raised=Raised.of(error), is_refusal=is_refusal, events=spare())
-            return replace(_heard(reply), events=spare())
+                return StepRecord(raised=Raised.of(error), is_refusal=is_refusal, events=spare())
+            return replace(_reply_record(reply), events=spare())
 
         def spare() -> tuple[Event, ...]:
             """The model calls that a middleware made beside the one of this step."""
@@ -110,14 +110,14 @@ class DurableEffects(Effects):
         else:
             asked = self._conversed.fingerprint(request)
         await self._list(name)
-        deed = await self._journal.perform(name, asked, ask, step_id=step_id)
+        entry = await self._journal.perform(name, asked, ask, step_id=step_id)
         if not is_live and run is not None:
-            retell_spare(run, deed.events)
+            retell_spare(run, entry.events)
         if caught:
             raise caught[0]
-        if deed.reply is None:
-            raise _raised(deed.raised or _NOTHING)
-        return deed.reply
+        if entry.reply is None:
+            raise _raised(entry.raised or _NOTHING)
+        return entry.reply
 
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
@@ -132,17 +132,17 @@ class DurableEffects(Effects):
             await self._intend(prepared, name, asked)
         result: list[ToolResult] = []
 
-        async def perform() -> Deed:
+        async def perform() -> StepRecord:
             if call.id in self._unknown:
-                return Deed(raised=Raised("ToolExecutionError", _unknown(call)), is_unknown=True)
+                return StepRecord(raised=Raised("ToolExecutionError", _unknown(call)), is_unknown=True)
             if not self._scope and self._journal.has_gone_on(ctx.step_id):
-                return Deed(raised=Raised("ToolExecutionError", _passed_over(call)))
+                return StepRecord(raised=Raised("ToolExecutionError", _passed_over(call)))
             heard: list[Event] = []
             done = await self._live.call(prepared, _Overheard(ctx, heard))
             result.append(done)
             raised = None if done.error is None else Raised.of(done.error)
             is_waiting = done.error is not None and _waits(done.error)
-            return Deed(
+            return StepRecord(
                 value=done.value,
                 raised=raised,
                 is_finish=done.finish,
@@ -152,21 +152,27 @@ class DurableEffects(Effects):
                 events=tuple(heard),
             )
 
-        deed = await self._journal.perform(name, asked, perform, step_id=ctx.step_id)
+        entry = await self._journal.perform(name, asked, perform, step_id=ctx.step_id)
         if not result:
-            retell(deed.events, ctx)
-        if deed.is_unknown:
+            retell(entry.events, ctx)
+        if entry.is_unknown:
             self._unknown.add(call.id)
-        if deed.raised is None:
-            said = (deed.value, None, deed.duration_ms, deed.is_finish, deed.parts)
+        if entry.raised is None:
+            said = (
+                entry.value,
+                None,
+                entry.duration_ms,
+                entry.is_finish,
+                entry.parts,
+            )
             return ToolResult(call.id, call.name, *said)
         if result and result[0].error is not None:
             return result[0]
-        error = revived_dispatch(deed.raised.error, deed.raised.message, otherwise=ToolSerializationError)
+        error = revived_dispatch(entry.raised.error, entry.raised.message, otherwise=ToolSerializationError)
         error.tool_name, error.call_id = call.name, call.id
-        if deed.raised.cause:
-            error.__cause__ = revived_cause(deed.raised.cause, deed.raised.message)
-        return ToolResult(call.id, call.name, None, error, deed.duration_ms)
+        if entry.raised.cause:
+            error.__cause__ = revived_cause(entry.raised.cause, entry.raised.message)
+        return ToolResult(call.id, call.name, None, error, entry.duration_ms)
 
     @override
     async def check(
@@ -176,42 +182,42 @@ class DurableEffects(Effects):
         done: list[tuple[T, str]] = []
         raised: list[Exception] = []
 
-        async def run() -> Deed:
+        async def run() -> StepRecord:
             try:
                 done.append(await checks)
             except Exception as error:  # noqa: BLE001  # they are anybody's code
                 raised.append(error)
                 cause = error.cause if isinstance(error, Refused) else error
-                return Deed(raised=Raised.of(cause), is_refusal=not isinstance(error, Refused))
-            return Deed(value=done[0][1])
+                return StepRecord(raised=Raised.of(cause), is_refusal=not isinstance(error, Refused))
+            return StepRecord(value=done[0][1])
 
         self._checks[step_id] += 1
         again = "" if self._checks[step_id] == 1 else f" {self._checks[step_id]}"
-        deed = await self._journal.perform(f"{self._scope}check {step_id}{again}", "", run, step_id=step_id)
+        entry = await self._journal.perform(f"{self._scope}check {step_id}{again}", "", run, step_id=step_id)
         checks.close()
         if raised:
             raise raised[0]
-        if deed.raised is not None:
-            raise Refused(revived_error(deed.raised.error, deed.raised.message))
-        return done[0] if done else (read(str(deed.value)), str(deed.value))
+        if entry.raised is not None:
+            raise Refused(revived_error(entry.raised.error, entry.raised.message))
+        return done[0] if done else (read(str(entry.value)), str(entry.value))
 
     @override
     async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
         """Those of an agent that the run is handed to are recorded, as are those that a run begins with."""
         raised: list[Exception] = []
 
-        async def ask() -> Deed:
+        async def ask() -> StepRecord:
             try:
-                return Deed(value=await text)
+                return StepRecord(value=await text)
             except Exception as error:  # noqa: BLE001  # a function of them is anybody's code
                 raised.append(error)
-                return Deed(is_refusal=True)
+                return StepRecord(is_refusal=True)
 
-        deed = await self._journal.perform(f"{self._scope}instruct {step_id}", "", ask, step_id=step_id)
+        entry = await self._journal.perform(f"{self._scope}instruct {step_id}", "", ask, step_id=step_id)
         text.close()
         if raised:
             raise raised[0]
-        return None if deed.value is None else str(deed.value)
+        return None if entry.value is None else str(entry.value)
 
     @override
     def below(self, scope: str) -> Callable[[Effects], Effects]:
@@ -220,7 +226,7 @@ class DurableEffects(Effects):
         number = self._inside[scope]
         label = _label(scope) if number == 1 else f"{_label(scope)}~{number}"
         told = scope if number == 1 else f"{scope}/~{number}"
-        place = Place("" if self._run is None else self._run.run_id, f"{self._above}{told}")
+        place = StepPlace("" if self._run is None else self._run.run_id, f"{self._above}{told}")
         inner = f"{self._scope}{label}/"
         needs = self.needs_deps
         return lambda live: DurableEffects(self._journal, live, scope=inner, place=place, needs_deps=needs)
@@ -240,8 +246,8 @@ class DurableEffects(Effects):
         if self._journal.knows(intent):
             self._unknown.add(prepared.call.id)
 
-        async def intend() -> Deed:
-            return Deed()
+        async def intend() -> StepRecord:
+            return StepRecord()
 
         await self._journal.perform(intent, asked, intend)
 
@@ -251,14 +257,14 @@ class _Overheard(Caller):
 
     def __init__(self, ctx: ToolContext, heard: list[Event]) -> None:
         self._ctx = ctx
-        self._heard = heard
+        self._reply_record = heard
 
     @override
     def context(self, call: ToolCall) -> ToolContext:
         emit = self._ctx.emit
 
         def overhear(event: Event) -> None:
-            self._heard.append(event)
+            self._reply_record.append(event)
             if emit is not None:
                 emit(event)
 
@@ -284,10 +290,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _NOTHING = Raised("LlmResponseError", "the record of the reply is empty")
 
 
-def _heard(reply: object) -> Deed:
+def _reply_record(reply: object) -> StepRecord:
     if isinstance(reply, LlmResponse):
-        return Deed(reply=reply)
-    return Deed(raised=Raised.of(LlmResponseError(f"the model returned {type(reply).__name__}, not a reply")))
+        return StepRecord(reply=reply)
+    return StepRecord(
+        raised=Raised.of(LlmResponseError(f"the model returned {type(reply).__name__}, not a reply"))
+    )
 
 
 def _raised(raised: Raised) -> Exception:

@@ -18,9 +18,9 @@ from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 
 from .inside import Inside
-from .records import Deed, Record, fingerprint, written
+from .records import JournalRecord, StepRecord, fingerprint, written
 
-Act: TypeAlias = Callable[[], Awaitable[Deed]]
+Act: TypeAlias = Callable[[], Awaitable[StepRecord]]
 Step: TypeAlias = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[str]]
 
 MAX_STEP = 4 * 1024 * 1024  # bytes
@@ -41,7 +41,7 @@ class Program:
 _SOME = Program()
 
 
-class Journal(Clock):
+class StepJournal(Clock):
     """Performs the steps of one run, and is its clock: time passes in steps alone, and is recorded with them.
 
     `recorded` has the texts of finished steps by name; `step` does a new one and keeps its text, or raises.
@@ -58,7 +58,7 @@ class Journal(Clock):
         max_step: int = MAX_STEP,
         program: Program = _SOME,
     ) -> None:
-        self._recorded = {name: from_json(Record, text) for name, text in recorded.items() if text}
+        self._recorded = {name: from_json(JournalRecord, text) for name, text in recorded.items() if text}
         self._step = step
         self._clock = clock
         self._max_step = max_step
@@ -81,7 +81,7 @@ class Journal(Clock):
 
     def calls(self) -> tuple[set[str], set[str]]:
         """The ids of the calls in recorded replies, and the names of the recorded steps of calls."""
-        replies = [record.deed.reply for record in self._recorded.values()]
+        replies = [record.entry.reply for record in self._recorded.values()]
         ids = {call.id for reply in replies if reply is not None for call in reply.tool_calls}
         return ids, {name for name in self._recorded if "call " in name}
 
@@ -99,10 +99,10 @@ class Journal(Clock):
                 self.inside.hear(new)
         return tuple(new)
 
-    async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> Deed:
+    async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> StepRecord:
         """What the step came to, now or then. `asked` is the fingerprint of what it answers to."""
         record = self._recorded.pop(name, None)
-        if record is None or record.deed.is_refusal:
+        if record is None or record.entry.is_refusal:
             record = await self._do(name, asked, act)
         elif self._program.is_exact and record.by == self._program.version and record.asked != asked:
             raise ReplayMismatchError(
@@ -114,17 +114,17 @@ class Journal(Clock):
                 actual=asked,
             )
         self._at, self._elapsed = record.at, max(self._elapsed, record.elapsed)
-        return record.deed
+        return record.entry
 
-    async def _do(self, name: str, asked: str, act: Act) -> Record:
+    async def _do(self, name: str, asked: str, act: Act) -> JournalRecord:
         began, before = self._clock.monotonic(), self._elapsed
-        kept: list[Record] = []
+        kept: list[JournalRecord] = []
 
         async def act_and_write() -> str:
-            deed = await act()
+            entry = await act()
             elapsed = before + self._clock.monotonic() - began
             by, told = self._program.version, self.untold()
-            record = Record(asked, self._clock.time(), elapsed, deed, by, told)
+            record = JournalRecord(asked, self._clock.time(), elapsed, entry, by, told)
             record, text = written(record, limit=self._max_step)
             kept.append(record)
             return text
@@ -135,8 +135,8 @@ class Journal(Clock):
             if self.token is None:
                 raise
             self.token.cancel(str(lost))
-            return await asyncio.Future[Record]()  # the loop watches the token, and ends this wait
-        return kept[-1] if kept else from_json(Record, text)
+            return await asyncio.Future[JournalRecord]()  # the loop watches the token, and ends this wait
+        return kept[-1] if kept else from_json(JournalRecord, text)
 
     @override
     def time(self) -> float:
@@ -150,8 +150,8 @@ class Journal(Clock):
     async def sleep(self, seconds: float) -> None:
         self._sleeps += 1
 
-        async def sleep() -> Deed:
+        async def sleep() -> StepRecord:
             await self._clock.sleep(seconds)
-            return Deed()
+            return StepRecord()
 
         await self.perform(f"sleep {self._sleeps}", fingerprint(seconds), sleep)

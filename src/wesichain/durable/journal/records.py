@@ -44,7 +44,7 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class StepRecord:
     """What a step came to: a reply, a value, or an error. `events`: what runs inside it told."""
 
     reply: LlmResponse | None = field(default=None, metadata=OMIT)
@@ -59,7 +59,7 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JournalRecord:
     """A deed, what it answers to, and when: wall time, and seconds of the run's own time, at its end.
 
     `by` is the version of the program that did it; `told` are the run's events since the record before.
@@ -68,12 +68,12 @@ class Record:
     asked: str
     at: float
     elapsed: float
-    deed: Deed
+    entry: StepRecord
     by: str = field(default="", metadata=OMIT)
     told: tuple[Event, ...] = field(default=(), metadata=OMIT)
 
 
-def written(record: Record, *, limit: int) -> tuple[Record, str]:
+def written(record: JournalRecord, *, limit: int) -> tuple[JournalRecord, str]:
     """The record as it can be kept, and its text. What has no JSON, or is too long, is an error."""
     try:
         text = to_json(record)
@@ -85,8 +85,8 @@ def written(record: Record, *, limit: int) -> tuple[Record, str]:
         )
     except CodecError as error:
         why = f"the output of this step cannot be kept: {error}"
-    deed = Deed(raised=Raised("CodecError", why), duration_ms=record.deed.duration_ms)
-    kept = Record(record.asked, record.at, record.elapsed, deed, record.by)
+    entry = StepRecord(raised=Raised("CodecError", why), duration_ms=record.entry.duration_ms)
+    kept = JournalRecord(record.asked, record.at, record.elapsed, entry, record.by)
     return kept, to_json(kept)
 
 

@@ -11,7 +11,7 @@ from wesichain.core import Clock, Event, EventSink
 
 from .inside import Inside, Visitors
 from .journal import MAX_STEP, Step
-from .records import Deed, Record, written
+from .records import JournalRecord, StepRecord, written
 
 _PAUSE = 0.2  # seconds between two looks at what was told
 
@@ -50,7 +50,7 @@ class Telling(EventSink):
             await self._list(self._inside, events)
 
         async def tell() -> str:
-            record = Record("", self._clock.time(), 0.0, Deed(), self._version, tuple(events))
+            record = JournalRecord("", self._clock.time(), 0.0, StepRecord(), self._version, tuple(events))
             return written(record, limit=MAX_STEP)[1]
 
         await self._step(f"told {self._number}", tell)

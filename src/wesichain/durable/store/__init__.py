@@ -1,17 +1,17 @@
 """The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
 
-from .children import Child, Children, EndedChild, NewChild, end_children
+from .children import Children, ChildRun, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, Serving
 from .ledger import APPLICATION, Ledger, NewRun, Standing, queue_of
 from .limits import Concurrency, Rate, concurrency_of, rates_of
 from .queue import Claimed, Queue, Wanted
-from .steps import Kept, NotOursError, Step, Steps
+from .steps import Kept, NotOursError, Step, StepTable
 
 __all__ = [
     "APPLICATION",
     "AWAY",
-    "Child",
+    "ChildRun",
     "Children",
     "Claimed",
     "Concurrency",
@@ -29,7 +29,7 @@ __all__ = [
     "Serving",
     "Standing",
     "Step",
-    "Steps",
+    "StepTable",
     "Wanted",
     "brief",
     "checked_url",

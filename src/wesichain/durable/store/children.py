@@ -72,7 +72,7 @@ class EndedChild:
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildRun:
     """A run inside another, with where the run at the top stands."""
 
     id: str
@@ -111,11 +111,11 @@ class Children:
             if db.execute(self._db.sql(_OPEN), ours).rowcount == 0:
                 db.execute(self._db.sql(_NEW), {**ours, **new})
 
-    def find(self, child_id: str) -> Child | None:
+    def find(self, child_id: str) -> ChildRun | None:
         rows = self._db.read(_ONE, {"id": child_id})
         return _child(rows[0]) if rows else None
 
-    def listed(self, *, state: str | None, agent: str | None, limit: int) -> list[Child]:
+    def listed(self, *, state: str | None, agent: str | None, limit: int) -> list[ChildRun]:
         """The newest, of the runs of all agents or of one."""
         wheres, values = ["1 = 1"], dict[str, object](limit=limit)
         if state is not None:
@@ -133,9 +133,9 @@ def end_children(database: Database, db: sa.Connection, run_id: str, ended: Sequ
         db.execute(database.sql(_ENDED), values)
 
 
-def _child(row: Any) -> Child:
+def _child(row: Any) -> ChildRun:
     top = standing_of(row)
     changed = row.changed_at / 1000 if row.ended else max(row.changed_at / 1000, top.updated_at)
-    return Child(
+    return ChildRun(
         row.id, row.parent, row.child, row.scope, row.ended, row.error, row.begun_at / 1000, changed, top
     )

@@ -53,7 +53,7 @@ class NotOursError(Exception):
         self.is_cancelled = is_cancelled
 
 
-class Steps:
+class StepTable:
     """Writes and reads the steps of workflows."""
 
     def __init__(self, database: Database) -> None:

@@ -76,7 +76,7 @@ def _is_gone(lease: Lease) -> bool:
     return False
 
 
-class Watch(threading.Thread):
+class StoreWatch(threading.Thread):
     """Looks around every few moments, whatever the event loop is busy with, until it is stopped."""
 
     def __init__(self, look: Callable[[], None], *, seconds: float, on_failure: Callable[[], None]) -> None:

@@ -3,9 +3,9 @@
 from wesichain.store import Entry
 
 from .entries import Checkpointer, ThreadInfo, conflict
-from .journal import Journal
+from .journal import ThreadJournal
 from .logs import LogCheckpointer, MemoryCheckpointer
-from .notes import Loaded, Outward, Pending, Questions
+from .notes import Loaded, Outward, Pending, ThreadQuestions
 from .plain import ANYTHING
 from .thread import Thread
 from .upkeep import compact, copy_thread, prune
@@ -14,15 +14,15 @@ __all__ = [
     "ANYTHING",
     "Checkpointer",
     "Entry",
-    "Journal",
     "Loaded",
     "LogCheckpointer",
     "MemoryCheckpointer",
     "Outward",
     "Pending",
-    "Questions",
     "Thread",
     "ThreadInfo",
+    "ThreadJournal",
+    "ThreadQuestions",
     "compact",
     "conflict",
     "copy_thread",

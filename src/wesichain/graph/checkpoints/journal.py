@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from wesichain.core import Clock, JsonValue, dump_json
 from wesichain.graph.context import Asked, quoted
 from wesichain.graph.definition import Definition
-from wesichain.graph.state import Result, Values
-from wesichain.graph.superstep import Folded, Frontier, Position, Task
+from wesichain.graph.state import NodeResult, StateValues
+from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.store import Entry
 
 from .migrating import Migration
-from .notes import Loaded, Notes, Outward, Pending, Questions, write_answer, write_questions
+from .notes import Loaded, Notes, Outward, Pending, ThreadQuestions, write_answer, write_questions
 from .reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .statecode import StateCode, with_values
 from .thread import Thread
@@ -42,7 +42,7 @@ class _Made(NamedTuple):
     event: int
 
 
-class Journal:
+class ThreadJournal:
     """The checkpoints of one graph in a thread: the root graph's, or those of a graph inside a task."""
 
     __slots__ = (
@@ -84,17 +84,17 @@ class Journal:
     def thread_id(self) -> str:
         return self._thread.thread_id
 
-    def place(self, task: Task) -> str:
+    def place(self, task: NodeTask) -> str:
         """Where what goes on inside a task of the next super-step is kept."""
         return f"{self._pending_owner(self.head)}/{quoted(task.id)}"
 
-    def moment(self, task: Task, step: int) -> str:
+    def moment(self, task: NodeTask, step: int) -> str:
         """The name of a task of the next super-step, the same on every branch that begins there."""
         return f"{f'{self._name}/{step}' if self._name else self._moment}/{quoted(task.id)}"
 
-    def inside(self, owner: str, name: str, definition: Definition) -> Journal:
+    def inside(self, owner: str, name: str, definition: Definition) -> ThreadJournal:
         """The journal of a graph that runs inside a task."""
-        return Journal(self._thread, definition, clock=self._clock, owner=owner, name=name)
+        return ThreadJournal(self._thread, definition, clock=self._clock, owner=owner, name=name)
 
     def _pending_owner(self, checkpoint: int) -> str:
         return f"{self._owner}/{checkpoint}" if self._owner else str(checkpoint)
@@ -201,13 +201,13 @@ class Journal:
         self.head, self._made = last - len(pending), made
         self._size += len(text) if self._size >= 0 else 0
 
-    async def note(self, notes: Sequence[tuple[Task, Result]]) -> None:
+    async def note(self, notes: Sequence[tuple[NodeTask, NodeResult]]) -> None:
         """Keep the results of finished tasks until the super-step is over."""
         await self._note(
             *[{"task": task.id, **self._code.result(task.node, result)} for task, result in notes]
         )
 
-    async def note_error(self, task: Task, error: str) -> None:
+    async def note_error(self, task: NodeTask, error: str) -> None:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
     async def note_event(self, last: int) -> None:
@@ -216,7 +216,7 @@ class Journal:
             self.last_event = last
             await self._note({"event": last})
 
-    async def note_done(self, task: Task, name: str, data: JsonValue, once: str | None = None) -> None:
+    async def note_done(self, task: NodeTask, name: str, data: JsonValue, once: str | None = None) -> None:
         """Keep something that a task has done, before it does the next; under an id that is used `once`, for
         as long as the thread is.
         """
@@ -227,7 +227,7 @@ class Journal:
         """What is kept under an id that is used once, wherever in the thread that was done."""
         return self._thread.once.get(key)
 
-    async def note_questions(self, task: Task, asked: Sequence[Asked]) -> None:
+    async def note_questions(self, task: NodeTask, asked: Sequence[Asked]) -> None:
         """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
         await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
@@ -332,7 +332,7 @@ class Journal:
         body = parsed(bodies[max(bodies)]) if bodies else {}
         return body.get("source") == "branch" and body.get("parent") == checkpoint
 
-    def _loaded(self, reading: Reading, values: Values | None = None) -> Loaded:
+    def _loaded(self, reading: Reading, values: StateValues | None = None) -> Loaded:
         """`values`: where they are known already."""
         entry, body, code = reading.entry, reading.body, self._code
         migration: Migration | None = None
@@ -368,7 +368,7 @@ class Journal:
         )  # the outermost graph's may be deeper
         return notes.pending
 
-    def open_questions(self, checkpoint: int, frontier: Frontier) -> Questions:
+    def open_questions(self, checkpoint: int, frontier: Frontier) -> ThreadQuestions:
         """The questions that wait on a checkpoint, at any depth, in the order of the tasks that ask."""
         with undamaged(self.thread_id):
             questions = self._thread.questions(self._pending_owner(checkpoint))

@@ -15,9 +15,9 @@ from typing import Any
 
 from wesichain.core import JsonValue, dataclass
 from wesichain.errors import CheckpointError, CodecError
-from wesichain.graph.context import Answer, Asked, Interrupt, tasks_of
-from wesichain.graph.state import Result, Write
-from wesichain.graph.superstep import Frontier, Position, Task
+from wesichain.graph.context import Asked, GivenAnswer, GraphInterrupt, tasks_of
+from wesichain.graph.state import NodeResult, Write
+from wesichain.graph.superstep import Frontier, NodeTask, Position
 from wesichain.store import Entry
 
 from .plain import ANYTHING, text_of
@@ -35,13 +35,13 @@ class Pending:
 
     def __init__(self) -> None:
         self.done: dict[str, dict[str, JsonValue]] = {}
-        self.results: dict[str, Result] = {}
-        self.answers: dict[str, Mapping[str, Answer]] = {}
+        self.results: dict[str, NodeResult] = {}
+        self.answers: dict[str, Mapping[str, GivenAnswer]] = {}
         self.errors: dict[str, str] = {}
         self.waiting: Mapping[str, tuple[Asked, ...]] = {}
         self.moved: frozenset[str] = frozenset()
 
-    def todo(self, frontier: Frontier) -> Sequence[Task]:
+    def todo(self, frontier: Frontier) -> Sequence[NodeTask]:
         """The tasks that are to be run. Where all others are known, the answered ones are not looked for."""
         if not self.results and not self.waiting:
             return frontier.tasks
@@ -83,7 +83,7 @@ class Loaded:
     outward: Outward
 
 
-class Questions:
+class ThreadQuestions:
     """The questions that wait on a checkpoint, at any depth: by their ids, and by the outermost task that
     each waits in. Kept up with the log, so that an answer costs the same however many wait.
     """
@@ -139,7 +139,7 @@ class Notes:
         for entry in entries:
             self.take(entry)
 
-    def take(self, entry: Entry, questions: Questions | None = None) -> None:
+    def take(self, entry: Entry, questions: ThreadQuestions | None = None) -> None:
         """Read one more, and tell the questions that wait what has become of them."""
         body = parsed(entry)
         self.last_event = max(self.last_event, body.get("event", 0))
@@ -162,7 +162,7 @@ class Notes:
         answers = pending.answers.get(task, {})
         if "answer" in body:
             name, value, memo = body["answer"]
-            answer = Answer(ANYTHING.decode(value), ANYTHING.decode(memo))
+            answer = GivenAnswer(ANYTHING.decode(value), ANYTHING.decode(memo))
             pending.answers[task] = {**answers, name: answer}
             left = tuple(one for one in self.asked.pop(task, ()) if one.question.name != name)
             if left:
@@ -180,7 +180,7 @@ class Notes:
         elif "answers" in body:  # format 1
             rows = enumerate(body["answers"])
             pending.answers[task] = {
-                str(number): Answer(ANYTHING.decode(value), ANYTHING.decode(memo))
+                str(number): GivenAnswer(ANYTHING.decode(value), ANYTHING.decode(memo))
                 for number, (value, memo) in rows
             }
         else:
@@ -209,7 +209,7 @@ def write_answer(asked: Asked, value: Any) -> dict[str, Any]:
 
 def _asked(owner: str, body: Mapping[str, Any], task: str, row: Sequence[Any]) -> Asked:
     known, name, value, memo = row
-    question = Interrupt(
+    question = GraphInterrupt(
         str(known), ANYTHING.decode(value), body["node"], "/".join(tasks_of(owner)), str(name)
     )
     return Asked(question, ANYTHING.decode(memo), owner, task)

@@ -13,20 +13,20 @@ from wesichain.graph.state import (
     Append,
     Growing,
     Key,
+    NodeResult,
     Overwrite,
-    Result,
     Send,
-    Values,
+    StateValues,
     Whole,
     Write,
     as_items,
     clone,
+    copier_grown,
     is_dict,
     is_overwrite,
-    lend_grown,
     put,
 )
-from wesichain.graph.superstep import Folded, Frontier, Task
+from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
 from .coding import coder_of, list_of
 from .deltas import delta
@@ -71,7 +71,7 @@ class StateCode:
                     stored[name] = text_of({"=": self._coder(key).encode(plain)})
         return stored
 
-    def values(self, stored: Mapping[str, Any], version: int) -> tuple[Values, Migration | None]:
+    def values(self, stored: Mapping[str, Any], version: int) -> tuple[StateValues, Migration | None]:
         """Read values, and what had to be migrated for that. Keys that the state no longer has are left
         alone, new ones start where they start.
         """
@@ -88,17 +88,19 @@ class StateCode:
                 key = self._key(name)
                 if key is not None and key.tracked:
                     with _Naming(None, name):
-                        put(values.data, values.lends, key, self._adopted(key, item))
+                        put(values.data, values.copiers, key, self._adopted(key, item))
         for name, data in stored.items():
             key = self._key(name)
             if key is not None and key.tracked:
                 with _Naming(None, name):
-                    put(values.data, values.lends, key, self._coder(key).decode(data))
+                    put(values.data, values.copiers, key, self._coder(key).decode(data))
         return values, migration
 
-    def next_values(self, values: Values, stored: Mapping[str, Any], body: Mapping[str, Any]) -> Values:
+    def next_values(
+        self, values: StateValues, stored: Mapping[str, Any], body: Mapping[str, Any]
+    ) -> StateValues:
         """The values after one more checkpoint: only what it changed is read."""
-        data, lends = dict(values.data), dict(values.lends)
+        data, copiers = dict(values.data), dict(values.copiers)
         start = self._definition.schema.start()
         for name, change in body["values"].items():
             key = self._key(name)
@@ -110,30 +112,30 @@ class StateCode:
                     kept, items = change["+"]
                     if kept == len(old) and coder.item is not None:
                         added = [coder.item.decode(item) for item in items]
-                        data[name], lends[name] = old.extend(added), lend_grown(lends.get(name), added)
+                        data[name], copiers[name] = old.extend(added), copier_grown(copiers.get(name), added)
                         continue
-                put(data, lends, key, coder.decode(stored[name]))
+                put(data, copiers, key, coder.decode(stored[name]))
         for name in body.get("gone", ()):
             data.pop(name, None)
-            lends.pop(name, None)
+            copiers.pop(name, None)
             if name in start.data:
-                put(data, lends, self._definition.schema.keys[name], start.data[name])
-        return Values(data, lends)
+                put(data, copiers, self._definition.schema.keys[name], start.data[name])
+        return StateValues(data, copiers)
 
-    def kept(self, values: Values) -> Values:
+    def kept(self, values: StateValues) -> StateValues:
         """The values as another run would read them: what is not tracked is as it begins."""
         schema = self._definition.schema
         if all(key.tracked for key in schema.keys.values()):
             return values
         start = schema.start()
-        data, lends = dict(values.data), dict(values.lends)
+        data, copiers = dict(values.data), dict(values.copiers)
         for name, key in schema.keys.items():
             if not key.tracked:
                 data.pop(name, None)
-                lends.pop(name, None)
+                copiers.pop(name, None)
                 if name in start.data:
-                    put(data, lends, key, start.data[name])
-        return Values(data, lends)
+                    put(data, copiers, key, start.data[name])
+        return StateValues(data, copiers)
 
     def _adopted(self, key: Key, item: Any) -> Any:
         """What a migration made: a value of the key's type, or the data of one."""
@@ -173,7 +175,7 @@ class StateCode:
 
     def frontier(self, body: Mapping[str, Any], migration: Migration | None) -> Frontier:
         """What runs next, as a checkpoint has it."""
-        tasks: list[Task] = []
+        tasks: list[NodeTask] = []
         sent, ids = 0, self._definition.task_ids
         for item in body["next"]:
             node = item if isinstance(item, str) else item[0]
@@ -184,10 +186,10 @@ class StateCode:
                     node=node,
                 )
             if isinstance(item, str):
-                tasks.append(Task(ids[node], node))
+                tasks.append(NodeTask(ids[node], node))
             else:
                 payload = self._read_send(item, migration).payload
-                tasks.append(Task(f"{ids[node]}#{sent}", node, payload))
+                tasks.append(NodeTask(f"{ids[node]}#{sent}", node, payload))
                 sent += 1
         arrived = self._arrived(body.get("joins", ()), is_over=not tasks)
         deferred = frozenset(body.get("deferred", ())) & self._definition.nodes.keys()
@@ -221,7 +223,7 @@ class StateCode:
                 )
         return found
 
-    def result(self, node: str, result: Result) -> dict[str, Any]:
+    def result(self, node: str, result: NodeResult) -> dict[str, Any]:
         body: dict[str, Any] = {}
         if result.writes:
             body["writes"] = [self._write(node, name, value) for name, value in result.writes]
@@ -229,11 +231,11 @@ class StateCode:
             body["goto"] = [self._write_send(to) if isinstance(to, Send) else to for to in result.goto]
         return body
 
-    def read_result(self, body: Mapping[str, Any], migration: Migration | None) -> Result:
+    def read_result(self, body: Mapping[str, Any], migration: Migration | None) -> NodeResult:
         stored = body.get("writes", [])
         writes = self.read_writes(stored) if migration is None else self._migrated(stored, migration)
         goto = [to if isinstance(to, str) else self._read_send(to, migration) for to in body.get("goto", [])]
-        return Result(tuple(writes), tuple(goto))
+        return NodeResult(tuple(writes), tuple(goto))
 
     def writes(self, writes: Sequence[Write]) -> list[Any]:
         """Writes that the graph outside is handed, of an inner graph that goes on."""

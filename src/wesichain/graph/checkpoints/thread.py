@@ -9,7 +9,7 @@ from wesichain.core import JsonValue
 from wesichain.store import Entry, is_settled
 
 from .entries import Checkpointer
-from .notes import Notes, Questions
+from .notes import Notes, ThreadQuestions
 from .parts import HAS_BYTES, apart
 from .reading import ONCE, once_in
 
@@ -45,7 +45,7 @@ class Thread:
             if entry.owner:
                 self._pending.setdefault(entry.owner, []).append(entry)
         self._notes: dict[str, Notes] = {}
-        self._questions: dict[str, Questions] = {}
+        self._questions: dict[str, ThreadQuestions] = {}
         self.once: dict[str, JsonValue] = once_in(entries)
         self._last = entries[-1] if entries else None
         self._lock = asyncio.Lock()
@@ -139,7 +139,7 @@ class Thread:
             self._notes[owner] = Notes(owner, self._pending.get(owner, ()), old_ids or {})
         return self._notes[owner]
 
-    def questions(self, checkpoint: str) -> Questions:
+    def questions(self, checkpoint: str) -> ThreadQuestions:
         """The questions that wait on a checkpoint; looked for once, and then kept up with what is written."""
         found = self._questions.get(checkpoint)
         if found is None:
@@ -149,7 +149,7 @@ class Thread:
                 if is_settled(owner, checkpoint) and _has_notes(owner)
             ]
             notes = [self.notes(owner) for _, owner in sorted(owners)]
-            found = Questions([one for each in notes for asked in each.asked.values() for one in asked])
+            found = ThreadQuestions([one for each in notes for asked in each.asked.values() for one in asked])
             self._questions[checkpoint] = found
         return found
 

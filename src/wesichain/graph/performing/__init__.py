@@ -2,7 +2,7 @@
 
 from .cycles import CycleWatch
 from .frame import Frame
+from .node_run import OuterUpdate
 from .performer import Performer
-from .visit import Up
 
-__all__ = ["CycleWatch", "Frame", "Performer", "Up"]
+__all__ = ["CycleWatch", "Frame", "OuterUpdate", "Performer"]

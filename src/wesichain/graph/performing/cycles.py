@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from wesichain.graph.state import UNSET, Growing, OpaqueError, Values, fingerprint, grow
+from wesichain.graph.state import UNSET, Growing, OpaqueError, StateValues, fingerprint, grow
 from wesichain.graph.superstep import Folded, Frontier
 
 _TOO_OFTEN = 3
@@ -19,7 +19,7 @@ class CycleWatch:
 
     __slots__ = ("_counts", "_marks", "_opaque", "_seen", "_total", "_window")
 
-    def __init__(self, values: Values, *, window: int) -> None:
+    def __init__(self, values: StateValues, *, window: int) -> None:
         self._window = window
         self._seen: deque[set[tuple[str, int]]] = deque()
         self._counts: dict[tuple[str, int], int] = {}

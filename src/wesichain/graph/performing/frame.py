@@ -8,10 +8,10 @@ from typing import Any
 
 from wesichain.core import Clock, dataclass
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
-from wesichain.graph.checkpoints import Journal
-from wesichain.graph.context import ExecutionOptions, GraphContext, Interrupt, Record
+from wesichain.graph.checkpoints import ThreadJournal
+from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
 from wesichain.graph.definition import Definition
-from wesichain.graph.watch import Report, RunLog, ScopedSink
+from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Frame:
 
     definition: Definition
     options: ExecutionOptions
-    report: Report
+    report: RunReport
     clock: Clock
-    journal: Journal | None = None
+    journal: ThreadJournal | None = None
     scope: str = ""
     is_inner: bool = False
     deadline: float | None = None
@@ -54,7 +54,7 @@ class Frame:
             step=step,
             scope=scope,
             deadline=self.deadline,
-            events=ScopedSink(self.report, scope, node=node) if self.report.is_heard else None,
+            events=ScopedSink(self.report, scope, node=node) if self.report.has_listeners else None,
             clock=self.clock,
             context=self.context,
             is_streamed=log.is_asked("messages"),
@@ -62,7 +62,7 @@ class Frame:
             record=record,
         )
 
-    def interrupted(self, what: str, interrupts: tuple[Interrupt, ...] = ()) -> GraphInterruptedError:
+    def interrupted(self, what: str, interrupts: tuple[GraphInterrupt, ...] = ()) -> GraphInterruptedError:
         if self.journal is None:
             what += "; it cannot be resumed: build the graph with a checkpointer for that"
         return GraphInterruptedError(what, interrupts=interrupts, thread_id=self.options.thread_id)
@@ -74,11 +74,11 @@ class Frame:
 
     def number_events(self) -> None:
         """Let the journal know how far the log has come, with the event that will tell of its next entry."""
-        if self.journal is not None and self.log.is_heard:
+        if self.journal is not None and self.log.has_listeners:
             self.journal.last_event = self.log.last_seq + 1
 
     async def close_log(self) -> None:
         """Keep the number of the last event of a run that stopped: whoever resumes it counts on from it."""
-        if self.journal is not None and self.log.is_heard:
+        if self.journal is not None and self.log.has_listeners:
             with suppress(CheckpointError):  # the thread is somebody else's by now
                 await self.journal.note_event(self.log.last_seq)

@@ -14,12 +14,12 @@ from wesichain.core import abandon
 from wesichain.errors import GraphError, NodeFailedError
 from wesichain.graph.checkpoints import Pending
 from wesichain.graph.context import Asked, Paused
-from wesichain.graph.state import Result
-from wesichain.graph.superstep import Done, Frontier, Position, Task
+from wesichain.graph.state import NodeResult
+from wesichain.graph.superstep import Done, Frontier, NodeTask, Position
 from wesichain.trace import redact
 
 from .frame import Frame
-from .visit import Outcome, Up, Visit, let_go
+from .node_run import NodeRun, Outcome, OuterUpdate, close_coroutine
 from .waiting import within
 
 
@@ -32,8 +32,8 @@ class Performer:
         self._frame = frame
         self._at = at
         self._pending = pending or _NOTHING
-        self._done: dict[str, Result] = {}
-        self._stopped: dict[str, Paused | Up | GraphError] = {}
+        self._done: dict[str, NodeResult] = {}
+        self._stopped: dict[str, Paused | OuterUpdate | GraphError] = {}
         self._unsaved: list[Done] = []
 
     async def perform(self) -> list[Done]:
@@ -46,21 +46,21 @@ class Performer:
         done = {**known.results, **self._done} if known.results else self._done
         return [(task, done[task.id]) for task in tasks]
 
-    def _take(self, task: Task, outcome: Outcome) -> bool:
+    def _take(self, task: NodeTask, outcome: Outcome) -> bool:
         """Keep what came of a task; whether the others may go on."""
-        if isinstance(outcome, Result):
+        if isinstance(outcome, NodeResult):
             self._done[task.id] = outcome
             self._unsaved.append((task, outcome))
             return True
         self._stopped[task.id] = outcome
         return isinstance(outcome, Paused)
 
-    async def _together(self, todo: Sequence[Task]) -> None:
+    async def _together(self, todo: Sequence[NodeTask]) -> None:
         """Run the tasks: plain ones on the spot, those that wait side by side; a failure stops the rest."""
-        waiting: list[tuple[Task, Visit, Awaitable[Any] | None]] = []
+        waiting: list[tuple[NodeTask, NodeRun, Awaitable[Any] | None]] = []
         is_alone = self._frame.is_alone and len(todo) == 1
         for task in todo:
-            visit = Visit(
+            visit = NodeRun(
                 self._frame,
                 self._at,
                 task,
@@ -74,7 +74,7 @@ class Performer:
                 waiting.append((task, visit, outcome))
             elif not self._take(task, outcome):
                 for _, _, begun in waiting:
-                    let_go(begun)
+                    close_coroutine(begun)
                 return
         if len(todo) == 1 and waiting and waiting[0][1].is_in_place:
             task, visit, begun = waiting[0]
@@ -82,7 +82,7 @@ class Performer:
         elif waiting:
             await self._side_by_side(waiting)
 
-    async def _side_by_side(self, waiting: Sequence[tuple[Task, Visit, Awaitable[Any] | None]]) -> None:
+    async def _side_by_side(self, waiting: Sequence[tuple[NodeTask, NodeRun, Awaitable[Any] | None]]) -> None:
         """Carry out tasks that wait. Results are saved while others still run.
 
         An async node has a task of its own even when it is alone: one that will not stop cannot hold the run,
@@ -122,7 +122,7 @@ class Performer:
             unsaved, self._unsaved = self._unsaved, []
             await self._frame.journal.note(unsaved)
 
-    async def _give_up(self, todo: Sequence[Task]) -> NoReturn:
+    async def _give_up(self, todo: Sequence[NodeTask]) -> NoReturn:
         """Save what can be saved of a super-step that did not come to its end, and say why it did not."""
         frame, journal = self._frame, self._frame.journal
         await self._save_results()
@@ -135,11 +135,11 @@ class Performer:
         if failures:
             raise failures[0][1]
         for _, outcome in ended:
-            if isinstance(outcome, Up):
+            if isinstance(outcome, OuterUpdate):
                 raise outcome
         raise await self._ask([(task, pause) for task, pause in ended if isinstance(pause, Paused)])
 
-    async def _ask(self, paused: Sequence[tuple[Task, Paused]]) -> BaseException:
+    async def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
         """What a run ends in that waits for answers, once its thread has the questions."""
         frame, journal = self._frame, self._frame.journal
         for task, pause in paused:
@@ -163,7 +163,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def _in_order(
-    frontier: Frontier, waiting: Mapping[str, tuple[Asked, ...]], paused: Sequence[tuple[Task, Paused]]
+    frontier: Frontier, waiting: Mapping[str, tuple[Asked, ...]], paused: Sequence[tuple[NodeTask, Paused]]
 ) -> Iterable[tuple[Asked, ...]]:
     """What the tasks ask, in the order in which they were planned. Those that wait are in it already."""
     if not paused:
@@ -172,7 +172,7 @@ def _in_order(
     return [found[task] for task in frontier.by_id if task in found]
 
 
-_ENDS = (Result, Paused, Up, GraphError)
+_ENDS = (NodeResult, Paused, OuterUpdate, GraphError)
 
 
 class _CancelledOutsideError(NodeFailedError):
@@ -187,11 +187,11 @@ class _Ends:
     __slots__ = ("_failure", "_waiter", "found")
 
     def __init__(self) -> None:
-        self.found: deque[tuple[Task, Outcome]] = deque()
+        self.found: deque[tuple[NodeTask, Outcome]] = deque()
         self._failure: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    async def take(self, task: Task, visit: Awaitable[Outcome]) -> None:
+    async def take(self, task: NodeTask, visit: Awaitable[Outcome]) -> None:
         try:
             self.found.append((task, await visit))
         except asyncio.CancelledError:

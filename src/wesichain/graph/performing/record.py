@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing_extensions import override
 
 from wesichain.core import JsonValue
-from wesichain.graph.checkpoints import Journal
+from wesichain.graph.checkpoints import ThreadJournal
 from wesichain.graph.context import Record
-from wesichain.graph.superstep import Task
+from wesichain.graph.superstep import NodeTask
 
 
 class TaskRecord(Record):
@@ -17,7 +17,7 @@ class TaskRecord(Record):
 
     __slots__ = ("_journal", "_known", "_once", "_task")
 
-    def __init__(self, journal: Journal | None, task: Task, known: Mapping[str, JsonValue]) -> None:
+    def __init__(self, journal: ThreadJournal | None, task: NodeTask, known: Mapping[str, JsonValue]) -> None:
         self._journal = journal
         self._task = task
         self._known = dict(known)

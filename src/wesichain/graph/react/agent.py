@@ -16,7 +16,7 @@ from .approvals import decisions, question, stored
 from .failures import raise_failure
 from .listening import Listener
 from .prompt import seconds_left
-from .recorded import Recording
+from .recorded import NodeRecording
 
 _TASKS = ("input", "task", "question", "user_input")
 _OUTPUTS = ("output", "answer", "final_output")
@@ -57,7 +57,7 @@ class AgentNode:
         if not _is_ours(agent):
             result = await agent.run(task, deps=ctx.context)
             return {} if self._output is None else {self._output: getattr(result, "output", result)}
-        listener, recording = Listener(ctx), Recording(ctx.record)
+        listener, recording = Listener(ctx), NodeRecording(ctx.record)
         try:
             shared = _options(agent, ctx, listener, recording)
             outcome = await _run(agent, task, history, ctx, shared)
@@ -102,7 +102,7 @@ class AgentNode:
 
 
 def _options(
-    agent: Agent[Any], ctx: GraphContext, listener: Listener, recording: Recording
+    agent: Agent[Any], ctx: GraphContext, listener: Listener, recording: NodeRecording
 ) -> dict[str, Any]:
     """What every run of a visit is told: the graph's limits are its limits too."""
     budget, seconds = agent.runtime.budget, seconds_left(ctx)
@@ -132,7 +132,7 @@ async def _run(
         decided = decisions(answered.value, interrupted.pending, agent.runtime.refusal_of)
     except GraphError as error:
         pause(question(interrupted.pending), answered.memo, problem=str(error))
-    return await agent.runtime.go_on(interrupted, decided, **shared)
+    return await agent.runtime.resume_run(interrupted, decided, **shared)
 
 
 def _value(state: Any, key: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wesichain.core import Event
 from wesichain.graph.context import GraphContext
-from wesichain.graph.watch import Report, RunLog, ScopedSink
+from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.tools import ToolContext
 
 
@@ -13,9 +13,9 @@ class Listener:
 
     def __init__(self, ctx: GraphContext) -> None:
         self._ctx = ctx
-        self._report: Report | None = None
+        self._report: RunReport | None = None
         if ctx.observer is not None and not isinstance(ctx.events, ScopedSink):
-            self._report = Report(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
+            self._report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
 
     def context(self) -> ToolContext | None:
         """What makes a run report here; None where nobody listens."""

@@ -24,7 +24,7 @@ from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
 from .listening import Listener
 from .prompt import instructions, seconds_left
-from .recorded import Recording
+from .recorded import NodeRecording
 
 
 class ReActAgentNode:
@@ -75,7 +75,7 @@ class ReActAgentNode:
     async def invoke(self, state: Any, ctx: GraphContext | None = None) -> StateUpdate:
         """Run the agent on the state."""
         ctx = ctx or GraphContext()
-        listener, recording = Listener(ctx), Recording(ctx.record)
+        listener, recording = Listener(ctx), NodeRecording(ctx.record)
         try:
             outcome = await self._run(state, ctx, listener, recording)
         finally:
@@ -95,7 +95,7 @@ class ReActAgentNode:
         return StateUpdate(state_update(state, read), whole=True)
 
     async def _run(
-        self, state: Any, ctx: GraphContext, listener: Listener, recording: Recording
+        self, state: Any, ctx: GraphContext, listener: Listener, recording: NodeRecording
     ) -> Outcome[str] | None:
         """The run of one visit, or the rest of it after a person was asked; None if nothing may be spent."""
         runtime, parent = self._runtime(), listener.context()

@@ -49,7 +49,7 @@ from wesichain.tools import PreparedCall, ToolContext, ToolResult
 _INTENT = "intent"
 
 
-class Recording:
+class NodeRecording:
     """The record of one visit to a node, as the effects of the agent that runs in it."""
 
     def __init__(self, record: Record | None) -> None:
@@ -91,7 +91,7 @@ class Recording:
 class RecordedEffects(Effects):
     """The world, with the record of a task before it. `prefix` is the way down to a run inside a call."""
 
-    def __init__(self, live: Effects, recording: Recording, prefix: str) -> None:
+    def __init__(self, live: Effects, recording: NodeRecording, prefix: str) -> None:
         self._live = live
         self._recording = recording
         self._prefix = prefix
@@ -114,7 +114,7 @@ class RecordedEffects(Effects):
         if known is not None:
             return self._told_again(known, on_text)
         await self._survive(list(self._failed))
-        before = 0 if self._run is None else self._run.narrator.last_seq
+        before = 0 if self._run is None else self._run.emitter.last_seq
         try:
             reply = await self._live.ask(request, step_id=step_id, on_text=on_text)
         except Exception as error:

@@ -49,7 +49,7 @@ from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
 from .listening import Listener
 from .prompt import instructions, seconds_left
-from .recorded import Recording
+from .recorded import NodeRecording
 
 _NONE: Mapping[str, Decision] = {}
 _KEYS = ("messages", "steps")  # of a run, which the state has keys for
@@ -102,7 +102,7 @@ class Live:
         self._frame = frame
         self._is_new = True
         self._listener: Listener | None = None
-        self._recording: Recording | None = None
+        self._recording: NodeRecording | None = None
         self.drive: Drive[str]
         self.messages = 0
         self.steps = 0
@@ -131,7 +131,7 @@ class Live:
     def options(self, ctx: GraphContext, *, budget: Budget, stream: bool) -> dict[str, Any]:
         """What the run is told when it is opened: the graph's limits are its limits too."""
         if ctx.record is not None:
-            self._recording = Recording(ctx.record)
+            self._recording = NodeRecording(ctx.record)
         heard = ctx.events is not None
         return {
             "deps": ctx.context,
@@ -163,7 +163,7 @@ class Live:
             self._listener.hear(event)
 
 
-class Steps:
+class ReactSteps:
     """The nodes."""
 
     def __init__(

@@ -17,15 +17,15 @@ from wesichain.graph.builder import GraphBuilder
 from wesichain.graph.checkpoints import Checkpointer
 from wesichain.graph.context import DEFAULTS, ExecutionOptions, Sinks
 from wesichain.graph.definition import END
-from wesichain.graph.engine import Run
+from wesichain.graph.engine import GraphRun
 from wesichain.graph.graph import Graph
 from wesichain.graph.performing import Frame
-from wesichain.graph.state import Values, is_mapping
+from wesichain.graph.state import StateValues, is_mapping
 from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry, ToolSet
 
 from .failures import ToolFailurePolicy
-from .steps import Live, ReActOutput, ReActSteps, Steps, after_model
+from .steps import Live, ReActOutput, ReActSteps, ReactSteps, after_model
 
 _GUARD = LoopGuard()
 _STATE = "state"  # the form of a thread that was begun with an object, rather than a text or a mapping
@@ -53,7 +53,9 @@ class ReActGraph(Graph[Any]):
         return await _in_form(None, super()._resume(thread_id, value, checkpoint_id, how))
 
     @override
-    async def _go(self, frame: Frame, run: Run, go: Callable[[], Awaitable[None]], **known: Any) -> Values:
+    async def _go(
+        self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
+    ) -> StateValues:
         """The agent's run ends with the graph's, wherever between two nodes that is."""
 
         async def both() -> None:
@@ -75,7 +77,7 @@ class ReActGraph(Graph[Any]):
         return await super()._go(frame, run, both, **known)
 
     @override
-    def _out(self, values: Values) -> Any:
+    def _out(self, values: StateValues) -> Any:
         ended = super()._out(values)
         return _as_state(ended) if values.data.get("form") == _STATE else ended
 
@@ -103,7 +105,7 @@ def react_graph(
     A thread that is asked again remembers what was asked and answered on it: all of it, or with `max_tokens`
     the newest that fits. `context` is the tools' deps.
     """
-    steps = Steps(
+    steps = ReactSteps(
         llm,
         tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build(),
         prompt=prompt,

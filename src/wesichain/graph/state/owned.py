@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from .kinds import fields_of, is_dataclass_type, is_dict, is_list, is_model, is_tuple, kind_of
 
-Lend: TypeAlias = Callable[[Any], Any]
+Copier: TypeAlias = Callable[[Any], Any]
 
 
 class Growing:
@@ -65,11 +65,11 @@ class Growing:
 
 def clone(value: Any) -> Any:
     """A copy down to what cannot be changed."""
-    copier = _copier(kind_of(value))
-    return value if copier is None else copier(value)
+    copy = _copier(kind_of(value))
+    return value if copy is None else copy(value)
 
 
-def lend_of(mine: Any) -> Lend | None:
+def copier_of(mine: Any) -> Copier | None:
     """How a value that the run owns is lent: None where it can be shared as it is."""
     if isinstance(mine, Growing):
         return lend_items if _all_shared(mine.shared()) else lend_clones
@@ -79,7 +79,7 @@ def lend_of(mine: Any) -> Lend | None:
     return copy.copy if flat else clone
 
 
-def lend_grown(before: Lend | None, added: Sequence[Any]) -> Lend:
+def copier_grown(before: Copier | None, added: Sequence[Any]) -> Copier:
     """The same for a `Growing` after items were added to it: the cost is theirs."""
     return lend_items if before is not lend_clones and _all_shared(added) else lend_clones
 
@@ -97,7 +97,7 @@ def _all_shared(items: Iterable[Any]) -> bool:
 
 
 @cache
-def _copier(kind: type[Any]) -> Lend | None:
+def _copier(kind: type[Any]) -> Copier | None:
     """How a value of this class is copied; None for what is shared."""
     if kind in _COPIERS:
         return _COPIERS[kind]
@@ -155,7 +155,7 @@ def _copy_model(value: Any) -> Any:
     return value.model_copy(update={name: clone(item) for name, item in value.__dict__.items()})
 
 
-_COPIERS: Mapping[type, Lend | None] = {
+_COPIERS: Mapping[type, Copier | None] = {
     list: _copy_list,
     dict: _copy_dict,
     tuple: _copy_tuple,
@@ -179,14 +179,14 @@ class StateView(dict[str, Any]):
 
     __slots__ = ("_unread",)
 
-    def __init__(self, values: Mapping[str, Any], lends: Mapping[str, Lend]) -> None:
+    def __init__(self, values: Mapping[str, Any], copiers: Mapping[str, Copier]) -> None:
         super().__init__(values)
         # Readers in C look past the methods below: they find a list, if a shared one.
-        for key in lends:
+        for key in copiers:
             value = values[key]
             if type(value) is Growing:
                 super().__setitem__(key, value.shared())
-        self._unread = {key: (lend, values[key]) for key, lend in lends.items()}
+        self._unread = {key: (copier, values[key]) for key, copier in copiers.items()}
 
     def lent(self, key: str) -> Any:
         """The copy that was made of this key's value, or None if nobody read it."""
@@ -199,8 +199,8 @@ class StateView(dict[str, Any]):
     @override
     def __getitem__(self, key: str) -> Any:
         if key in self._unread:
-            lend, value = self._unread.pop(key)
-            super().__setitem__(key, lend(value))
+            copier, value = self._unread.pop(key)
+            super().__setitem__(key, copier(value))
         return super().__getitem__(key)
 
     @override

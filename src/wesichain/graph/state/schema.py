@@ -13,7 +13,7 @@ from wesichain.core import dataclass
 from wesichain.errors import GraphDefinitionError
 
 from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
-from .owned import Growing, Lend, StateView, clone, lend_of
+from .owned import Copier, Growing, StateView, clone, copier_of
 from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, as_items, zero_of
 
 HIDDEN = "__inner__:"  # how the names of hidden keys begin
@@ -39,20 +39,20 @@ class Key:
     per_step: bool = False
 
 
-class Values:
+class StateValues:
     """The values of a state, owned by the run. Treated as immutable: a super-step makes a new one."""
 
-    __slots__ = ("data", "lends")
+    __slots__ = ("copiers", "data")
 
-    def __init__(self, data: dict[str, Any], lends: dict[str, Lend]) -> None:
+    def __init__(self, data: dict[str, Any], copiers: dict[str, Copier]) -> None:
         self.data = data
-        self.lends = lends
+        self.copiers = copiers
 
     def copies(self) -> dict[str, Any]:
         """All values, each a copy where it could be changed."""
         data = dict(self.data)
-        for key, lend in self.lends.items():
-            data[key] = lend(data[key])
+        for key, copier in self.copiers.items():
+            data[key] = copier(data[key])
         return data
 
 
@@ -99,30 +99,30 @@ class Schema:
         found = {name: key for name in names if (key := self.key(name)) is not None}
         return Schema(dict, form=Form.MAPPING, keys=found)
 
-    def start(self) -> Values:
+    def start(self) -> StateValues:
         """The values before anything is written."""
         data: dict[str, Any] = {}
-        lends: dict[str, Lend] = {}
+        copiers: dict[str, Copier] = {}
         for key in self.keys.values():
             if key.start is not None:
-                put(data, lends, key, clone(key.start()))
-        return Values(data, lends)
+                put(data, copiers, key, clone(key.start()))
+        return StateValues(data, copiers)
 
-    def view(self, values: Values) -> Any:
+    def view(self, values: StateValues) -> Any:
         """The state that a node is handed: its own to change."""
         if self.form is not Form.MAPPING:
             return self.build(values.copies())
         values = self._visible(values)
-        return StateView(values.data, values.lends) if values.lends else dict(values.data)
+        return StateView(values.data, values.copiers) if values.copiers else dict(values.data)
 
-    def _visible(self, values: Values) -> Values:
+    def _visible(self, values: StateValues) -> StateValues:
         names = values.data.keys()
         if (not self.hidden) if self.is_open else names <= self.keys.keys():
             return values
         unseen = names & self.hidden.keys() if self.is_open else names - self.keys.keys()
-        return Values(
+        return StateValues(
             {name: item for name, item in values.data.items() if name not in unseen},
-            {name: lend for name, lend in values.lends.items() if name not in unseen},
+            {name: copier for name, copier in values.copiers.items() if name not in unseen},
         )
 
     def build(self, data: Mapping[str, Any]) -> Any:
@@ -174,21 +174,21 @@ class Schema:
         model = cast("Any", self.type).model_validate(dict(data))
         return {name: getattr(model, name) for name in self.keys if name in data}
 
-    def missing(self, values: Values) -> list[str]:
+    def missing(self, values: StateValues) -> list[str]:
         """The keys that a state of this type cannot be without, and that have no value."""
         return [] if self.form is Form.MAPPING else [name for name in self.keys if name not in values.data]
 
 
-def put(data: dict[str, Any], lends: dict[str, Lend], key: Key, value: Any) -> None:
+def put(data: dict[str, Any], copiers: dict[str, Copier], key: Key, value: Any) -> None:
     """Set a value that nobody else holds."""
     if key.reducer is Append and type(value) is not Growing:
         value = Growing(as_items(value))
-    lend = lend_of(value)
+    copier = copier_of(value)
     data[key.name] = value
-    if lend is not None:
-        lends[key.name] = lend
+    if copier is not None:
+        copiers[key.name] = copier
     else:
-        lends.pop(key.name, None)
+        copiers.pop(key.name, None)
 
 
 def _plain(value: Any) -> Any:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
 from typing import Any, TypeAlias, TypeGuard
 
-from wesichain.core import dataclass, maker
+from wesichain.core import constructor_of, dataclass
 
 from .compare import common_prefix, same
 from .kinds import is_dict, is_items, is_list, is_mapping, is_set, is_tuple
 from .owned import Growing, StateView, clone
 from .reducers import Append, Merge, Overwrite, Reducer, SetUnion, Whole
-from .schema import Key, Schema, Values
+from .schema import Key, Schema, StateValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ Write: TypeAlias = tuple[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class NodeResult:
     """What a node returned: writes in order, each value the run's own, and where to go."""
 
     writes: tuple[Write, ...] = ()
     goto: tuple[str | Send, ...] = ()
 
 
-NOTHING = Result()
-_result = maker(Result)
+NOTHING = NodeResult()
+_result = constructor_of(NodeResult)
 
 
 class NotAnUpdateError(ValueError):
@@ -63,8 +63,8 @@ def is_overwrite(value: object) -> TypeGuard[Overwrite[Any]]:
 
 
 def read_result(
-    schema: Schema, returned: Any, *, view: Any, values: Values, before: Mapping[str, Any] | None = None
-) -> Result:
+    schema: Schema, returned: Any, *, view: Any, values: StateValues, before: Mapping[str, Any] | None = None
+) -> NodeResult:
     """Read what a node returned. `view` is the state that it was lent, made of `values`, or None.
 
     `before`: what a whole state is compared with, where that is not `values` but the payload of a Send.
@@ -79,9 +79,9 @@ def read_result(
             view = update
         inner = read_result(schema, update, view=view, values=values, before=before)
         more = (returned.goto,) if isinstance(returned.goto, str | Send) else returned.goto
-        return Result(inner.writes, (*inner.goto, *map(_own_target, more)))
+        return NodeResult(inner.writes, (*inner.goto, *map(_own_target, more)))
     if schema.holds(returned) or returned is view:
-        return Result(
+        return NodeResult(
             tuple(_differences(schema, returned, values, values.data if before is None else before))
         )
     if is_mapping(returned):
@@ -89,7 +89,7 @@ def read_result(
     if is_items(returned):
         many = [read_result(schema, item, view=view, values=values, before=before) for item in returned]
         writes = [write for one in many for write in one.writes]
-        return Result(tuple(writes), tuple(target for one in many for target in one.goto))
+        return NodeResult(tuple(writes), tuple(target for one in many for target in one.goto))
     if isinstance(returned, Send):
         raise NotAnUpdateError("it returned a Send, which is where to go: return StateUpdate(goto=Send(...))")
     raise NotAnUpdateError(
@@ -112,12 +112,12 @@ def known_key(schema: Schema, name: Any) -> Key:
     return key
 
 
-def _writes(schema: Schema, update: Mapping[Any, Any], view: Any, values: Values) -> list[Write]:
+def _writes(schema: Schema, update: Mapping[Any, Any], view: Any, values: StateValues) -> list[Write]:
     lent = view if isinstance(view, StateView) else None
     writes: list[Write] = []
     for name, value in update.items():
         key = known_key(schema, name)
-        if lent is not None and name in values.lends and value is lent.lent(name):
+        if lent is not None and name in values.copiers and value is lent.lent(name):
             # A container that the node was lent and hands back is not an update of itself:
             # only what was changed in it is.
             writes += difference(key, values.data[name], value)
@@ -126,7 +126,7 @@ def _writes(schema: Schema, update: Mapping[Any, Any], view: Any, values: Values
     return writes
 
 
-def _owned(schema: Schema, key: Key, value: Any, values: Values) -> Any:
+def _owned(schema: Schema, key: Key, value: Any, values: StateValues) -> Any:
     """The value checked, and copied: the node may keep its own."""
     try:
         if is_overwrite(value):
@@ -140,7 +140,7 @@ def _owned(schema: Schema, key: Key, value: Any, values: Values) -> Any:
         raise NotAnUpdateError(f"it wrote a wrong value to the key {key.name!r}: {error}") from error
 
 
-def _differences(schema: Schema, state: Any, values: Values, before: Mapping[str, Any]) -> list[Write]:
+def _differences(schema: Schema, state: Any, values: StateValues, before: Mapping[str, Any]) -> list[Write]:
     """What a whole state has that was not there before, as writes."""
     writes: list[Write] = []
     for name, value in schema.contents(state).items():

@@ -4,7 +4,7 @@ from .drawing import NodeVisit, run_mermaid, run_svg, visits
 from .mermaid import mermaid
 from .narrate import RunLog
 from .observer import CollectingObserver, ConsoleObserver, Observer
-from .report import Report, ScopedSink
+from .report import RunReport, ScopedSink
 from .stream import GraphStream
 from .tap import Mode, StreamItem, Tap
 
@@ -15,8 +15,8 @@ __all__ = [
     "Mode",
     "NodeVisit",
     "Observer",
-    "Report",
     "RunLog",
+    "RunReport",
     "ScopedSink",
     "StreamItem",
     "Tap",

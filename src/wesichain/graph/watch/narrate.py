@@ -34,7 +34,7 @@ _NO_USAGE = Usage()
 class RunLog:
     """One log, one run id, one sequence: shared by a graph, its subgraphs and the agents in its nodes."""
 
-    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "is_heard", "run_id", "tap")
+    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "has_listeners", "run_id", "tap")
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RunLog:
         self._clock = clock
         is_told = tap is not None and (tap.wants("events") or tap.wants("messages"))
         self._sinks = (*sinks, tap) if tap is not None and is_told else tuple(sinks)
-        self.is_heard = bool(self._sinks)  # where nobody listens, nothing is made
+        self.has_listeners = bool(self._sinks)  # where nobody listens, nothing is made
         self._redactor = Redactor() if self._sinks else None
         self._seq = last_seq
         self._broken: set[int] = set()

@@ -19,7 +19,7 @@ _log = logging.getLogger("wesichain")
 _METHODS = [name for name in vars(Observer) if name.startswith("on_")]
 
 
-class Report:
+class RunReport:
     """Tells the log in events, and the observer by its methods; neither can hurt the run.
 
     `is_heard`: somebody listens; where nobody does, nothing is told. `is_awaited`: the observer is async, and
@@ -32,8 +32,8 @@ class Report:
         "_observer",
         "_scope",
         "_tools",
+        "has_listeners",
         "is_awaited",
-        "is_heard",
         "log",
         "owed",
     )
@@ -43,7 +43,7 @@ class Report:
         self._scope = scope
         self._observer = observer
         self.owed: list[Awaitable[Any]] = []
-        self.is_heard = observer is not None or log.is_heard
+        self.has_listeners = observer is not None or log.has_listeners
         self.is_awaited = observer is not None and any(
             inspect.iscoroutinefunction(getattr(observer, name, None)) for name in _METHODS
         )
@@ -58,31 +58,31 @@ class Report:
     # --- what happens ------------------------------------------------------------------------------
 
     def node_started(self, step: int, node: str, view: Any) -> None:
-        if self.log.is_heard:
+        if self.log.has_listeners:
             self.log.node_started(self._scope, step, node)
         self._call("on_node_start", node, view)
 
     def node_completed(
         self, step: int, node: str, duration_ms: float, keys: tuple[str, ...], returned: Any
     ) -> None:
-        if self.log.is_heard:
+        if self.log.has_listeners:
             self.log.node_completed(self._scope, step, node, duration_ms, keys)
         self._call("on_node_end", node, returned, duration_ms)
 
     def node_failed(self, step: int, node: str, error: BaseException) -> None:
-        if self.log.is_heard:
+        if self.log.has_listeners:
             self.log.node_failed(self._scope, step, node, error)
         self._call("on_error", node, error)
 
     def checkpoint_saved(self, step: int, checkpoint: str, nodes: Sequence[str]) -> None:
-        if self.log.is_heard:
+        if self.log.has_listeners:
             self.log.checkpoint_saved(self._scope, step, checkpoint)
         for node in dict.fromkeys(nodes):
             self._call("on_checkpoint_saved", node)
 
     def take(self, event: Event, node: str, scope: str) -> None:
         """Take an event of an agent that runs in a node."""
-        if self.log.is_heard:
+        if self.log.has_listeners:
             self.log.take(event, scope)
         if self.log.tap is not None:
             self.log.tap.hear(event, node, self._scope)
@@ -140,7 +140,7 @@ class ScopedSink(EventSink):
 
     __slots__ = ("_node", "_report", "_scope")
 
-    def __init__(self, report: Report, scope: str, *, node: str = "") -> None:
+    def __init__(self, report: RunReport, scope: str, *, node: str = "") -> None:
         self._report = report
         self._scope = scope
         self._node = node

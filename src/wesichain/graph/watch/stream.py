@@ -82,7 +82,7 @@ async def _items(
     feed = _Feed()
     tap = Tap(modes, feed.put)
 
-    async def carry() -> None:
+    async def run_to_end() -> None:
         try:
             result.append(await run(tap))
         except GraphInterruptedError as stop:
@@ -93,7 +93,7 @@ async def _items(
         finally:
             feed.put(_OVER)
 
-    task = asyncio.ensure_future(carry())
+    task = asyncio.ensure_future(run_to_end())
     try:
         while (item := await feed.get()) is not _OVER:
             yield item

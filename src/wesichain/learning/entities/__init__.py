@@ -29,7 +29,7 @@ from .conditions import (
     words_in,
 )
 from .domains import check_domain, hashed_name
-from .evidence import Evidence, Tally, Watch
+from .evidence import Evidence, EvidenceTally, PromotionWatch
 from .feedback import Feedback, Outcome, Signal
 from .fingerprints import Fingerprints, changed_tools, fingerprint_of, fingerprints_of
 from .forms import HINT, Mend, form_of, mends
@@ -53,6 +53,7 @@ __all__ = [
     "STAGES",
     "VISIBLE",
     "Evidence",
+    "EvidenceTally",
     "Feedback",
     "Fingerprints",
     "Kind",
@@ -60,19 +61,18 @@ __all__ = [
     "Mend",
     "Outcome",
     "PlaybookBullet",
+    "PromotionWatch",
     "Provenance",
     "ReasoningStep",
     "Ruling",
     "Section",
     "Signal",
     "Stage",
-    "Tally",
     "TaskAction",
     "TaskInput",
     "TaskOutput",
     "ToolCallingStrategy",
     "ToolInvocation",
-    "Watch",
     "can_be_split",
     "case_of",
     "changed_tools",

@@ -13,7 +13,7 @@ from typing_extensions import override
 from wesichain.core import Strategy, dataclass, dump_json, is_object
 from wesichain.errors import CodecError
 
-from .evidence import Tally, Watch
+from .evidence import EvidenceTally, PromotionWatch
 from .masking import mask
 from .stages import RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
 from .wording import LESSONS, Lesson, shown_text
@@ -66,8 +66,8 @@ class PlaybookBullet(Strategy):
         default=(), kw_only=True
     )  # runs that followed it, as `conditions` keeps them
     ruled_at: int = field(default=0, kw_only=True)  # runs that had followed it when it was ruled on
-    tally: Tally = field(default=Tally(), kw_only=True)
-    watch: Watch | None = field(default=None, kw_only=True)
+    tally: EvidenceTally = field(default=EvidenceTally(), kw_only=True)
+    watch: PromotionWatch | None = field(default=None, kw_only=True)
     provenance: Provenance = field(default=Provenance(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -166,8 +166,8 @@ class PlaybookBullet(Strategy):
             if not (is_number(value) or (name == "compared" and isinstance(value, bool))):
                 raise CodecError(f"a bullet that cannot be read: {name} is not a number")
         try:
-            watch = Watch(**watched) if watched else None
-            made = kind(provenance=Provenance(**author), tally=Tally(**counts), watch=watch, **values)
+            watch = PromotionWatch(**watched) if watched else None
+            made = kind(provenance=Provenance(**author), tally=EvidenceTally(**counts), watch=watch, **values)
             return cast("Self", made)
         except (TypeError, ValueError) as error:
             raise CodecError(f"a bullet that cannot be read: {error}") from None
@@ -268,8 +268,8 @@ _SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
     "observation": "Observations",
 }
 _ORIGIN = _defaults(Provenance)
-_COUNTS = _defaults(Tally)
-_WATCH = _defaults(Watch)
+_COUNTS = _defaults(EvidenceTally)
+_WATCH = _defaults(PromotionWatch)
 _OPTIONAL = {
     kind: _defaults(kind, "id", "content", "provenance", "tally", "watch")
     for kind in (PlaybookBullet, ToolCallingStrategy)

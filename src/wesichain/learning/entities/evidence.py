@@ -43,7 +43,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class PromotionWatch:
     """A promotion under watch: the runs that would retrieve the bullet, before it and since."""
 
     runs_before: float
@@ -53,7 +53,7 @@ class Watch:
     successes: float = 0
     iterations: float = 0
 
-    def seen(self, *, success: bool, iterations: int) -> Watch:
+    def seen(self, *, success: bool, iterations: int) -> PromotionWatch:
         """One more run since."""
         return replace(
             self,
@@ -78,7 +78,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class EvidenceTally:
     """The fading counts of a bullet.
 
     `lost_helpful` and `lost_harmful` are how much of its counters has faded; `alarm` rises with every
@@ -125,7 +125,7 @@ class Tally:
         """How likely it is that runs which go the bullet's way by themselves succeed more often."""
         return chance_above((1 + helpful, 1 + harmful), self._sides()[1])
 
-    def seen(self, *, shown: bool, success: bool, iterations: int, half_life: float) -> Tally:
+    def seen(self, *, shown: bool, success: bool, iterations: int, half_life: float) -> EvidenceTally:
         """One more run that would retrieve the bullet."""
         keep = 0.5 ** (1 / half_life)
         grown = replace(
@@ -139,7 +139,7 @@ class Tally:
         needed = ENOUGH / 2 if self.compared else ENOUGH - 0.5
         return replace(grown, compared=min(grown.shown_runs, grown.held_runs) >= needed)
 
-    def followed(self, helpful: int, harmful: int, *, half_life: float) -> Tally:
+    def followed(self, helpful: int, harmful: int, *, half_life: float) -> EvidenceTally:
         """The counters, as they were before one more run that followed the bullet, fade by one run."""
         lost = 1 - 0.5 ** (1 / half_life)
         return replace(
@@ -148,7 +148,7 @@ class Tally:
             lost_harmful=self.lost_harmful + (harmful - self.lost_harmful) * lost,
         )
 
-    def surprised(self, *, success: bool, usual: float) -> Tally:
+    def surprised(self, *, success: bool, usual: float) -> EvidenceTally:
         """The alarm after one more run with the bullet, or its way, which usually succeeds so often.
 
         A cumulative sum of log-likelihood ratios: a lasting fall against what was usual.
@@ -158,9 +158,9 @@ class Tally:
         ratio = log(fallen / usual) if success else log((1 - fallen) / (1 - usual))
         return replace(self, alarm=max(0.0, self.alarm + ratio))
 
-    def reset(self, helpful: int, harmful: int) -> Tally:
+    def reset(self, helpful: int, harmful: int) -> EvidenceTally:
         """Nothing that was seen of the bullet counts any more; the runs without it still do."""
-        return Tally(
+        return EvidenceTally(
             held_runs=self.held_runs,
             held_successes=self.held_successes,
             iterations=self.iterations * (self.held_runs / self.runs) if self.runs else 0.0,
@@ -168,13 +168,13 @@ class Tally:
             lost_harmful=float(harmful),
         )
 
-    def joined(self, other: Tally) -> Tally:
+    def joined(self, other: EvidenceTally) -> EvidenceTally:
         """The counts of two bullets that have become one."""
         sides = ("shown_runs", "shown_successes", "held_runs", "held_successes", "iterations")
         names = (*sides, "lost_helpful", "lost_harmful")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         compared = self.compared or other.compared
-        return Tally(**sums, alarm=max(self.alarm, other.alarm), compared=compared)
+        return EvidenceTally(**sums, alarm=max(self.alarm, other.alarm), compared=compared)
 
     def _sides(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Beta posteriors of success with the bullet and without, from a flat prior."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from .evidence import ENOUGH, Tally
+from .evidence import ENOUGH, EvidenceTally
 
 Section: TypeAlias = Literal["Strategies", "Pitfalls", "Observations"]
 Stage: TypeAlias = Literal["shadow", "staging", "prod", "quarantined"]
@@ -48,7 +48,7 @@ def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> 
     return "shadow"
 
 
-def earned_by(tally: Tally, helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
+def earned_by(tally: EvidenceTally, helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
     """The stage that a bullet's evidence gives it.
 
     Where runs with it and without can be compared, the chance that it helps decides. Until then `stage_of`
@@ -88,7 +88,7 @@ def settle(earned: Stage, ruling: Ruling, *, compared: bool) -> tuple[Stage, Rul
     return earned, "none"
 
 
-def _needed(tally: Tally) -> float:
+def _needed(tally: EvidenceTally) -> float:
     """How likely it must be that a bullet helps, for it to be shown on.
 
     More, the longer it was tried; and from the start where most runs succeed without it: less is to win.

@@ -135,7 +135,7 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
         "seconds": round(max(0.0, end.at - events[0].at), 6),
         "specs": [to_plain(tool) for tool in tools],
         "tools": fingerprints_of(tools),
-        **_told(events),
+        **_facts(events),
     }
     limit, answer = False, _last_said(events)
     match end:
@@ -168,7 +168,7 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
     )
 
 
-def _told(events: Sequence[Event]) -> dict[str, Any]:
+def _facts(events: Sequence[Event]) -> dict[str, Any]:
     """The bullets that a run was shown, and those held back, where its log says so."""
     for event in events:
         if isinstance(event, AdviceShown):

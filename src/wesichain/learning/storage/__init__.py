@@ -3,18 +3,18 @@
 from .backend import Backend, Repaired, append, exclusive, read_lines, write_file
 from .erasing import meant
 from .filters import Condition, parse_where
-from .journal import Cause, Change, Delta
+from .journal import Cause, Delta, PlaybookChange
 from .library import Decide, Library, Match, View
 
 __all__ = [
     "Backend",
     "Cause",
-    "Change",
     "Condition",
     "Decide",
     "Delta",
     "Library",
     "Match",
+    "PlaybookChange",
     "Repaired",
     "View",
     "append",

@@ -13,7 +13,7 @@ from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder
 from wesichain.store import Lines
 
-from .journal import Change, Delta
+from .journal import Delta, PlaybookChange
 from .shelf import LONG, Shelf
 
 if TYPE_CHECKING:  # needs FAISS
@@ -45,7 +45,7 @@ class Log(ABC):
         """Keep every other writer of the domain out, wherever it runs."""
 
     @abstractmethod
-    def refresh(self) -> Sequence[Change] | None:
+    def refresh(self) -> Sequence[PlaybookChange] | None:
         """Take in what others have written, and say what; None where everything was read anew."""
 
     @abstractmethod

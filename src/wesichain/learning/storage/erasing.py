@@ -11,7 +11,7 @@ from wesichain.core import dump_json
 from wesichain.errors import CodecError, PlaybookError
 from wesichain.learning.entities import PlaybookBullet, is_said
 
-from .journal import Change, Delta, Gap, Head, State, draft, head_line, read_record, state_line
+from .journal import Delta, Gap, Head, PlaybookChange, State, draft, head_line, read_record, state_line
 
 FORGOTTEN = "forgotten"
 
@@ -88,7 +88,7 @@ class Eraser:
     def _hash(self, known: str) -> str:
         return self._hashes.get(known, known)
 
-    def _without(self, change: Change) -> Change:
+    def _without(self, change: PlaybookChange) -> PlaybookChange:
         return replace(
             change,
             drops=tuple(name for name in change.drops if name not in self._ids),

@@ -29,7 +29,7 @@ from wesichain.store import sync_folder
 
 from .backend import Backend, Log, Repaired, append, exclusive, mismatch, read_lines, write_file
 from .index import VectorIndex
-from .journal import Change, Delta, Gap, Head, Record, check_format, gap_line, head_line, read_record
+from .journal import Delta, Gap, Head, PlaybookChange, Record, check_format, gap_line, head_line, read_record
 from .shelf import Shelf, follow, snapshot
 
 
@@ -138,7 +138,7 @@ class FileLog(Log):
             yield
 
     @override
-    def refresh(self) -> Sequence[Change] | None:
+    def refresh(self) -> Sequence[PlaybookChange] | None:
         """Take in what was appended since, and say what; None where the log was read anew."""
         try:
             stat = self.path.stat(follow_symlinks=False)
@@ -276,10 +276,10 @@ class FileLog(Log):
             self._deltas += isinstance(record, Delta)
         self._offset = end
 
-    def _read_tail(self) -> list[Change] | None:
+    def _read_tail(self) -> list[PlaybookChange] | None:
         """The changes since; None where they do not continue what was read, and all must be read again."""
         lines, end = read_lines(self.path, self._offset)
-        changes: list[Change] = []
+        changes: list[PlaybookChange] = []
         try:
             for line in lines:
                 record = read_record(line)

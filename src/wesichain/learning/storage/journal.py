@@ -22,7 +22,7 @@ _MARK = b'{"hash":"'
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlaybookChange:
     """What is different afterwards: bullets gone, bullets as they are now, reflections taken in or out.
 
     `forgotten` are hashes of bullets that were erased, from all that stands before as well.
@@ -48,7 +48,7 @@ class Delta:
     at: float
     cause: Cause
     note: str
-    change: Change
+    change: PlaybookChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Head:
 class State:
     """A part of the state that a log begins with."""
 
-    change: Change
+    change: PlaybookChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ Record: TypeAlias = Head | State | Delta | Gap
 
 
 def draft(
-    change: Change, *, seq: int, prev: str, at: float, cause: Cause, note: str = ""
+    change: PlaybookChange, *, seq: int, prev: str, at: float, cause: Cause, note: str = ""
 ) -> tuple[Delta, bytes]:
     """The next delta of a chain, and its line."""
     about = {"kind": "delta", "seq": seq, "prev": prev, "at": at, "cause": cause, "note": note}
@@ -93,7 +93,9 @@ def head_line(head: Head) -> bytes:
 
 
 def state_line(bullets: Sequence[PlaybookBullet], merged: Sequence[str]) -> bytes:
-    return _seal({"kind": "state"} | _plain_change(Change(puts=tuple(bullets), merged=tuple(merged))))[0]
+    return _seal(
+        {"kind": "state"} | _plain_change(PlaybookChange(puts=tuple(bullets), merged=tuple(merged)))
+    )[0]
 
 
 def gap_line(gap: Gap) -> bytes:
@@ -132,7 +134,7 @@ def check_format(version: str) -> None:
         )
 
 
-def _plain_change(change: Change) -> dict[str, Any]:
+def _plain_change(change: PlaybookChange) -> dict[str, Any]:
     plain = {
         "drops": change.drops,
         "puts": [bullet.to_plain() for bullet in change.puts],
@@ -143,8 +145,8 @@ def _plain_change(change: Change) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value}
 
 
-def _read_change(body: Mapping[str, Any]) -> Change:
-    return Change(
+def _read_change(body: Mapping[str, Any]) -> PlaybookChange:
+    return PlaybookChange(
         drops=tuple(body.get("drops", ())),
         puts=tuple(PlaybookBullet.from_plain(plain) for plain in body.get("puts", ())),
         merged=tuple(body.get("merged", ())),

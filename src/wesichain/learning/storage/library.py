@@ -19,7 +19,7 @@ from wesichain.learning.entities import PlaybookBullet, collapse
 from .backend import Backend, Log, Repaired
 from .erasing import Eraser, find, fingerprint
 from .filters import Condition
-from .journal import Cause, Change, Delta, draft
+from .journal import Cause, Delta, PlaybookChange, draft
 from .shelf import back_to, bullet_back_to
 
 if TYPE_CHECKING:  # needs FAISS
@@ -86,7 +86,7 @@ class View:
         return self._index
 
 
-Decide: TypeAlias = Callable[[View], Change]
+Decide: TypeAlias = Callable[[View], PlaybookChange]
 
 
 class Library:
@@ -164,7 +164,7 @@ class Library:
             entry.purge()
             if found:
                 hashes = tuple(sorted(map(fingerprint, found.values())))
-                self._write(entry, Change(forgotten=hashes), cause="forget", note="")
+                self._write(entry, PlaybookChange(forgotten=hashes), cause="forget", note="")
             return len(found)
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class Library:
             self._open.clear()
             self._backend.close()
 
-    def _write(self, entry: _Domain, change: Change, *, cause: Cause, note: str) -> Delta | None:
+    def _write(self, entry: _Domain, change: PlaybookChange, *, cause: Cause, note: str) -> Delta | None:
         if not change:
             return None
         shelf, at = entry.log.shelf, self._clock.time()
@@ -206,7 +206,7 @@ class _Domain(View):
             self._index.sync(self.log.shelf.bullets.values())
         self.follow(changes or ())
 
-    def follow(self, changes: Sequence[Change]) -> None:
+    def follow(self, changes: Sequence[PlaybookChange]) -> None:
         for change in changes if self._index is not None else ():
             for name in change.drops:
                 self._searchable().drop(name)

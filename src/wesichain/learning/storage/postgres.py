@@ -20,7 +20,7 @@ from wesichain.learning.entities import DATA_MODEL
 
 from .backend import Backend, Log, Repaired, mismatch
 from .index import VectorIndex, text_key
-from .journal import Change, Delta, Head, check_format, head_line, read_record
+from .journal import Delta, Head, PlaybookChange, check_format, head_line, read_record
 from .shelf import Shelf, follow, snapshot
 
 try:
@@ -129,7 +129,7 @@ class PostgresLog(Log):
             self._is_ahead = False
 
     @override
-    def refresh(self) -> Sequence[Change] | None:
+    def refresh(self) -> Sequence[PlaybookChange] | None:
         if self.shelf.seq:
             try:
                 records = list(follow(self._lines(self.shelf.seq), self.shelf, where=self._where))

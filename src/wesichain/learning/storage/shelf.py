@@ -8,7 +8,18 @@ from typing import assert_never
 from wesichain.errors import CodecError, CorruptRecordError
 from wesichain.learning.entities import STAGES, PlaybookBullet, collapse
 
-from .journal import GENESIS, Change, Delta, Gap, Head, Record, State, head_line, read_record, state_line
+from .journal import (
+    GENESIS,
+    Delta,
+    Gap,
+    Head,
+    PlaybookChange,
+    Record,
+    State,
+    head_line,
+    read_record,
+    state_line,
+)
 
 LONG = 10_000  # deltas; past it, and eight times the bullets, a log is worth compacting
 _CHUNK = 500  # bullets a line of state
@@ -62,7 +73,7 @@ class Shelf:
             case _:
                 assert_never(record)
 
-    def take(self, change: Change) -> None:
+    def take(self, change: PlaybookChange) -> None:
         for name in change.drops:
             gone = self.bullets.pop(name, None)
             if gone is not None:
@@ -111,7 +122,7 @@ def snapshot(shelf: Shelf) -> list[bytes]:
     return [head_line(Head(shelf.domain, shelf.seq, shelf.hash, len(states))), *states]
 
 
-def back_to(then: Shelf, now: Shelf) -> Change:
+def back_to(then: Shelf, now: Shelf) -> PlaybookChange:
     """The change that makes `now` what `then` was: the same bullets, in order, to the last counter."""
     wanted = list(then.bullets)
     kept = [name for name in now.bullets if name in then.bullets]
@@ -119,7 +130,7 @@ def back_to(then: Shelf, now: Shelf) -> Change:
     while in_place < len(kept) and kept[in_place] == wanted[in_place]:
         in_place += 1
     again = set(kept[in_place:])  # these would stand at another place: take them out and put them back
-    return Change(
+    return PlaybookChange(
         drops=tuple(name for name in now.bullets if name not in then.bullets or name in again),
         puts=tuple(
             then.bullets[name]
@@ -131,9 +142,9 @@ def back_to(then: Shelf, now: Shelf) -> Change:
     )
 
 
-def bullet_back_to(id: str, then: Shelf, now: Shelf) -> Change:
+def bullet_back_to(id: str, then: Shelf, now: Shelf) -> PlaybookChange:
     """The change that makes one bullet what it was then, and touches no other."""
     if id not in then.bullets:
-        return Change(drops=(id,) if id in now.bullets else ())
+        return PlaybookChange(drops=(id,) if id in now.bullets else ())
     known = then.bullets[id]
-    return Change(puts=() if now.bullets.get(id) == known else (known,))
+    return PlaybookChange(puts=() if now.bullets.get(id) == known else (known,))

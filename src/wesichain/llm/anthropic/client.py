@@ -20,11 +20,11 @@ except ImportError as error:
 
 from wesichain.llm.transport import (
     PLACEHOLDER,
-    Account,
     Endpoint,
     HttpLlm,
     HttpSettings,
-    Line,
+    KeyAccount,
+    ProviderRoute,
     asked_key,
     host_of,
 )
@@ -32,7 +32,7 @@ from wesichain.llm.transport import (
 from .reply import MessageReply
 from .wire import to_wire
 
-_ANTHROPIC = Account(
+_ANTHROPIC = KeyAccount(
     url="https://api.anthropic.com", url_variable="ANTHROPIC_BASE_URL", key_variable="ANTHROPIC_API_KEY"
 )
 
@@ -100,7 +100,7 @@ class AnthropicClient(HttpLlm):
         return MessageReply(names, endpoint, omitted)
 
     @override
-    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http)
         asked = asked_key(self._api_key)
 
@@ -119,7 +119,7 @@ class AnthropicClient(HttpLlm):
 
         host = host_of(str(sdk.base_url))
         endpoint = Endpoint(host, self.model, key_variable=_ANTHROPIC.key_variable, key=key)
-        return Line(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
+        return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[anthropic.AsyncAnthropic, str]:
         """The SDK's client, whose own retries are off, and the key that it sends."""

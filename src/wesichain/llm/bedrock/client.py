@@ -27,7 +27,15 @@ from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.anthropic.client import strict_schema
 from wesichain.llm.anthropic.reply import MessageReply
 from wesichain.llm.anthropic.wire import to_wire
-from wesichain.llm.transport import PLACEHOLDER, Endpoint, HttpLlm, HttpSettings, Line, asked_key, host_of
+from wesichain.llm.transport import (
+    PLACEHOLDER,
+    Endpoint,
+    HttpLlm,
+    HttpSettings,
+    ProviderRoute,
+    asked_key,
+    host_of,
+)
 
 from .frames import FrameScanner
 
@@ -95,7 +103,7 @@ class BedrockClient(HttpLlm):
         return MessageReply(names, endpoint, omitted)
 
     @override
-    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk = self._sdk(http)
         asked = asked_key(self._api_key)
         place = f"/model/{quote(self.model, safe='')}"
@@ -120,7 +128,7 @@ class BedrockClient(HttpLlm):
         endpoint = Endpoint(
             host_of(str(sdk.base_url)), self.model, key_variable=_KEY, key=sdk.api_key or "signed"
         )
-        return Line(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
+        return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> AsyncAnthropicBedrock:
         """The SDK's client, whose own retries are off."""

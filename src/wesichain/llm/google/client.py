@@ -36,10 +36,10 @@ except ImportError as error:
 
 from wesichain.llm.transport import (
     PLACEHOLDER,
-    Account,
     Endpoint,
     HttpSettings,
-    Patience,
+    KeyAccount,
+    RetryLimits,
     asked_key,
     certificates,
     host_of,
@@ -112,7 +112,7 @@ class GoogleClient:
         self._headers = dict(settings.get("headers") or {})
         self._options = checked_options(settings.get("options"))
         self._max_bytes = settings.get("max_bytes", 16_777_216)
-        patience = Patience(
+        patience = RetryLimits(
             retries=settings.get("retries", 2),
             deadline=settings.get("deadline", 120.0),
             clock=settings.get("clock") or SystemClock(),
@@ -192,7 +192,7 @@ class GoogleClient:
             endpoint = Endpoint("Google", self.model, key_variable="GOOGLE_API_KEY", key="")
             return _Link(self._client, endpoint, keep_open(None))
         variable = "GEMINI_API_KEY" if "GOOGLE_API_KEY" not in os.environ else "GOOGLE_API_KEY"
-        account = Account(_URL, "GOOGLE_GEMINI_BASE_URL", variable)
+        account = KeyAccount(_URL, "GOOGLE_GEMINI_BASE_URL", variable)
         is_vertex = self._is_vertex()
         url = self._base_url if is_vertex else account.address(self._base_url)
         key = None if is_vertex else account.key_for(self._base_url, self._api_key)
@@ -245,7 +245,7 @@ def _plain(body: types.GenerateContentResponse) -> Mapping[str, Any]:
 class _Faults:
     """Turns what the SDK and its connections raise into our errors."""
 
-    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
+    def __init__(self, endpoint: Endpoint, patience: RetryLimits) -> None:
         self._endpoint = endpoint
         self._patience = patience
         self.has_begun = False  # a reply

@@ -26,7 +26,7 @@ _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     """A request with tools: what is asked, with which settings, and how the reply is wanted."""
 
     request: LlmRequest
@@ -36,7 +36,7 @@ class Asked:
     tells_usage: bool
 
 
-def read_asked(body: bytes) -> Asked | None:
+def read_asked(body: bytes) -> ChatRequest | None:
     """The request in a body; None of one that offers no tools, or holds more than text.
 
     What cannot be read is a `CodecError`.
@@ -60,7 +60,7 @@ def read_asked(body: bytes) -> Asked | None:
         return None
     stop = asked.get("stop") or ()
     options = asked.get("stream_options")
-    return Asked(
+    return ChatRequest(
         LlmRequest(
             str(asked.get("model") or ""),
             tuple(message for message in messages if message is not None),

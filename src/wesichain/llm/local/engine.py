@@ -20,7 +20,7 @@ LOAD_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EngineSettings:
     """What a model is loaded with. Threads 0: measure; port 0: any that is free; no key: open to all."""
 
     path: str
@@ -47,10 +47,10 @@ def require_llama() -> None:
         raise MissingDependencyError("the local model", package="xllamacpp", extra="local")
 
 
-class Engine:
+class LlamaEngine:
     """One child process, started at the first need, and again should it die; threads may share it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
         self.users = 0
         self._lock = threading.Lock()
@@ -146,22 +146,22 @@ def _reason(said: IO[bytes], status: int) -> str:
 
 # --- sharing --------------------------------------------------------------------------------------
 
-_engines: dict[tuple[str, int, int], Engine] = {}
+_engines: dict[tuple[str, int, int], LlamaEngine] = {}
 _sharing = threading.RLock()  # the garbage collector may release one engine while another is leased
 
 
-def lease(path: Path, *, name: str, context: int, threads: int) -> Engine:
+def lease(path: Path, *, name: str, context: int, threads: int) -> LlamaEngine:
     """The engine of this file and these settings, one more user of it. Nothing is loaded yet."""
     with _sharing:
         engine = _engines.get((str(path), context, threads))
         if engine is None:
-            engine = Engine(Settings(str(path), name, context, threads, key=secrets.token_hex(16)))
+            engine = LlamaEngine(EngineSettings(str(path), name, context, threads, key=secrets.token_hex(16)))
             _engines[str(path), context, threads] = engine
         engine.users += 1
         return engine
 
 
-def release(engine: Engine) -> None:
+def release(engine: LlamaEngine) -> None:
     """One user less; the last one frees the model."""
     with _sharing:
         engine.users -= 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from wesichain.core import ToolSpec, dump_json, is_array, is_object
 
-from .grounding import Values
+from .grounding import GroundedValues
 
 _COMMON = {
     "string": r'"\"" char* "\""',
@@ -50,7 +50,7 @@ def reply_grammar(
     output: Mapping[str, Any] | None,
     *,
     thoughts: bool = False,
-    values: Values | None = None,
+    values: GroundedValues | None = None,
     must_call: bool = False,
 ) -> str:
     """Either a call of one of the tools, with arguments that follow its schema, or an answer.
@@ -92,7 +92,7 @@ def spaced_json(value: object) -> str:
 class _Rules:
     """The rules so far. Each schema with a name in `$defs` becomes one, so that schemas may be recursive."""
 
-    def __init__(self, values: Values | None = None) -> None:
+    def __init__(self, values: GroundedValues | None = None) -> None:
         self._rules = dict(_COMMON)
         self.values = values
         self._named: dict[str, str] = {}

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class GroundedValues:
     """The values that ids may take, each once."""
 
     texts: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Values:
         ]
 
 
-def values_in(messages: Sequence[Message]) -> Values:
+def values_in(messages: Sequence[Message]) -> GroundedValues:
     """Every value that stands in the messages: words, what is in quotes, and the values of JSON."""
     found: dict[str, None] = {}
     for message in messages:
@@ -57,7 +57,7 @@ def values_in(messages: Sequence[Message]) -> Values:
             if 0 < len(text) <= _LONGEST and text.isprintable():
                 found.pop(text, None)  # the newest place counts
                 found[text] = None
-    return Values(tuple(found)[-_MOST:])
+    return GroundedValues(tuple(found)[-_MOST:])
 
 
 def _of_content(content: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from wesichain.errors import ConfigError, LlmTransportError
 
-from .engine import Address, Engine, lease, release, require_llama
+from .engine import Address, LlamaEngine, lease, release, require_llama
 from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Held:
         self._context = CONTEXT if context is None else context
         self._threads = threads
         self._opening = threading.Lock()
-        self.engine: Engine | None = None
+        self.engine: LlamaEngine | None = None
         self._free: Callable[[], object] | None = None
         self._closed = False
 
@@ -65,13 +65,13 @@ class Held:
             if self._free is not None:
                 self._free()
 
-    def _ready(self) -> tuple[Engine, Address] | None:
+    def _ready(self) -> tuple[LlamaEngine, Address] | None:
         """The engine, if nothing needs to be waited for."""
         if self.engine is None or self._closed or (address := self.engine.address) is None:
             return None
         return self.engine, address
 
-    def _open(self, stop: threading.Event) -> tuple[Engine, Address]:
+    def _open(self, stop: threading.Event) -> tuple[LlamaEngine, Address]:
         """Fetch and load the model; blocks for as long as that takes."""
         path = self._file.locate(stop)
         with self._opening:

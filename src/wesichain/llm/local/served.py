@@ -20,8 +20,8 @@ from typing_extensions import override
 from wesichain.core import LlmRequest, LlmResponse, TextChunk
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmRejectedError, ToolDefinitionError
 
-from .chat import Asked, Written, fault, read_asked
-from .engine import Engine, Settings, require_llama
+from .chat import ChatRequest, Written, fault, read_asked
+from .engine import EngineSettings, LlamaEngine, require_llama
 from .files import DEFAULT_MODEL
 from .grammar import reply_grammar
 from .model import LocalLlm
@@ -49,7 +49,7 @@ def serve_local(
     require_llama()
     file = ModelFile(name_or_path, None)
     chosen = choose_threads(threads)
-    engine = Engine(Settings(str(file.locate()), file.name, context, chosen, key=key))
+    engine = LlamaEngine(EngineSettings(str(file.locate()), file.name, context, chosen, key=key))
     try:
         with _Door(engine.start().url, file.name, key).open(port) as url:
             yield f"{url}/v1"
@@ -60,7 +60,7 @@ def serve_local(
 class _Served(LocalLlm):
     """The model behind the door, asked as one request wants it."""
 
-    def __init__(self, name: str, url: str, key: str, asked: Asked) -> None:
+    def __init__(self, name: str, url: str, key: str, asked: ChatRequest) -> None:
         super().__init__(name, base_url=url, api_key=key or None)
         self._sampling |= asked.sampling
         self._must_call = asked.must_call
@@ -148,7 +148,7 @@ class _Door:
         with suppress(asyncio.CancelledError):
             await reply
 
-    async def _reply(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def _reply(self, asked: ChatRequest, writer: asyncio.StreamWriter) -> None:
         """Ask the model, and write its reply as it was wanted."""
         written = Written(self._name)
         begun = False
@@ -173,7 +173,7 @@ class _Door:
             writer.write(b"data: " + told + b"\n\n" if begun else _response(status, told))
         await writer.drain()
 
-    def _model(self, asked: Asked) -> LocalLlm:
+    def _model(self, asked: ChatRequest) -> LocalLlm:
         return _Served(self._name, self._inner, self._key, asked)
 
     async def _pass_through(

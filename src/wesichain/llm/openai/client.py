@@ -20,11 +20,11 @@ except ImportError as error:
 
 from wesichain.llm.transport import (
     PLACEHOLDER,
-    Account,
     Endpoint,
     HttpLlm,
     HttpSettings,
-    Line,
+    KeyAccount,
+    ProviderRoute,
     Reply,
     asked_key,
     host_of,
@@ -33,15 +33,15 @@ from wesichain.llm.transport import (
 from .reply import ChatReply
 from .wire import to_wire
 
-OPENAI = Account(
+OPENAI = KeyAccount(
     url="https://api.openai.com/v1", url_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
 )
-AZURE = Account(url="", url_variable="AZURE_OPENAI_ENDPOINT", key_variable="AZURE_OPENAI_API_KEY")
+AZURE = KeyAccount(url="", url_variable="AZURE_OPENAI_ENDPOINT", key_variable="AZURE_OPENAI_API_KEY")
 # Others that speak chat completions, by the names that models have here.
 ACCOUNTS = {
-    "mistral": Account("https://api.mistral.ai/v1", "MISTRAL_BASE_URL", "MISTRAL_API_KEY"),
-    "groq": Account("https://api.groq.com/openai/v1", "GROQ_BASE_URL", "GROQ_API_KEY"),
-    "openrouter": Account("https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY"),
+    "mistral": KeyAccount("https://api.mistral.ai/v1", "MISTRAL_BASE_URL", "MISTRAL_API_KEY"),
+    "groq": KeyAccount("https://api.groq.com/openai/v1", "GROQ_BASE_URL", "GROQ_API_KEY"),
+    "openrouter": KeyAccount("https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY"),
 }
 
 _TRAITS = LlmTraits(
@@ -61,7 +61,7 @@ class OpenAiSettings(HttpSettings, total=False):
 
     api_version: str | None
     client: openai.AsyncOpenAI | None
-    account: Account | None
+    account: KeyAccount | None
 
 
 class OpenAiClient(HttpLlm):
@@ -83,7 +83,7 @@ class OpenAiClient(HttpLlm):
         *,
         api_version: str | None = None,
         client: openai.AsyncOpenAI | None = None,
-        account: Account | None = None,
+        account: KeyAccount | None = None,
         **settings: Unpack[HttpSettings],
     ) -> None:
         if client is not None and not isinstance(client, openai.AsyncOpenAI):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
@@ -119,7 +119,7 @@ class OpenAiClient(HttpLlm):
         return ChatReply(names, endpoint, omitted)
 
     @override
-    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http)
         return line_to(sdk, "/chat/completions", self._endpoint(sdk, key), asked=asked_key(self._api_key))
 
@@ -156,7 +156,7 @@ class OpenAiClient(HttpLlm):
         return azure, key or ""
 
 
-def is_openai(account: Account, base_url: str | None, client: openai.AsyncOpenAI | None) -> bool:
+def is_openai(account: KeyAccount, base_url: str | None, client: openai.AsyncOpenAI | None) -> bool:
     """Whether OpenAI itself, or Azure, is asked: what they take is known."""
     if account is AZURE or isinstance(client, openai.AsyncAzureOpenAI):
         return True
@@ -164,7 +164,7 @@ def is_openai(account: Account, base_url: str | None, client: openai.AsyncOpenAI
     return account is OPENAI and (not url or url.rstrip("/") == OPENAI.url)
 
 
-def line_to(sdk: openai.AsyncOpenAI, path: str, endpoint: Endpoint, *, asked: Any) -> Line:
+def line_to(sdk: openai.AsyncOpenAI, path: str, endpoint: Endpoint, *, asked: Any) -> ProviderRoute:
     """A line that posts ready bodies: `create` walks every message on every call."""
 
     async def post(content: bytes, _stream: bool, key: str) -> httpx2.Response:
@@ -179,4 +179,4 @@ def line_to(sdk: openai.AsyncOpenAI, path: str, endpoint: Endpoint, *, asked: An
         )
         return reply.response
 
-    return Line(endpoint, post, sdk_error=openai.OpenAIError, key=asked)
+    return ProviderRoute(endpoint, post, sdk_error=openai.OpenAIError, key=asked)

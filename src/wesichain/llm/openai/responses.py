@@ -10,7 +10,7 @@ from typing_extensions import Unpack, override
 
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits
 from wesichain.llm.calls import ToolNames
-from wesichain.llm.transport import Endpoint, Line, Reply, asked_key
+from wesichain.llm.transport import Endpoint, ProviderRoute, Reply, asked_key
 
 from .client import OpenAiClient, OpenAiSettings, line_to
 from .items import to_items
@@ -75,6 +75,6 @@ class ResponsesClient(OpenAiClient):
         return ResponseReply(names, endpoint, omitted)
 
     @override
-    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http)
         return line_to(sdk, "/responses", self._endpoint(sdk, key), asked=asked_key(self._api_key))

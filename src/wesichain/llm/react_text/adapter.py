@@ -33,7 +33,7 @@ from .react import until_invented
 from .signature import NoInputError, fit, takes_nothing
 from .speech import Habit, Quiet, Speech
 from .thinking import hear
-from .transcript import ANSWER, UNREADABLE, Transcript, read_messages
+from .transcript import ANSWER, UNREADABLE, TextTranscript, read_messages
 
 _STOP = ("\nObservation:",)
 
@@ -125,7 +125,7 @@ class TextReAct:
         first = Message(Role.USER, self._render(request, read, scratchpad="").rstrip())
         return LlmRequest(request.model, (first, *self._prompt.turns(read.steps)), stop=self._stop)
 
-    def _render(self, request: LlmRequest, read: Transcript, *, scratchpad: str) -> str:
+    def _render(self, request: LlmRequest, read: TextTranscript, *, scratchpad: str) -> str:
         return self._prompt.render(
             request.tools,
             read.question,

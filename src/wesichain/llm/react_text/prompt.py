@@ -24,7 +24,7 @@ from wesichain.errors import ConfigError
 from .dialects import Dialect, find_dialect, write_json
 from .sections import quote
 from .signature import describe, describe_schema
-from .transcript import Question, TranscriptStep, steps_of
+from .transcript import TextQuestion, TranscriptStep, steps_of
 
 _HEAD = """\
 {instructions}Answer the question as well as you can. You can use these tools:
@@ -145,7 +145,7 @@ class Prompt:
         thinking = False
         for step in steps:
             match step:
-                case Question(text=text):
+                case TextQuestion(text=text):
                     yield Role.USER, f"Question: {quote(text)}"
                 case Thought(text=text):
                     yield (

@@ -24,17 +24,17 @@ ANSWER: JsonValue = {"react_text": "answer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TextQuestion:
     """What a user asked."""
 
     text: str
 
 
-TranscriptStep: TypeAlias = Question | ReActStep
+TranscriptStep: TypeAlias = TextQuestion | ReActStep
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class TextTranscript:
     """A request, taken apart. `question` is what is asked now, `steps` what was done about it so far."""
 
     instructions: str
@@ -43,7 +43,7 @@ class Transcript:
     steps: tuple[TranscriptStep, ...]
 
 
-def read_messages(messages: Sequence[Message]) -> Transcript:
+def read_messages(messages: Sequence[Message]) -> TextTranscript:
     """Take the messages of a request apart.
 
     The last question is the one to answer. A user's message behind a tool's result or a refused
@@ -52,7 +52,7 @@ def read_messages(messages: Sequence[Message]) -> Transcript:
     instructions = "\n\n".join(message.text for message in messages if message.role is Role.SYSTEM)
     spoken = [message for message in messages if message.role is not Role.SYSTEM]
     asked = max((index for index in range(len(spoken)) if _is_question(spoken, index)), default=-1)
-    return Transcript(
+    return TextTranscript(
         instructions,
         history=tuple(spoken[: max(asked, 0)]),
         question=told_content(spoken[asked].content) if asked >= 0 else "",
@@ -65,7 +65,7 @@ def steps_of(messages: Sequence[Message]) -> Iterator[TranscriptStep]:
     for index, message in enumerate(messages):
         match message.role:
             case Role.USER if _is_question(messages, index):
-                yield Question(told_content(message.content))
+                yield TextQuestion(told_content(message.content))
             case Role.USER | Role.TOOL:
                 yield Observation(told_content(message.content), message.tool_call_id)
             case Role.ASSISTANT if message.tool_calls or message.opaque == UNREADABLE:

@@ -1,23 +1,23 @@
 """The transport that the adapters share: one set of rules for retries, deadlines, limits and faults."""
 
 from .faults import Endpoint, retry_after
-from .http import HttpTransport, Line, Reply, certificates, keep_open
-from .keys import PLACEHOLDER, Account, Key, asked_key, host_of
+from .http import HttpTransport, ProviderRoute, Reply, certificates, keep_open
+from .keys import PLACEHOLDER, Key, KeyAccount, asked_key, host_of
 from .model import HttpLlm, HttpSettings
-from .patience import Patience, persist
+from .retry_limits import RetryLimits, persist
 from .sse import SseEvent, SseScanner
 
 __all__ = [
     "PLACEHOLDER",
-    "Account",
     "Endpoint",
     "HttpLlm",
     "HttpSettings",
     "HttpTransport",
     "Key",
-    "Line",
-    "Patience",
+    "KeyAccount",
+    "ProviderRoute",
     "Reply",
+    "RetryLimits",
     "SseEvent",
     "SseScanner",
     "asked_key",

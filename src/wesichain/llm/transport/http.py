@@ -21,7 +21,7 @@ from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError
 from wesichain.llm.loops import PerLoop
 
 from .faults import Endpoint
-from .patience import Patience, persist
+from .retry_limits import RetryLimits, persist
 from .sse import SseEvent, SseScanner
 
 _CONNECT_SECONDS = 10.0
@@ -30,7 +30,7 @@ _ERROR_BYTES = 65_536  # of an error's body: enough to say what was wrong
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProviderRoute:
     """A way to a provider: whom it reaches, how to post a body there, and what the SDK raises.
 
     `post` is given the body, whether the reply is to be streamed, and the key for this request: that of
@@ -75,9 +75,9 @@ class HttpTransport:
 
     def __init__(
         self,
-        connect: Callable[[httpx2.AsyncClient | None], Line],
+        connect: Callable[[httpx2.AsyncClient | None], ProviderRoute],
         *,
-        patience: Patience,
+        patience: RetryLimits,
         max_bytes: int,
         scanner: Callable[[], Scanner] = SseScanner,
         is_borrowed: bool = False,
@@ -222,7 +222,7 @@ def certificates() -> ssl.SSLContext:
 class _Link:
     """A line, and the keeper that an event loop closes when it ends, and the connections with it."""
 
-    line: Line
+    line: ProviderRoute
     keeper: AsyncGenerator[None, None]
 
 
@@ -239,7 +239,7 @@ async def keep_open(http: httpx2.AsyncClient | None) -> AsyncGenerator[None, Non
             await http.aclose()
 
 
-async def _with_key(line: Line) -> Endpoint:
+async def _with_key(line: ProviderRoute) -> Endpoint:
     """The endpoint with the key for one request: a function for it is asked every time."""
     if line.key is None:
         return line.endpoint

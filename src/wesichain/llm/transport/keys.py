@@ -45,7 +45,7 @@ def asked_key(key: Key | None) -> Callable[[], Awaitable[str]] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class KeyAccount:
     """Where a provider lives by default, and the environment variables that say otherwise."""
 
     url: str

@@ -16,9 +16,9 @@ from wesichain.llm.leaks import read_leaks, sift_leaks
 from wesichain.llm.react_text.speech import Habit
 
 from .faults import Endpoint
-from .http import HttpTransport, Line, Reply, Scanner
+from .http import HttpTransport, ProviderRoute, Reply, Scanner
 from .keys import Key
-from .patience import Patience
+from .retry_limits import RetryLimits
 from .sse import SseScanner
 
 
@@ -77,7 +77,9 @@ class HttpLlm(ABC):
         self._headers = _checked_headers(headers)
         self._options = checked_options(options)
         self._habit = Habit()
-        patience = Patience(retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance)
+        patience = RetryLimits(
+            retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance
+        )
         self._transport = HttpTransport(
             self._connect,
             patience=patience,
@@ -126,7 +128,7 @@ class HttpLlm(ABC):
         """An object that puts a streamed response together."""
 
     @abstractmethod
-    def _connect(self, http: httpx2.AsyncClient | None) -> Line:
+    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         """The line to the provider over these connections, or over the client that was handed in."""
 
 

@@ -55,7 +55,7 @@ class IsolatedCalls:
             keeper = await _made(in_thread(partial(pool.pool.make, key, recipe, env)))
         request: dict[str, Any] = {
             **self._arguments(raw, checked, is_whole="tool" in recipe),
-            "context": _told(ctx),
+            "context": _context_facts(ctx),
             "limits": self._limits,
             "limit": _MOST,
             "cwd": pool.cwd(),
@@ -180,7 +180,7 @@ def _read(answer: Any, render: Callable[[Any], JsonValue]) -> Any:
     raise ToolError(message, ToolErrorKind(kind))
 
 
-def _told(ctx: ToolContext | None) -> dict[str, JsonValue]:
+def _context_facts(ctx: ToolContext | None) -> dict[str, JsonValue]:
     """What an isolated tool learns of its call: names and numbers; when it should stop it is killed."""
     return {} if ctx is None else {name: getattr(ctx, name) for name in _TOLD if hasattr(ctx, name)}
 

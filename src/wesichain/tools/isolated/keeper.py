@@ -25,7 +25,7 @@ from .forking import fork
 from .limits import confine, confine_all
 from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
 from .wire import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
-from .work import Work
+from .work import IsolatedWork
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
 _QUICK = 50  # milliseconds in which most answers are there; what the keeper touches meanwhile is copied
@@ -57,7 +57,7 @@ def keep(descriptor: int, server: int) -> NoReturn:
         os._exit(0)
 
 
-def _prepare(hello: Any, program: socket.socket) -> Work | None:
+def _prepare(hello: Any, program: socket.socket) -> IsolatedWork | None:
     """Make the tool before its calls, unless it starts threads, which no fork copies."""
     sys.path[:] = hello["path"]
     os.environ.clear()
@@ -68,7 +68,7 @@ def _prepare(hello: Any, program: socket.socket) -> Work | None:
         program.sendall(frame(READY))
         return None
     try:
-        work = Work(hello["recipe"])
+        work = IsolatedWork(hello["recipe"])
     except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
         program.sendall(frame(UNMADE + describe(error).encode()))
         os._exit(0)
@@ -82,7 +82,7 @@ def _prepare(hello: Any, program: socket.socket) -> Work | None:
     return work
 
 
-def _call(program: socket.socket, work: Work | None, request: Any, workers: set[int]) -> bytes:
+def _call(program: socket.socket, work: IsolatedWork | None, request: Any, workers: set[int]) -> bytes:
     keeper = os.getpid()
     readable, writable = os.pipe()
     answer_it = partial(work.run, work.prepare(request)) if work else partial(_made_late, request)
@@ -200,7 +200,7 @@ def _be_the_worker(keeper: int, writable: int, request: Any, answer_it: Callable
 
 def _made_late(request: Any) -> bytes:
     try:
-        work = Work(request["recipe"])
+        work = IsolatedWork(request["recipe"])
     except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
         return dump_json({"error": "made", "message": describe(error)}).encode()
     return work.run(work.prepare(request))

@@ -24,7 +24,7 @@ from .remake import decode, fill_main
 _PLAIN = frozenset({str, int, float, bool, type(None), dict})
 
 
-class Work:
+class IsolatedWork:
     """One tool, ready to be called. `run` gives `{"value", "finish"}`, or `{"error", "message"}`."""
 
     def __init__(self, recipe: dict[str, Any]) -> None:

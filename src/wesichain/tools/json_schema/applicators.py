@@ -8,13 +8,15 @@ from typing import Any, TypeAlias
 from wesichain.core import is_array, is_object
 
 from .issues import MAX_ISSUES, Issue, count, no_such_field, one_of, quote
-from .keywords import Check, Issues, Run, fault
+from .keywords import Check, Issues, SchemaRun, fault
 from .pattern import Pattern
 
-Mark: TypeAlias = Callable[[Any, Run, set[Any]], None]  # adds the names or indexes that a keyword looked at
+Mark: TypeAlias = Callable[
+    [Any, SchemaRun, set[Any]], None
+]  # adds the names or indexes that a keyword looked at
 
 
-class Node:
+class SchemaNode:
     """A compiled schema. It is filled after it is made, so that schemas may refer to each other."""
 
     __slots__ = ("checks", "gate", "marks")
@@ -24,7 +26,7 @@ class Node:
         self.checks: list[Check] = []
         self.marks: list[Mark] = []
 
-    def check(self, value: Any, run: Run) -> Issues:
+    def check(self, value: Any, run: SchemaRun) -> Issues:
         found: Issues = self.gate(value, run) if self.gate else None
         if found:
             return found
@@ -34,10 +36,10 @@ class Node:
                 found = issues if found is None else [*found, *issues][:MAX_ISSUES]
         return found
 
-    def accepts(self, value: Any, run: Run) -> bool:
+    def accepts(self, value: Any, run: SchemaRun) -> bool:
         return not self.check(value, run)
 
-    def mark(self, value: Any, run: Run, seen: set[Any]) -> None:
+    def mark(self, value: Any, run: SchemaRun, seen: set[Any]) -> None:
         """Add what this schema evaluates of a value that it accepts."""
         for mark in self.marks:
             mark(value, run, seen)
@@ -50,8 +52,8 @@ def _below(found: Issues, step: str | int, issues: list[Issue]) -> list[Issue]:
 # --- the same value ------------------------------------------------------------------------------
 
 
-def refer(target: Node) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def refer(target: SchemaNode) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         run.left -= 1
         if run.left < 0:
             raise RecursionError
@@ -60,8 +62,8 @@ def refer(target: Node) -> Check:
     return check
 
 
-def all_of(nodes: list[Node]) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def all_of(nodes: list[SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         found: list[Issue] = []
         for node in nodes:
             found.extend(node.check(value, run) or ())
@@ -70,8 +72,8 @@ def all_of(nodes: list[Node]) -> Check:
     return check
 
 
-def any_of(nodes: list[Node]) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def any_of(nodes: list[SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         failures: list[list[Issue]] = []
         for node in nodes:
             issues = node.check(value, run)
@@ -83,8 +85,8 @@ def any_of(nodes: list[Node]) -> Check:
     return check
 
 
-def one_of_nodes(nodes: list[Node]) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def one_of_nodes(nodes: list[SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         results = [node.check(value, run) for node in nodes]
         fitting = [index + 1 for index, issues in enumerate(results) if not issues]
         if len(fitting) > 1:
@@ -106,12 +108,12 @@ def _nearest(failures: list[list[Issue]]) -> list[Issue]:
     return fault("; or ".join(texts[:3]))
 
 
-def negate(node: Node) -> Check:
+def negate(node: SchemaNode) -> Check:
     return lambda value, run: fault("has a form that is excluded here") if node.accepts(value, run) else None
 
 
-def choose(condition: Node, then: Node | None, otherwise: Node | None) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def choose(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         branch = then if condition.accepts(value, run) else otherwise
         return branch.check(value, run) if branch else None
 
@@ -121,8 +123,8 @@ def choose(condition: Node, then: Node | None, otherwise: Node | None) -> Check:
 # --- objects -------------------------------------------------------------------------------------
 
 
-def properties(nodes: dict[str, Node]) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def properties(nodes: dict[str, SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_object(value):
             return None
         found: Issues = None
@@ -136,8 +138,8 @@ def properties(nodes: dict[str, Node]) -> Check:
     return check
 
 
-def pattern_properties(patterns: list[tuple[Pattern, Node]]) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def pattern_properties(patterns: list[tuple[Pattern, SchemaNode]]) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_object(value):
             return None
         found: Issues = None
@@ -166,10 +168,10 @@ class Others:
         ]
 
 
-def additional_properties(others: Others, node: Node, *, forbidden: bool) -> Check:
+def additional_properties(others: Others, node: SchemaNode, *, forbidden: bool) -> Check:
     known = sorted(others.named)
 
-    def check(value: Any, run: Run) -> Issues:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_object(value) or value.keys() <= others.named:
             return None
         found: Issues = None
@@ -182,8 +184,8 @@ def additional_properties(others: Others, node: Node, *, forbidden: bool) -> Che
     return check
 
 
-def property_names(node: Node) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def property_names(node: SchemaNode) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_object(value):
             return None
         found: Issues = None
@@ -197,7 +199,7 @@ def property_names(node: Node) -> Check:
 
 
 def dependent_required(needs: dict[str, list[str]]) -> Check:
-    def check(value: Any, _: Run) -> Issues:
+    def check(value: Any, _: SchemaRun) -> Issues:
         if not is_object(value):
             return None
         return [
@@ -211,8 +213,8 @@ def dependent_required(needs: dict[str, list[str]]) -> Check:
     return check
 
 
-def dependent_schemas(nodes: dict[str, Node]) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def dependent_schemas(nodes: dict[str, SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_object(value):
             return None
         return all_of([node for name, node in nodes.items() if name in value])(value, run)
@@ -223,8 +225,8 @@ def dependent_schemas(nodes: dict[str, Node]) -> Check:
 # --- arrays --------------------------------------------------------------------------------------
 
 
-def prefix_items(nodes: list[Node]) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def prefix_items(nodes: list[SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_array(value):
             return None
         found: Issues = None
@@ -237,8 +239,8 @@ def prefix_items(nodes: list[Node]) -> Check:
     return check
 
 
-def items(start: int, node: Node, *, forbidden: bool) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def items(start: int, node: SchemaNode, *, forbidden: bool) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_array(value) or len(value) <= start:
             return None
         if forbidden:
@@ -255,8 +257,8 @@ def items(start: int, node: Node, *, forbidden: bool) -> Check:
     return check
 
 
-def contains(node: Node, least: int, most: float) -> Check:
-    def check(value: Any, run: Run) -> Issues:
+def contains(node: SchemaNode, least: int, most: float) -> Check:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not is_array(value):
             return None
         fitting = sum(node.accepts(item, run) for item in value)
@@ -270,10 +272,10 @@ def contains(node: Node, least: int, most: float) -> Check:
 # --- what nobody has looked at -------------------------------------------------------------------
 
 
-def unevaluated(owner: Node, node: Node, *, kind: type, forbidden: bool) -> Check:
+def unevaluated(owner: SchemaNode, node: SchemaNode, *, kind: type, forbidden: bool) -> Check:
     """Judge the fields (kind dict) or items (kind list) that no keyword of `owner` evaluates."""
 
-    def check(value: Any, run: Run) -> Issues:
+    def check(value: Any, run: SchemaRun) -> Issues:
         if not isinstance(value, kind):
             return None
         seen: set[Any] = set()
@@ -290,10 +292,10 @@ def unevaluated(owner: Node, node: Node, *, kind: type, forbidden: bool) -> Chec
     return check
 
 
-def mark_same(node: Node) -> Mark:
+def mark_same(node: SchemaNode) -> Mark:
     """For keywords that apply a schema to the value itself: it counts where the value fits."""
 
-    def mark(value: Any, run: Run, seen: set[Any]) -> None:
+    def mark(value: Any, run: SchemaRun, seen: set[Any]) -> None:
         run.left -= 1
         if run.left < 0:
             raise RecursionError
@@ -303,8 +305,8 @@ def mark_same(node: Node) -> Mark:
     return mark
 
 
-def mark_choice(condition: Node, then: Node | None, otherwise: Node | None) -> Mark:
-    def mark(value: Any, run: Run, seen: set[Any]) -> None:
+def mark_choice(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Mark:
+    def mark(value: Any, run: SchemaRun, seen: set[Any]) -> None:
         fits = condition.accepts(value, run)
         if fits:
             condition.mark(value, run, seen)
@@ -315,8 +317,8 @@ def mark_choice(condition: Node, then: Node | None, otherwise: Node | None) -> M
     return mark
 
 
-def mark_dependent(nodes: dict[str, Node]) -> Mark:
-    def mark(value: Any, run: Run, seen: set[Any]) -> None:
+def mark_dependent(nodes: dict[str, SchemaNode]) -> Mark:
+    def mark(value: Any, run: SchemaRun, seen: set[Any]) -> None:
         if is_object(value):
             for name, node in nodes.items():
                 if name in value:
@@ -329,5 +331,5 @@ def mark_fields(names: Callable[[dict[str, Any]], Iterable[str]]) -> Mark:
     return lambda value, _, seen: seen.update(names(value)) if is_object(value) else None
 
 
-def mark_items(indexes: Callable[[list[Any], Run], Iterable[int]]) -> Mark:
+def mark_items(indexes: Callable[[list[Any], SchemaRun], Iterable[int]]) -> Mark:
     return lambda value, run, seen: seen.update(indexes(value, run)) if is_array(value) else None

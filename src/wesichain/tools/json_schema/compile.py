@@ -15,9 +15,9 @@ from wesichain.core import check_depth, dump_json, is_array, is_object, parse_js
 from wesichain.errors import CodecError, ToolDefinitionError
 
 from . import applicators as apply
-from .applicators import Node, Others
+from .applicators import Others, SchemaNode
 from .issues import Issue
-from .keywords import SIMPLE, Run, check_type, fault, is_integer, name_list, refuse
+from .keywords import SIMPLE, SchemaRun, check_type, fault, is_integer, name_list, refuse
 from .pattern import Pattern, compile_pattern
 from .references import METASCHEMA, References
 from .shape import children, is_schema
@@ -28,14 +28,14 @@ class Validator:
 
     __slots__ = ("_root",)
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: SchemaNode) -> None:
         self._root = root
 
     def issues(self, value: Any) -> list[Issue]:
         """What is wrong with a JSON value, at most ten issues; empty = valid."""
         try:
             check_depth(value)
-            return self._root.check(value, Run()) or []
+            return self._root.check(value, SchemaRun()) or []
         except CodecError as error:
             return fault(str(error))
         except RecursionError:
@@ -67,15 +67,15 @@ class _Compiler:
     def __init__(self, document: Any) -> None:
         self._document = document
         self._references = References(document)
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, SchemaNode] = {}
 
-    def node(self, schema: Any) -> Node:
+    def node(self, schema: Any) -> SchemaNode:
         if not is_object(schema):
             return self._trivial(schema)
         known = self._nodes.get(id(schema))
         if known is not None:
             return known
-        node = self._nodes[id(schema)] = Node()
+        node = self._nodes[id(schema)] = SchemaNode()
         for place, child in children(schema):
             if not is_schema(child):
                 raise refuse("/".join(map(str, place)), "a schema (an object, true or false)", child)
@@ -92,15 +92,15 @@ class _Compiler:
         self._unevaluated(schema, node)
         return node
 
-    def _trivial(self, schema: Any) -> Node:
+    def _trivial(self, schema: Any) -> SchemaNode:
         if not isinstance(schema, bool):
             raise refuse("the schema", "an object, true or false", schema)
-        node = Node()
+        node = SchemaNode()
         if not schema:
             node.checks.append(lambda _, __: fault("is not allowed here"))
         return node
 
-    def _same_value(self, schema: dict[str, Any], node: Node) -> None:
+    def _same_value(self, schema: dict[str, Any], node: SchemaNode) -> None:
         for keyword in ("$ref", "$dynamicRef"):
             if keyword in schema:
                 self._reference(keyword, schema, node)
@@ -123,7 +123,7 @@ class _Compiler:
             node.checks.append(apply.choose(condition, then, otherwise))
             node.marks.append(apply.mark_choice(condition, then, otherwise))
 
-    def _reference(self, keyword: str, schema: dict[str, Any], node: Node) -> None:
+    def _reference(self, keyword: str, schema: dict[str, Any], node: SchemaNode) -> None:
         reference = schema[keyword]
         if not isinstance(reference, str):
             raise refuse(keyword, "a string", reference)
@@ -134,7 +134,7 @@ class _Compiler:
         node.checks.append(apply.refer(target))
         node.marks.append(apply.mark_same(target))
 
-    def _object(self, schema: dict[str, Any], node: Node) -> None:
+    def _object(self, schema: dict[str, Any], node: SchemaNode) -> None:
         fields = self._named("properties", schema)
         patterns = [
             (compile_pattern(source), child)
@@ -168,7 +168,7 @@ class _Compiler:
         if needs:
             node.checks.append(apply.dependent_required(needs))
 
-    def _array(self, schema: dict[str, Any], node: Node) -> None:
+    def _array(self, schema: dict[str, Any], node: SchemaNode) -> None:
         prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
         if is_array(rest):
             prefix, rest = rest, schema.get("additionalItems", True)
@@ -195,12 +195,12 @@ class _Compiler:
                 )
             )
 
-    def _unevaluated(self, schema: dict[str, Any], node: Node) -> None:
+    def _unevaluated(self, schema: dict[str, Any], node: SchemaNode) -> None:
         for keyword, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
             if keyword in schema:
                 given = schema[keyword]
                 # What the other keywords evaluate, as they stand now: this one marks everything.
-                others = Node()
+                others = SchemaNode()
                 others.marks = list(node.marks)
                 check = apply.unevaluated(others, self.node(given), kind=kind, forbidden=given is False)
                 node.checks.append(check)
@@ -209,7 +209,7 @@ class _Compiler:
                 else:
                     node.marks.append(apply.mark_items(lambda value, _: range(len(value))))
 
-    def _named(self, keyword: str, schema: dict[str, Any]) -> dict[str, Node]:
+    def _named(self, keyword: str, schema: dict[str, Any]) -> dict[str, SchemaNode]:
         given = _object(keyword, schema.get(keyword, {}))
         return {name: self.node(child) for name, child in given.items() if not is_array(child)}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
-class Run:
+class SchemaRun:
     """One validation. `left`: references that may still be followed, so that none runs away."""
 
     __slots__ = ("left",)
@@ -26,7 +26,7 @@ class Run:
 
 
 Issues: TypeAlias = list[Issue] | None
-Check: TypeAlias = Callable[[Any, Run], Issues]
+Check: TypeAlias = Callable[[Any, SchemaRun], Issues]
 
 
 def fault(text: str, *path: str | int) -> list[Issue]:
@@ -71,7 +71,7 @@ def check_type(given: Any) -> Check:
         (test,) = tests
         return lambda value, _: None if test(value) else fault(f"expected {expected}, got {preview(value)}")
 
-    def check(value: Any, _: Run) -> Issues:
+    def check(value: Any, _: SchemaRun) -> Issues:
         if any(test(value) for test in tests):
             return None
         return fault(f"expected {expected}, got {preview(value)}")
@@ -99,7 +99,7 @@ def check_enum(given: Any) -> Check:
     allowed = frozenset(map(key_of, given))
     expected = one_of([_literal(item) for item in given])
 
-    def check(value: Any, _: Run) -> Issues:
+    def check(value: Any, _: SchemaRun) -> Issues:
         return None if key_of(value) in allowed else fault(f"expected {expected}, got {preview(value)}")
 
     return check
@@ -121,7 +121,7 @@ def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Calla
         if not is_number(limit):
             raise refuse(keyword, "a number", limit)
 
-        def check(value: Any, _: Run) -> Issues:
+        def check(value: Any, _: SchemaRun) -> Issues:
             if not is_number(value) or holds(value, limit):
                 return None
             return fault(f"expected a number {words} {preview(limit)}, got {preview(value)}")
@@ -136,7 +136,7 @@ def check_multiple(factor: Any) -> Check:
         raise refuse("multipleOf", "a number above 0", factor)
     exact = _exact(factor)
 
-    def check(value: Any, _: Run) -> Issues:
+    def check(value: Any, _: SchemaRun) -> Issues:
         if not is_number(value) or _exact(value) % exact == 0:
             return None
         return fault(f"expected a multiple of {preview(factor)}, got {preview(value)}")
@@ -162,7 +162,7 @@ def _size(keyword: str, kind: type, *, noun: str, most: bool) -> Callable[[Any],
             raise refuse(keyword, "a whole number, 0 or more", limit)
         wanted = f"expected {words} {count(int(limit), noun)}"
 
-        def check(value: Any, _: Run) -> Issues:
+        def check(value: Any, _: SchemaRun) -> Issues:
             if not isinstance(value, kind):
                 return None
             size: int = len(value)  # type: ignore[arg-type]  # kind is str, list or dict
@@ -178,7 +178,7 @@ def check_pattern(given: Any) -> Check:
         raise refuse("pattern", "a string", given)
     pattern = compile_pattern(given)
 
-    def check(value: Any, _: Run) -> Issues:
+    def check(value: Any, _: SchemaRun) -> Issues:
         if not isinstance(value, str) or pattern.matches(value):
             return None
         if len(value) > pattern.longest:
@@ -192,7 +192,7 @@ def check_unique(given: Any) -> Check | None:
     if not isinstance(given, bool):
         raise refuse("uniqueItems", "true or false", given)
 
-    def check(value: Any, _: Run) -> Issues:
+    def check(value: Any, _: SchemaRun) -> Issues:
         if not is_array(value):
             return None
         seen: dict[Any, int] = {}
@@ -208,7 +208,7 @@ def check_unique(given: Any) -> Check | None:
 def check_required(given: Any) -> Check:
     names = name_list("required", given)
 
-    def check(value: Any, _: Run) -> Issues:
+    def check(value: Any, _: SchemaRun) -> Issues:
         if not is_object(value):
             return None
         return [

@@ -68,7 +68,7 @@ class ServedCall:
             raise
         return self._task.result()
 
-    def go_on(self, ctx: ServerRequestContext[Any], answers: Mapping[str, Any]) -> None:
+    def resume(self, ctx: ServerRequestContext[Any], answers: Mapping[str, Any]) -> None:
         """The client has come back, with answers."""
         self._ctx = ctx
         for key, answer in answers.items():

@@ -23,10 +23,10 @@ from wesichain.tools.json_schema import shorten
 from .answering import answer, answer_by_run, decide, sample_by_run
 from .connection import Connection
 from .held import HeldCall, HeldCalls
-from .offer import McpOptions, McpTool, Offer
+from .offer import McpOptions, McpTool, ServerOffer
 from .reading import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .sdk import ClientSession, MCPError, httpx2, types
-from .transports import ACCESS_DENIED, SESSION_LOST, Address, Program, Transport
+from .transports import ACCESS_DENIED, SESSION_LOST, ServerAddress, ServerProgram, Transport
 
 T = TypeVar("T")
 _MOST_PAGES = 100
@@ -57,7 +57,7 @@ class McpServer:
     """
 
     def __init__(self, transport: Transport, **options: Unpack[McpOptions]) -> None:
-        self._offer = Offer(**options)
+        self._offer = ServerOffer(**options)
         self._transport = transport
         self._connection: Connection | None = None
         self.name = self._offer.name or transport.label
@@ -80,7 +80,7 @@ class McpServer:
 
         Of our environment it gets PATH, HOME and their like alone, and all of `env`.
         """
-        return cls(Program(command, args, env=env or {}, cwd=cwd), **options)
+        return cls(ServerProgram(command, args, env=env or {}, cwd=cwd), **options)
 
     @classmethod
     def http(
@@ -96,7 +96,7 @@ class McpServer:
         `auth` may be the SDK's `OAuthClientProvider`, which registers, asks for consent and renews tokens.
         A session that the server has lost is opened anew.
         """
-        return cls(Address(url, headers=headers or {}, auth=auth), **options)
+        return cls(ServerAddress(url, headers=headers or {}, auth=auth), **options)
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:

@@ -70,7 +70,7 @@ class McpTool(JsonTool):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ServerOffer:
     """The options of a server, with their defaults."""
 
     name: str = ""

@@ -193,7 +193,7 @@ class _Served:
             waiting = self._waiting.pop(params.request_state, None)
             if waiting is None:
                 return refused("the call that this answers is gone; make it anew")
-            waiting.go_on(ctx, params.input_responses or {})
+            waiting.resume(ctx, params.input_responses or {})
             return await self._answer(waiting)
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
         prepared = self._registry.prepare(call)

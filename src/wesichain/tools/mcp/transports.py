@@ -60,7 +60,7 @@ class Transport(Protocol):
         ...
 
 
-class Program:
+class ServerProgram:
     """A server that is a program on this machine, spoken to over its standard input and output."""
 
     def __init__(
@@ -204,7 +204,7 @@ def _signal(process: asyncio.subprocess.Process, *, kill: bool) -> None:
             os.killpg(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
 
 
-class Address:
+class ServerAddress:
     """A server behind a URL: streamable HTTP. Proxies of the environment are not used."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> None:

@@ -49,7 +49,7 @@ class OutOfTimeError(Exception):
         self.abandoned = abandoned
 
 
-class Drive(Generic[T]):
+class CallDrive(Generic[T]):
     """Await this to carry a coroutine, which yielded `yielded` at its last step, to its end."""
 
     __slots__ = (
@@ -233,4 +233,4 @@ async def _run_on(coro: Steps[Any], waiting: asyncio.Future[Any] | None) -> None
     if waiting is not None:
         waiting._asyncio_future_blocking = True  # yielded anew
     with suppress(BaseException):  # nobody is left to be told
-        await Drive(coro, waiting, seconds=inf, is_last=True)
+        await CallDrive(coro, waiting, seconds=inf, is_last=True)

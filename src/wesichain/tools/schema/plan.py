@@ -17,7 +17,7 @@ from .signature import Signature, could_change, read_signature
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SchemaPlan:
     """How a tool is described, checked and rendered. `signature`: of a function, how it is called."""
 
     spec: ToolSpec
@@ -36,7 +36,7 @@ def plan_function(
     context: type,
     skip_first: bool,
     max_output: int,
-) -> Plan:
+) -> SchemaPlan:
     """Read a function. Raises `NameError` where an annotation names what is not defined yet."""
     signature = read_signature(function, tool_name=name, context=context, skip_first=skip_first)
     arguments = arguments_of(signature, tool_name=name, described=described)
@@ -48,7 +48,7 @@ def plan_function(
     return _plan(name, description, arguments, replace(signature, fresh=fresh), max_output=max_output)
 
 
-def plan_types(takes: Any, gives: Any, *, name: str, description: str, max_output: int) -> Plan:
+def plan_types(takes: Any, gives: Any, *, name: str, description: str, max_output: int) -> SchemaPlan:
     """Read the two types of a `TypedTool`."""
     arguments = arguments_from(takes, tool_name=name)
     return _plan(name, description, arguments, Signature((), returns=gives), max_output=max_output)
@@ -56,8 +56,8 @@ def plan_types(takes: Any, gives: Any, *, name: str, description: str, max_outpu
 
 def _plan(
     name: str, description: str, arguments: Arguments, signature: Signature, *, max_output: int
-) -> Plan:
-    return Plan(
+) -> SchemaPlan:
+    return SchemaPlan(
         ToolSpec(name, description, arguments.schema),
         signature_line(name, arguments.schema),
         arguments,

@@ -13,7 +13,7 @@ from pathlib import Path
 from wesichain.core import Clock, SystemClock, Usage, dataclass, from_json
 from wesichain.errors import CodecError, ConfigError
 
-from .format import Ended, Status, read_header
+from .format import RecordedEnd, Status, read_header
 from .parts import remove_parts
 
 _SUFFIX = ".jsonl"
@@ -181,11 +181,11 @@ def _ends(path: str) -> tuple[bytes, bytes, int]:
         os.close(descriptor)
 
 
-def _ended(tail: bytes) -> Ended | None:
+def _ended(tail: bytes) -> RecordedEnd | None:
     """The last line of a file, if it says how the run ended. It is always short."""
     last = tail.rstrip(b"\n").rpartition(b"\n")[2]
     try:
-        return from_json(Ended, last)
+        return from_json(RecordedEnd, last)
     except CodecError:
         return None
 

@@ -83,7 +83,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RecordedEnd:
     """How the run ended, in few words: what a list of runs shows of it."""
 
     kind: ClassVar[str] = "recording_ended"
@@ -94,7 +94,7 @@ class Ended:
     result: str  # the beginning of the output, the error or the reason
 
     @classmethod
-    def by(cls, event: End, nested: Usage) -> Ended:
+    def by(cls, event: End, nested: Usage) -> RecordedEnd:
         """`nested`: the tokens of runs inside this one, which a graph does not add up."""
         match event:
             case RunCompleted():
@@ -107,7 +107,7 @@ class Ended:
         return cls(STATUS_OF[type(event)], event.step_id, event.at, usage, excerpt(result))
 
 
-Line: TypeAlias = Event | Dropped | Ended
+Line: TypeAlias = Event | Dropped | RecordedEnd
 
 
 def read_header(line: bytes, where: str) -> Header:

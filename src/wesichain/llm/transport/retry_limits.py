@@ -19,7 +19,7 @@ _LONGEST_PAUSE = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryLimits:
     """`retries` after the first attempt; `deadline` is in seconds, over all attempts and pauses together."""
 
     retries: int = 2
@@ -48,7 +48,10 @@ _END: Final = _End()
 
 
 async def persist(
-    start: Callable[[], AsyncGenerator[T, None]], patience: Patience, *, overdue: Callable[[float], LlmError]
+    start: Callable[[], AsyncGenerator[T, None]],
+    patience: RetryLimits,
+    *,
+    overdue: Callable[[float], LlmError],
 ) -> AsyncGenerator[T, None]:
     """The items of the first attempt that succeeds.
 

@@ -13,20 +13,20 @@ from wesichain.core import (
 )
 from wesichain.errors import CodecError
 
-from .narrate import Narrator
+from .emitter import Emitter
 from .rules import OutputForm, unfenced
 
 _LEAST = 16  # characters between two looks at an answer
 _SHARE = 8  # and at least this part of what is there: so all looks together cost a multiple of the answer
 
 
-class Hearing:
+class StreamRelay:
     """Takes one reply, piece by piece. A typed answer is looked at whenever it has grown by an eighth."""
 
-    __slots__ = ("_calls", "_form", "_last", "_narrator", "_next", "_pieces", "_size", "_step", "_tool")
+    __slots__ = ("_calls", "_emitter", "_form", "_last", "_next", "_pieces", "_size", "_step", "_tool")
 
-    def __init__(self, narrator: Narrator, step: int, form: OutputForm[Any]) -> None:
-        self._narrator = narrator
+    def __init__(self, emitter: Emitter, step: int, form: OutputForm[Any]) -> None:
+        self._emitter = emitter
         self._step = step
         self._form = form
         self._calls: dict[int, str] = {}  # the names of the reply's calls
@@ -67,10 +67,10 @@ class Hearing:
         self._show(self._form.partial(plain, None if final is None else final.name))
 
     def say(self, text: str) -> None:
-        self._narrator.text_delta(self._step, text)
+        self._emitter.text_delta(self._step, text)
 
     def show(self, value: JsonValue) -> None:
-        self._narrator.tell(OutputDelta, self._step, value)
+        self._emitter.tell(OutputDelta, self._step, value)
 
     def _take(self, piece: str) -> None:
         if self._pieces is None:

@@ -32,7 +32,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolSpec,
-    maker,
+    constructor_of,
 )
 from wesichain.errors import WesichainError
 from wesichain.tools import ToolResult
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("wesichain")
 _TOLD_EVERY = 64  # steps
 
-_step_started, _model_responded = maker(StepStarted), maker(ModelResponded)
-_run_started, _run_completed = maker(RunStarted), maker(RunCompleted)
-_tool_dispatched, _tool_completed = maker(ToolDispatched), maker(ToolCompleted)
+_step_started, _model_responded = constructor_of(StepStarted), constructor_of(ModelResponded)
+_run_started, _run_completed = constructor_of(RunStarted), constructor_of(RunCompleted)
+_tool_dispatched, _tool_completed = constructor_of(ToolDispatched), constructor_of(ToolCompleted)
 
 
 Listener = Callable[[Event], None]
@@ -154,10 +154,10 @@ class _Void(list[Any]):
 _VOID: list[Any] = _Void()
 
 
-class Narrator:
+class Emitter:
     """Tells one run: its events are kept for the outcome, and the audience, if there is one, hears them."""
 
-    __slots__ = ("_events", "_hear", "_note", "_seq", "_time", "is_heard", "run_id")
+    __slots__ = ("_events", "_hear", "_note", "_seq", "_time", "has_listeners", "run_id")
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Narrator:
         self._hear: Listener | None
         self._note: Listener | None
         self._hear, self._note = told or (None, None)
-        self.is_heard = told is not None  # somebody is told in line, and may stop the run
+        self.has_listeners = told is not None  # somebody is told in line, and may stop the run
 
     def run_started(
         self,

@@ -13,17 +13,17 @@ from typing_extensions import override
 
 from wesichain.core import GRACE, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.context import CURRENT, Answer, Asking, GraphContext, Paused, Place, paused_in
+from wesichain.graph.context import CURRENT, GivenAnswer, GraphContext, NodeQuestion, Paused, Place, paused_in
 from wesichain.graph.state import (
     HIDDEN,
+    NodeResult,
     NotAnUpdateError,
-    Result,
     StateUpdate,
     clone,
     is_mapping,
     read_result,
 )
-from wesichain.graph.superstep import Position, Task
+from wesichain.graph.superstep import NodeTask, Position
 from wesichain.tools import in_thread
 
 from .frame import Frame
@@ -31,7 +31,7 @@ from .record import TaskRecord
 from .waiting import within
 
 
-class Up(BaseException):  # not an Exception: on its way past the nodes between
+class OuterUpdate(BaseException):  # not an Exception: on its way past the nodes between
     """A node of an inner graph addressed an outer one."""
 
     def __init__(self, update: StateUpdate) -> None:
@@ -39,7 +39,7 @@ class Up(BaseException):  # not an Exception: on its way past the nodes between
         self.update = update
 
 
-Outcome: TypeAlias = Result | Paused | Up | GraphError
+Outcome: TypeAlias = NodeResult | Paused | OuterUpdate | GraphError
 
 _NO_LIMITS = (None, None, None)
 _LAST_MOMENT = 0.8 * GRACE  # seconds that a node in a thread has to end when its run is over
@@ -51,7 +51,7 @@ def _is_cancelled() -> bool:
     return current is not None and current.cancelling() > 0
 
 
-def let_go(begun: object) -> None:
+def close_coroutine(begun: object) -> None:
     """Close a coroutine that nobody will await any more."""
     if isinstance(begun, Coroutine):
         begun.close()
@@ -61,11 +61,11 @@ def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """What a group of tasks came to: its questions, if nothing went wrong; else what did."""
     if (pause := paused_in(group)) is not None:
         return pause
-    _, others = group.split((Paused, Up))
+    _, others = group.split((Paused, OuterUpdate))
     return group if others is None else others
 
 
-class Visit(Place):
+class NodeRun(Place):
     """One task being carried out. Made for it, used once."""
 
     __slots__ = (
@@ -85,9 +85,9 @@ class Visit(Place):
         self,
         frame: Frame,
         at: Position,
-        task: Task,
+        task: NodeTask,
         *,
-        answers: Mapping[str, Answer],
+        answers: Mapping[str, GivenAnswer],
         done: Mapping[str, JsonValue],
         is_alone: bool,
     ) -> None:
@@ -139,7 +139,7 @@ class Visit(Place):
             if returned.__class__ is not dict and inspect.isawaitable(returned):
                 return returned
             return self._completed(returned)
-        except (Paused, Up) as bubble:
+        except (Paused, OuterUpdate) as bubble:
             return bubble
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here
             return self._failed(error)
@@ -169,12 +169,12 @@ class Visit(Place):
                 await report.settle()
             try:
                 returned = await self._attempts(begun)
-            except Up as inner:
+            except OuterUpdate as inner:
                 returned = inner.update
             except BaseExceptionGroup as group:  # of a TaskGroup in the node
                 raise _of_group(group) from group
             outcome: Outcome = self._completed(returned)
-        except (Paused, Up) as bubble:
+        except (Paused, OuterUpdate) as bubble:
             outcome = bubble
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
@@ -218,7 +218,7 @@ class Visit(Place):
         finally:
             CURRENT.reset(token)
 
-    async def _call_in_thread(self, asking: Asking) -> Any:
+    async def _call_in_thread(self, asking: NodeQuestion) -> Any:
         returned: Any = None
         is_left = False
 
@@ -226,7 +226,7 @@ class Visit(Place):
             nonlocal returned
             returned = self._call(asking)
             if is_left:
-                let_go(returned)
+                close_coroutine(returned)
 
         running = in_thread(call)
         try:
@@ -236,11 +236,11 @@ class Visit(Place):
             await asyncio.wait((running,), timeout=_LAST_MOMENT)
             if not running.done() or running.cancelled() or running.exception() is not None:
                 is_left = True
-                let_go(returned)
+                close_coroutine(returned)
                 raise
         return await returned if inspect.isawaitable(returned) else returned
 
-    def _call(self, asking: Asking) -> Any:
+    def _call(self, asking: NodeQuestion) -> Any:
         token = CURRENT.set(asking)
         try:
             if not self._node.wants_context:
@@ -268,9 +268,9 @@ class Visit(Place):
             return await within(returned, left, frame.out_of_time(node.name))
         return await returned
 
-    def _asking(self) -> Asking:
+    def _asking(self) -> NodeQuestion:
         task = self._task
-        return Asking(self, task.node, task.id, answers=self._answers, is_alone=self._is_alone)
+        return NodeQuestion(self, task.node, task.id, answers=self._answers, is_alone=self._is_alone)
 
     @property
     @override
@@ -289,7 +289,7 @@ class Visit(Place):
     def _begin(self) -> None:
         frame = self._frame
         self._lend()
-        if frame.report.is_heard:
+        if frame.report.has_listeners:
             frame.report.node_started(self._at.step, self._node.name, self._view)
         self._started = frame.clock.monotonic()
 
@@ -297,17 +297,17 @@ class Visit(Place):
         task = self._task
         self._view = clone(task.payload) if task.is_sent else self._node.schema.view(self._at.values)
 
-    def _completed(self, returned: Any) -> Result:
+    def _completed(self, returned: Any) -> NodeResult:
         result = self._read(returned)
         report = self._frame.report
         if report.log.tap is not None:
             self._give_update(result)
-        if report.is_heard:
+        if report.has_listeners:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
             report.node_completed(self._at.step, self._node.name, self._took(), keys, returned)
         return result
 
-    def _give_update(self, result: Result) -> None:
+    def _give_update(self, result: NodeResult) -> None:
         """Show what the node wrote: of several writes to a key, all of them."""
         frame = self._frame
         if frame.log.is_asked("updates"):
@@ -318,13 +318,13 @@ class Visit(Place):
             shown = {name: values[0] if len(values) == 1 else values for name, values in written.items()}
             frame.log.give("updates", self._node.name, frame.scope, shown)
 
-    def _read(self, returned: Any) -> Result:
+    def _read(self, returned: Any) -> NodeResult:
         if isinstance(returned, StateUpdate) and returned.up > 0:
             if not self._frame.is_inner:
                 raise NotAnUpdateError(
                     f"it returned up={returned.up}, and there is no graph outside this one"
                 )
-            raise Up(replace(returned, up=returned.up - 1))
+            raise OuterUpdate(replace(returned, up=returned.up - 1))
         schema, values = self._frame.definition.schema, self._at.values
         if not self._task.is_sent:
             return read_result(schema, returned, view=self._view, values=values)
@@ -346,7 +346,7 @@ class Visit(Place):
             )
             failure = NodeFailedError(f"node {name!r}: {what}", node=name)
             failure.__cause__ = error
-        if self._frame.report.is_heard:
+        if self._frame.report.has_listeners:
             self._frame.report.node_failed(self._at.step, name, failure)
         return failure
 

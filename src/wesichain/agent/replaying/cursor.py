@@ -31,7 +31,7 @@ from wesichain.errors import (
     ReplayMismatchError,
 )
 
-from .comparing import Comparison, mismatch
+from .comparing import EventComparison, mismatch
 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
 _WORDS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # what the world says
@@ -40,7 +40,7 @@ _TIMES = ("seq", "at", "duration_ms", "seconds", "cause")
 _PATIENCE = 2_000  # turns of the event loop in which nothing happens
 
 
-class Strands(EventSink):
+class RecordingCursor(EventSink):
     """One part of a recording, and how far the program that follows it has come.
 
     Runs side by side are several strands in one log: each strand (a run, a call of it) is told in its order,
@@ -52,12 +52,12 @@ class Strands(EventSink):
         self.events = [*events]
         self.elapsed = 0.0
         start = self.events[0]
-        self.compare = Comparison(from_step, is_resumed=isinstance(start, RunStarted) and start.resumed)
+        self.compare = EventComparison(from_step, is_resumed=isinstance(start, RunStarted) and start.resumed)
         self._before = before
         self._from_step = from_step
         self.is_whole = from_step is None  # nothing of it goes live
         self._is_live = False
-        self._told = [False] * len(self.events)
+        self._matched = [False] * len(self.events)
         self._order: list[int] = []  # the places in the recording of what was told again, as it was told
         self._first_untold = 0
         self._first_unheard = 0  # the first word of the world that was not told again yet
@@ -105,10 +105,10 @@ class Strands(EventSink):
             self._mismatch = self.compare.surplus(event)
             return
         index = strand.popleft()
-        self._told[index] = True
+        self._matched[index] = True
         self._order.append(index)
         self._mismatch = self.compare.difference(self.events[index], event)
-        while self._first_untold < len(self.events) and self._told[self._first_untold]:
+        while self._first_untold < len(self.events) and self._matched[self._first_untold]:
             self._first_untold += 1
         scope = self._stops.get(index)
         if scope is not None:
@@ -192,17 +192,17 @@ class Strands(EventSink):
             await self._until(lambda: not self._untold(others))
 
     def _untold(self, places: Sequence[int]) -> list[int]:
-        return [index for index in places if not self._told[index]]
+        return [index for index in places if not self._matched[index]]
 
     def _is_next(self, index: int, scope: str) -> bool:
         while self._first_unheard < len(self.events) and (
-            self._told[self._first_unheard] or not isinstance(self.events[self._first_unheard], _WORDS)
+            self._matched[self._first_unheard] or not isinstance(self.events[self._first_unheard], _WORDS)
         ):
             self._first_unheard += 1
         if self._first_unheard < index:
             return False
         return all(
-            self._told[before] or self.events[before].scope != scope
+            self._matched[before] or self.events[before].scope != scope
             for before in range(self._first_untold, index)
         )
 
