@@ -18,7 +18,7 @@ _NAMES = 500  # tools, or models, that are listed
 
 
 def statistics(store: RunStore) -> dict[str, Any]:
-    """What all runs took. `counted` says how many of them were read whole so far: the others follow."""
+    """The figures of all runs. `counted` says how many of them were read whole so far: the others follow."""
     runs = store.runs()
     tools: dict[str, Figures] = {}
     models: dict[str, Figures] = {}

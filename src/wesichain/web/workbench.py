@@ -31,7 +31,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Workbench:
-    """What a page may do beyond looking. Each is guarded like everything else under /api."""
+    """The actions of a page beyond looking. Each is guarded like everything else under /api."""
 
     def __init__(self, runs: RunStore, desk: AgentDesk | None, database: RunDatabase | None) -> None:
         self._runs = runs
@@ -55,7 +55,7 @@ class Workbench:
         ]
 
     async def info(self, _: Request) -> Response:
-        """What this server has."""
+        """The parts that this server has: the agent, the database, the labels."""
         desk = self._desk
         return JSONResponse(
             {

@@ -134,7 +134,7 @@ class Thread:
         return {entry.seq: entry for entry in self._pending.get(owner, ())} if owner else self._checkpoints
 
     def notes(self, owner: str, old_ids: Mapping[str, str] | None = None) -> Notes:
-        """What is noted under an owner; read once, and then kept up with what is written."""
+        """The notes of an owner; read once, and then kept up with what is written."""
         if owner not in self._notes:
             self._notes[owner] = Notes(owner, self._pending.get(owner, ()), old_ids or {})
         return self._notes[owner]

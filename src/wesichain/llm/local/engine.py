@@ -21,7 +21,7 @@ LOAD_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a model is loaded with. Threads 0: measure; port 0: any that is free; no key: open to all."""
+    """How a model is loaded. Threads 0: measure; port 0: any that is free; no key: open to all."""
 
     path: str
     name: str

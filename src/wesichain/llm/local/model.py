@@ -24,7 +24,7 @@ from .wire import ask, ask_stream
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What one reply took: tokens read anew, found again in the cache, and written; seconds of both works."""
+    """The work of one reply: tokens read anew, found again in the cache, and written; seconds of both."""
 
     read: int
     reused: int
@@ -181,7 +181,7 @@ class LocalLlm:
 
 
 def _readable(text: str, request: LlmRequest) -> str:
-    """What of an unfinished reply is for people to read."""
+    """The part of an unfinished reply that is for people to read."""
     if not request.tools:
         return text
     return partial_answer(text) if request.output_schema is None else ""

@@ -57,7 +57,7 @@ _OWN = replace(_TRAITS, output_with_tools=True)  # of other servers some then ne
 
 
 class OpenAiSettings(HttpSettings, total=False):
-    """What the clients for OpenAI take besides: Azure's version, an SDK client, another account."""
+    """The further settings of the clients for OpenAI: Azure's version, an SDK client, another account."""
 
     api_version: str | None
     client: openai.AsyncOpenAI | None

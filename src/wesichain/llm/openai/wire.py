@@ -160,7 +160,7 @@ def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[s
 
 
 def _said(content: Content, omitted: list[str]) -> str:
-    """What an assistant said: here it is text alone."""
+    """The words of an assistant: here they are text alone."""
     if isinstance(content, str):
         return content
     blocks = blocks_of(content, lambda _: "this provider takes text alone from an assistant", _text, omitted)

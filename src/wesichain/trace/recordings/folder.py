@@ -87,7 +87,7 @@ def find_run(folder: str | PathLike[str], run_id: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a list shows of a run. `steps`, `usage` and `result` are there once it has ended."""
+    """A run as a list shows it. `steps`, `usage` and `result` are there once it has ended."""
 
     path: Path
     run_id: str
@@ -144,7 +144,7 @@ def list_runs(
 
 
 def _summary(path: str, known: RunSummary | None = None) -> RunSummary | None:
-    """What a list shows of a file, read only if it is not as large as it was; None if it cannot be read."""
+    """The list's line on a file, read only if its size has changed; None if it cannot be read."""
     try:
         if known is not None and os.stat(path).st_size == known.size:  # noqa: PTH116  # ten thousand of them
             return known

@@ -133,7 +133,7 @@ class Recording:
         return tuple(dict.fromkeys(event.scope for event in self.events))
 
     def requests(self, scope: str = "") -> tuple[LlmRequest, ...]:
-        """What the model was asked, call by call, with the tools that it was offered."""
+        """The requests to the model, call by call, with the tools that it was offered."""
         transcript = Transcript()
         model = ""
         tools: tuple[ToolSpec, ...] = ()
