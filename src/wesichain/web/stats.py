@@ -10,7 +10,7 @@ from typing import Any
 from wesichain.trace import Figures
 
 from .digests import figures
-from .runs import RunStore
+from .run_store import RunStore
 
 CURVE = 500  # runs
 _PATIENCE = 0.5  # seconds for which files are read before an answer; the rest is read behind it

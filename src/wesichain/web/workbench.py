@@ -22,8 +22,8 @@ from .desk import AgentDesk, step_numbers
 from .export import export_html
 from .marks import Mark
 from .queries import body_of, number_of
-from .runs import RunStore
-from .sources import RunDatabase, StoredRun, plain_row
+from .run_database import RunDatabase, StoredRun, plain_row
+from .run_store import RunStore
 
 _LONGEST_TASK = 200_000  # characters
 _LONGEST_WHY = 4_000

@@ -23,9 +23,9 @@ from wesichain.graph.state import NodeResult, StateValues
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.store import Entry
 
+from .log_reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .migrating import Migration
 from .notes import Loaded, Notes, Outward, Pending, ThreadQuestions, write_answer, write_questions
-from .reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .statecode import StateCode, with_values
 from .thread import Thread
 

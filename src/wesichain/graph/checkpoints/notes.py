@@ -20,8 +20,8 @@ from wesichain.graph.state import NodeResult, Write
 from wesichain.graph.superstep import Frontier, NodeTask, Position
 from wesichain.store import Entry
 
+from .log_reading import parsed
 from .plain import ANYTHING, text_of
-from .reading import parsed
 
 
 class Pending:

@@ -9,9 +9,9 @@ from wesichain.core import JsonValue
 from wesichain.store import Entry, is_settled
 
 from .entries import Checkpointer
+from .log_reading import ONCE, once_in
 from .notes import Notes, ThreadQuestions
 from .parts import HAS_BYTES, apart
-from .reading import ONCE, once_in
 
 
 class Thread:

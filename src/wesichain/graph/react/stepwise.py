@@ -25,7 +25,7 @@ from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry, ToolSet
 
 from .failures import ToolFailurePolicy
-from .steps import Live, ReActOutput, ReActSteps, ReactSteps, after_model
+from .loop_nodes import Live, ReActOutput, ReActSteps, ReactSteps, after_model
 
 _GUARD = LoopGuard()
 _STATE = "state"  # the form of a thread that was begun with an object, rather than a text or a mapping

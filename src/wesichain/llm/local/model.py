@@ -13,10 +13,10 @@ from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.leaks import sift_leaks
 from wesichain.llm.react_text.thinking import opened_by
 
-from .engine import Address
 from .files import DEFAULT_MODEL, Progress
 from .grammar import answer_grammar, reply_grammar
 from .grounding import values_in
+from .llama_engine import Address
 from .places import Elsewhere, Held, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
 from .wire import ask, ask_stream

@@ -30,7 +30,7 @@ from wesichain.llm.transport import (
     host_of,
 )
 
-from .reply import ChatReply
+from .chat_reply import ChatReply
 from .wire import to_wire
 
 OPENAI = KeyAccount(

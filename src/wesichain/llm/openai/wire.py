@@ -22,7 +22,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_options, write_args
-from wesichain.llm.media import Block, blocks_of, data_url, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.strict import is_strict
 
 OPAQUE = "openai"  # whose data `Message.opaque` is: another provider's is not ours to send

@@ -14,7 +14,7 @@ from wesichain.core import Clock, SystemClock, Usage, dataclass, from_json
 from wesichain.errors import CodecError, ConfigError
 
 from .format import RecordedEnd, Status, read_header
-from .parts import remove_parts
+from .parts_folder import remove_parts
 
 _SUFFIX = ".jsonl"
 _STAMP = "20260101T000000.000000Z-"

@@ -31,7 +31,7 @@ from wesichain.core import (
 )
 
 from .format import STATUS_OF, VERSION, Dropped, End, RecordedEnd, Status, read_header, read_lines
-from .parts import PartsFolder
+from .parts_folder import PartsFolder
 
 
 @dataclass(frozen=True, slots=True)

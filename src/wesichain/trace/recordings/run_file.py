@@ -18,7 +18,7 @@ from wesichain.core import BlobWriter, Event, ModelResponded, Usage, to_json
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped
-from .parts import HeldParts
+from .parts_folder import HeldParts
 
 _log = logging.getLogger("wesichain.trace")
 

@@ -85,7 +85,7 @@ class LlamaEngine:
 
     def _load(self) -> Address:
         want = self.settings
-        script = str(Path(__file__).with_name("server.py"))
+        script = str(Path(__file__).with_name("llama_server.py"))
         numbers = (want.context, want.threads, usable_cores(), want.port)
         command = [sys.executable, "-P", script, want.path, want.name, *map(str, numbers)]
         with tempfile.TemporaryFile() as said:

@@ -37,8 +37,8 @@ from wesichain.errors import (
 from wesichain.policy import chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .journal import StepJournal
 from .records import Conversed, Raised, StepRecord, fingerprint, fingerprint_of_call
+from .step_journal import StepJournal
 
 T = TypeVar("T")
 
