@@ -256,6 +256,48 @@ def test_a_room_has_about_nine_files() -> None:
         assert len(files) <= 14, f"{folder.relative_to(SOURCE)} has {len(files)} files: make a room of some"
 
 
+# Providers are rooms of one shape: what is the client, and what is on the wire, has one name in each.
+PROVIDER_MODULES = {"client", "wire"}
+
+
+def test_no_private_module_name_stands_three_times() -> None:
+    """A traceback, a search and a tab of an editor show the name of a file: it should say which one it is."""
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        module, inside = module_of(path), path.relative_to(SOURCE).parts
+        is_of_provider = inside[0] == "llm" and len(inside) == 3 and path.stem in PROVIDER_MODULES
+        if path.stem not in {"__init__", "__main__"} and module not in OWN_DOORS and not is_of_provider:
+            found.setdefault(path.stem, []).append(module)
+    often = {name: modules for name, modules in found.items() if len(modules) > 2}
+    assert not often, f"give them names that tell them apart: {often}"
+
+
+# Names of classes that stand more than once, each with its homes and the reason that they may.
+SHARED_CLASS_NAMES = {
+    # A step of the agent's rules, never seen outside; a reply of the fake provider of the tests.
+    "Answer": {"wesichain.agent.rules.reply", "wesichain.testing.providers"},
+    # One thing: a person's verdict on a run; as `wesichain learn` takes it, and as the viewer stores it.
+    "Mark": {"wesichain.cli.learning", "wesichain.web.marks"},
+    # A question to a person, of a call and of a durable graph's node; in `context` a deprecated name.
+    "Question": {"wesichain.context.view", "wesichain.core.events", "wesichain.durable.questions"},
+    # One thing: a run as a list shows it; of a folder of recordings, and of a database.
+    "RunSummary": {"wesichain.durable.states", "wesichain.trace.recordings.folder"},
+}
+
+
+def test_no_public_class_name_means_two_things() -> None:
+    homes: dict[str, set[str]] = {}
+    for path in FILES:
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(module_of(path))
+    for name, modules in homes.items():
+        if len(modules) > 1:
+            assert modules <= SHARED_CLASS_NAMES.get(name, set()), (
+                f"{name} is in {', '.join(sorted(modules))}"
+            )
+
+
 def test_nothing_imports_testing() -> None:
     for path in FILES:
         if room_of(module_of(path)) != "testing":

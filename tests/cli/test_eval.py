@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from wesichain.web.runs import RunStore
+from wesichain.web.run_store import RunStore
 
 PROGRAM = """
 from wesichain import Agent, LlmResponse

@@ -26,7 +26,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
-from wesichain.llm.anthropic.reply import MessageReply
+from wesichain.llm.anthropic.message_reply import MessageReply
 from wesichain.llm.anthropic.wire import to_wire
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.transport import Endpoint, SseEvent

@@ -22,7 +22,7 @@ from wesichain.core import (
 )
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import ToolNames, read_args
-from wesichain.llm.openai.reply import ChatReply
+from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.transport import SseEvent
 
 

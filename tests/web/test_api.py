@@ -280,7 +280,7 @@ def test_a_bug_is_logged_and_not_shown(client: TestClient, monkeypatch: pytest.M
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("canary")
 
-    monkeypatch.setattr("wesichain.web.runs.list_runs", broken)
+    monkeypatch.setattr("wesichain.web.run_store.list_runs", broken)
     app: Any = client.app
     with TestClient(
         app, base_url=HOST, headers=dict(client.headers), raise_server_exceptions=False

@@ -234,7 +234,7 @@ class DurableAgent(Generic[OutT]):
         return await self._ended(await self._runs.found(run_id, timeout=timeout))
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> RunResult[OutT]:
-        """What the run gave, waiting for it; raises as `run` does."""
+        """Wait for the run, and return its result; raises as `run` does."""
         return self._result(await self.outcome(run_id, timeout=timeout))
 
     async def delete(self, run_id: str) -> None:
@@ -269,7 +269,7 @@ class DurableAgent(Generic[OutT]):
         return engine
 
     async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
-        """What a run that was begun here comes to. A caller who is cancelled cancels the run."""
+        """Wait for the outcome of a run that was begun here. A caller who is cancelled cancels the run."""
         try:
             outcome = await engine.ended_here(run_id)
             found = await self._runs.found(run_id)

@@ -191,7 +191,7 @@ class Engine:
         return is_new
 
     async def ended_here(self, run_id: str) -> Outcome[Any] | None:
-        """What a run that was begun here came to, waiting for it; None if the database must be asked."""
+        """Wait for the outcome of a run that was begun here; None if the database must be asked."""
         waiting = self._waiting.get(run_id)
         if waiting is None:
             return None
@@ -204,7 +204,7 @@ class Engine:
     # --- running them --------------------------------------------------------------------------------
 
     async def _run(self, workflow_id: str, order: str) -> str:
-        """What DBOS runs for a row: in this process, or in one that goes on where another was."""
+        """The workflow of a row, run by DBOS: in this process, or in one that goes on where another was."""
         taken = self._claimed.get(workflow_id)
         token = self.active[workflow_id] = CancellationToken()
         outcome: Outcome[Any] | None = None

@@ -207,7 +207,7 @@ class Execution(Generic[OutT]):
         return Work(standing.current, payload.order, found.texts, recorded, step, token)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
-        """What a run had come to when it was cancelled, from its journal alone: nothing is done."""
+        """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""
         if not work.recorded and not work.earlier:
             given = from_json(Begin, work.order)
             idle = self._agent.runtime.start(

@@ -215,7 +215,7 @@ class DurableGraph(Generic[StateT]):
         return await self._runs.list(status, limit)
 
     async def pending(self, run_id: str | None = None) -> Pending:
-        """What waits for an answer, of one run or of all: the questions of nodes, named by the node, and the
+        """Everything that waits for an answer, of one run or of all: the questions of nodes, by node, and the
         calls of agents in nodes."""
         return await self._runs.pending(run_id)
 

@@ -349,7 +349,7 @@ class DurableRuns:
 
 
 async def mapped(work: Awaitable[R]) -> R:
-    """What the work gives; a failure of the database is a `DurableError`."""
+    """Await the work; a failure of the database becomes a `DurableError`."""
     try:
         return await work
     except SQLAlchemyError as error:

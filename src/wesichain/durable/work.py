@@ -30,7 +30,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class WorkResult:
-    """What a stretch came to, and the text by which that is kept."""
+    """The outcome of a stretch of work, and the text by which it is kept."""
 
     outcome: Outcome[Any]
     text: str

@@ -65,7 +65,7 @@ def check_private_parts() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a workflow was given, and what it came to."""
+    """The input of a workflow, and its ending."""
 
     order: str
     ending: str | None
@@ -116,7 +116,7 @@ class Store:
         self._client.enqueue_in_transaction(db, options, new.order)  # type: ignore[arg-type]  # as it lists them
 
     def payloads(self, workflow_ids: Sequence[str]) -> list[Payload]:
-        """What these workflows were given and came to, in their order."""
+        """The inputs and endings of these workflows, in their order."""
         found = {row.workflow_id: row for row in self._client.list_workflows(workflow_ids=[*workflow_ids])}
         return [_payload(found[workflow_id]) for workflow_id in workflow_ids if workflow_id in found]
 

@@ -2,8 +2,8 @@
 
 from .cases import Case, case_of, read_cases
 from .comparing import Comparison, compare
+from .evaluating import evaluate
 from .results import Report, Result, read_results
-from .running import evaluate
 from .scoring import Check, Judge, Judgement, Score
 
 __all__ = [

@@ -39,7 +39,7 @@ class Result:
 
     @property
     def why(self) -> str:
-        """What was wrong, in a line; empty where it passed."""
+        """The reason that it did not pass, in a line; empty where it passed."""
         if self.status != "completed":
             return f"{self.status}: {self.error}"
         return "; ".join(

@@ -41,7 +41,7 @@ Check: TypeAlias = "Callable[[Case, Completed[Any]], Verdicts | Awaitable[Verdic
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge says of an answer."""
+    """A judge's verdict on an answer."""
 
     why: str
     passes: bool
@@ -113,7 +113,7 @@ def _expected(expected: JsonValue, output: JsonValue) -> Score:
 
 
 def _declared(case: Case, done: Completed[Any], output: JsonValue) -> Iterator[Score]:
-    """What the case says by itself."""
+    """The scores by the rules that the case itself declares."""
     text = text_of(output).casefold()
     if case.contains:
         missing = [words for words in case.contains if words.casefold() not in text]

@@ -85,7 +85,7 @@ def _tell_stop(frame: Frame, run: GraphRun, reason: str) -> None:
 
 
 def _task(given: Any) -> str:
-    """What the run is about, for its first event: the question, where the state has one."""
+    """The task of the run, for its first event: the question, where the state has one."""
     found = given.get("input", "") if is_mapping(given) else getattr(given, "user_input", "")
     return found if isinstance(found, str) else ""
 
@@ -123,7 +123,7 @@ def match_answers(thread_id: str, value: Any, questions: ThreadQuestions) -> lis
 def take_answers(
     pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[tuple[Asked, Any]]
 ) -> Pending:
-    """What is pending once the answers are in. A task whose questions all still wait is not run again.
+    """The pending notes with the answers in them. A task whose questions all still wait is not run again.
 
     `waiting`: the questions that waited before, by the outermost task that each waits in.
     """

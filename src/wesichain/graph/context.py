@@ -1,4 +1,4 @@
-"""What a run is told, what a node is told, and how a node asks a person."""
+"""The options of a run, the context of a node, and how a node asks a person."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20
 
 
 class Record(Protocol):
-    """What a task has done that must not be done again when it is run anew, by name, as plain data."""
+    """The record of things that a task must not do again when it is run anew: plain data, by name."""
 
     def read(self, name: str) -> JsonValue:
-        """What was written under this name, in this attempt or one before; None if nothing was."""
+        """The data written under this name, in this attempt or one before; None if there is none."""
         ...
 
     async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
@@ -88,13 +88,13 @@ class Record(Protocol):
         ...
 
     def read_once(self, once: str) -> JsonValue:
-        """What was last written under this id, on any branch of the thread; None if nothing was."""
+        """The data last written under this id, on any branch of the thread; None if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GraphContext(Generic[ContextT]):
-    """What a node may know of the run that it is part of.
+    """The context of a node: the run that it is part of, as far as a node may know it.
 
     `context` is what the run was given (`graph.invoke(state, context=...)`); it is never stored.
     `remaining_steps` is `max_steps` minus the super-steps taken. `deadline` is the moment, on the
@@ -128,7 +128,7 @@ class GraphContext(Generic[ContextT]):
 
 
 class NoAnswer:
-    """What `resume` is given where nothing is said: None is an answer like any other."""
+    """The default answer of `resume`, which stands for none: None is an answer like any other."""
 
     __slots__ = ()
 
@@ -152,7 +152,7 @@ class GraphInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """What a question was answered with, and what the node kept for that moment."""
+    """The answer to a question, and the memo that the node kept for that moment."""
 
     value: Any
     memo: Any = None
@@ -205,7 +205,7 @@ class Place(Protocol):
 
 
 class NodeQuestion:
-    """What one task has asked so far, and the answers that it was given: by name, on every replay."""
+    """The questions of one task so far, and the answers to them: by name, on every replay."""
 
     __slots__ = ("_answers", "_asked", "_inner", "_node", "is_alone", "task", "where")
 

@@ -1,4 +1,22 @@
-"""The engine: carries a run from super-step to super-step, around the pure functions of `superstep`."""
+"""The engine: carries a run from super-step to super-step, around the pure functions of `superstep`.
+
+The law of a graph run, from which to read on:
+
+- A run is a row of super-steps. In each, all tasks of the frontier run at the same time (`performing`), and
+  each sees the state as it was when the super-step began: a write is seen in the next one, never before.
+- When all are done, their writes are folded into the state, key by key, in the order in which the tasks were
+  planned, not in the order in which they finished. Then routers read the new state, and with edges, `goto`
+  and `Send` they give the next frontier. The run ends when that is empty.
+- A join runs its target once all its sources have finished, in one super-step or over several. A deferred
+  node runs when nothing else is left to run.
+- With a thread, a checkpoint is stored after the input and after every super-step, before the next begins:
+  the changed keys and the next frontier. Within a super-step, notes are pending on the last checkpoint:
+  results of finished tasks, things that a task must not do twice, questions, answers, errors.
+- A failure stops the other tasks; a question lets them finish. Either way the run ends at its last
+  checkpoint, and its super-step is not folded. `interrupt_before` and `interrupt_after` stop between two.
+- A resume reads the last checkpoint and its notes. Tasks with a stored result do not run again; the others
+  run from their start, with the answers and the record in the notes; a task that still waits is left alone.
+"""
 
 from __future__ import annotations
 
@@ -207,7 +225,7 @@ async def route(frame: Frame, source: str, values: StateValues, *, step: int = 0
 
 
 def _targets(router: Router, answer: Any, source: str) -> list[Any]:
-    """What a router returned, through its table."""
+    """The targets that a router's answer stands for, by its table."""
     if answer.__class__ is str and router.targets is not None and answer in router.targets:
         return [router.targets[answer]]
     answers = answer if is_items(answer) or is_some(answer) else (answer,)

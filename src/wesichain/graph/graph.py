@@ -30,7 +30,7 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What a run was told, beside its input: its options, its context, and who streams it."""
+    """The settings of a run beside its input: its options, its context, and who streams it."""
 
     options: ExecutionOptions
     context: Any = None

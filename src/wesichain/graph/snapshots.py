@@ -19,7 +19,7 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """What is known of a task that is to run next, or has."""
+    """A task that is to run next, or has run, and how it stands."""
 
     id: str
     node: str

@@ -50,7 +50,7 @@ class NodeTask:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """What runs next, and what waits: joins for their sources, deferred nodes for everything else."""
+    """The tasks to run next, and what waits: joins for their sources, deferred nodes for everything else."""
 
     tasks: tuple[NodeTask, ...] = ()
     arrived: Mapping[Join, frozenset[str]] = field(default_factory=dict[Join, frozenset[str]])
@@ -82,7 +82,7 @@ Done: TypeAlias = tuple[NodeTask, NodeResult]
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """What became of one key: who wrote it, and how much of a list was there before (None: all is new)."""
+    """The change of one key: who wrote it, and how much of a list was there before (None: all is new)."""
 
     node: str
     old: Any = UNSET
@@ -212,7 +212,7 @@ def _reduced(key: Key, old: Any, new: Any, task: NodeTask) -> Any:
 def advance(
     definition: Definition, frontier: Frontier, finished: Iterable[str], targets: Sequence[str | Send]
 ) -> Frontier:
-    """What runs after these nodes. `targets` are those that routers and the nodes themselves chose."""
+    """The frontier after these nodes. `targets` are those that routers and the nodes themselves chose."""
     named: dict[str, None] = {}
     sends: list[Send] = []
     arrived = frontier.arrived

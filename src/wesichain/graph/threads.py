@@ -123,7 +123,7 @@ class Threads:
         return await journal.commit(after, folded, source="update", run_id=run_id, visits=visits)
 
     def _waiting(self, frontier: Frontier) -> Frontier:
-        """What of a frontier is no step to be taken now: half-arrived joins, and deferred nodes."""
+        """The part of a frontier that is no step to take now: half-arrived joins, and deferred nodes."""
         nodes = self._definition.nodes
         due = {task.node for task in frontier.tasks if not task.is_sent and nodes[task.node].defer}
         return Frontier(arrived=frontier.arrived, deferred=frontier.deferred | due)
@@ -134,7 +134,7 @@ class Threads:
 
 
 class Updating:
-    """What an update from outside needs of the graph: its routers, and an id for a thread that begins so."""
+    """The graph's part in an update from outside: its routers, and an id for a thread that begins so."""
 
     __slots__ = ("route", "run_id")
 

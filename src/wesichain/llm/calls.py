@@ -89,7 +89,7 @@ def require_ids(messages: Iterable[Message]) -> None:
 
 
 def sealed(opaque: Mapping[str, JsonValue]) -> JsonValue:
-    """What a reply carries for its provider, without the parts that are empty; None if all are."""
+    """The opaque data of a reply for its provider, without the parts that are empty; None if all are."""
     return {key: value for key, value in opaque.items() if value} or None
 
 

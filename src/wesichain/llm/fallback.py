@@ -95,7 +95,7 @@ class Fallback:
 
 
 def _shared(traits: Sequence[LlmTraits]) -> LlmTraits:
-    """What all of them can do; what one would rather have, or takes, is said of all."""
+    """The traits of the whole: those that all of them have, and a few (`_OF_ANY`) that any of them has."""
     names = [field.name for field in fields(LlmTraits)]
     can = {name: all(getattr(one, name) for one in traits) for name in names}
     return LlmTraits(**can | {name: any(getattr(one, name) for one in traits) for name in _OF_ANY})

@@ -203,7 +203,7 @@ class _Sieve:
         self._may_be_json = has_tools
 
     def take(self, piece: str) -> str:
-        """What of this piece, and of what was held back before it, can be shown."""
+        """The part of this piece, and of the text held back before it, that can be shown."""
         text = self._held + self._quiet.hear(piece)
         if self._is_over:
             return ""
@@ -220,7 +220,7 @@ class _Sieve:
         return self._show(text[:end])
 
     def rest_of(self, content: str) -> str:
-        """What of the whole answer has not been shown; nothing, if what was shown is not its beginning."""
+        """The part of the whole answer not shown yet; empty, if the text shown is not its beginning."""
         shown = "".join(self._shown)
         return content[len(shown) :] if content.startswith(shown) else ""
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: recordings and their readers, redaction, sinks, metrics.
+"""The traces of a run: recordings and their readers, redaction, sinks, metrics.
 
 `trace.otel` has the sink for OpenTelemetry; it is a module of its own because it needs a package.
 """

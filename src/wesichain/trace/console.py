@@ -104,7 +104,7 @@ class ConsoleSink:
 
 
 def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
-    """What is said of an event: the style, the mark, the text."""
+    """The lines about an event: of each the style, the mark, the text."""
     match event:
         case RunStarted():
             again = "goes on" if event.resumed else "starts"
@@ -160,7 +160,7 @@ def _named(parts: Sequence[Part], style: str) -> list[tuple[str, str, str]]:
 
 
 def _said(decided: Decided, width: int) -> str:
-    """What a person said of a call that waited."""
+    """The line about a person's decision on a call that waited."""
     tool = _line(decided.tool_name)
     match decided.decision:
         case Approve():

@@ -142,7 +142,7 @@ class Metrics:
         return started.model if started else ""
 
     def cost(self, prices: Prices | None = None) -> float:
-        """What the tokens cost, by the prices given here or at the start; models without a price are free."""
+        """Cost of the tokens, by the prices given here or at the start; models without a price are free."""
         prices = self.prices if prices is None else prices
         return sum(cost_of(usage, prices.get(model, _FREE)) for model, usage in self.tokens.items())
 

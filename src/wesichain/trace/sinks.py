@@ -80,7 +80,7 @@ class BufferedSink:
 
 
 class _Queue:
-    """What the thread and the sink's owner share. It does not know the owner, who can so be forgotten."""
+    """The state shared by the thread and the sink's owner. It does not know the owner, who may be dropped."""
 
     def __init__(self, sink: EventSink, room: int) -> None:
         self.sink = sink

@@ -7,8 +7,8 @@ from .approvals import ApprovalFolder, WaitingCall
 from .desk import fork, step_numbers
 from .export import export_html
 from .marks import Mark, Marks
-from .server import create_app, run_server
-from .sources import RunDatabase, plain_row
+from .run_database import RunDatabase, plain_row
+from .viewer_server import create_app, run_server
 
 __all__ = [
     "ApprovalFolder",

@@ -35,8 +35,8 @@ from .guard import SECURITY_HEADERS, Guard
 from .pages import static_file
 from .playbooks import PlaybookShelf, rollback_target
 from .queries import body_of, filter_of, number_of
-from .runs import PAGE_EVENTS, RunStore, follow
-from .sources import RunDatabase, StoredCall
+from .run_database import RunDatabase, StoredCall
+from .run_store import PAGE_EVENTS, RunStore, follow
 from .stats import statistics
 from .workbench import Workbench
 

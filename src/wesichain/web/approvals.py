@@ -74,7 +74,7 @@ class ApprovalFolder:
         )
 
     def standing(self, token: str) -> Standing:
-        """What is to be said of a token."""
+        """The standing of a token."""
         item = self._find(token)
         if item is not None:
             return self._standing(item)
@@ -96,7 +96,7 @@ class ApprovalFolder:
             draft.unlink()
 
     def decisions(self, run_id: str) -> Mapping[str, Decision]:
-        """What was decided on the calls of a run so far, for `runtime.resume`."""
+        """The decisions on the calls of a run so far, for `runtime.resume`."""
         decided: dict[str, Decision] = {}
         path = self._run_file(run_id)
         if not path.exists():

@@ -30,7 +30,7 @@ _COUNTED = frozenset(
 
 @dataclass(slots=True)
 class Digest:
-    """What happened in one recording, nested runs included."""
+    """A digest of one recording, nested runs included."""
 
     size: int = 0
     steps: int = 0
@@ -43,7 +43,7 @@ class Digest:
     faults: Counter[str] = field(default_factory=Counter)
 
     def cost(self, prices: Prices) -> float | None:
-        """What it cost: as it was told, else by the prices; None where neither says."""
+        """The cost: as it was told, else by the prices; None where neither says."""
         if self.told_cost:
             return self.told_cost
         priced = [model for model in self.tokens if model in prices]

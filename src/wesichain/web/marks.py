@@ -15,7 +15,7 @@ _FILES = Lines(ConfigError)
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a person said of a run."""
+    """A person's verdict on a run."""
 
     run: str
     good: bool
@@ -79,7 +79,7 @@ class Marks:
 
 
 class Scores:
-    """What `wesichain eval` said of runs: its results, beside their recordings. Only what is new is read."""
+    """The scores of `wesichain eval`: its results, beside their recordings. Only what is new is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from wesichain.core import is_object, parse_json
 from wesichain.errors import CodecError
 
-from .runs import Filter
+from .run_store import Filter
 
 STATUSES = ("", "completed", "failed", "interrupted", "unfinished", "live")
 MARKS = ("", "good", "bad", "any", "none")

@@ -10,7 +10,7 @@ from typing import Any
 from wesichain.trace import Figures
 
 from .digests import figures
-from .runs import RunStore
+from .run_store import RunStore
 
 CURVE = 500  # runs
 _PATIENCE = 0.5  # seconds for which files are read before an answer; the rest is read behind it
@@ -18,7 +18,7 @@ _NAMES = 500  # tools, or models, that are listed
 
 
 def statistics(store: RunStore) -> dict[str, Any]:
-    """What all runs took. `counted` says how many of them were read whole so far: the others follow."""
+    """The figures of all runs. `counted` says how many of them were read whole so far: the others follow."""
     runs = store.runs()
     tools: dict[str, Figures] = {}
     models: dict[str, Figures] = {}

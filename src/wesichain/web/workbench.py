@@ -22,8 +22,8 @@ from .desk import AgentDesk, step_numbers
 from .export import export_html
 from .marks import Mark
 from .queries import body_of, number_of
-from .runs import RunStore
-from .sources import RunDatabase, StoredRun, plain_row
+from .run_database import RunDatabase, StoredRun, plain_row
+from .run_store import RunStore
 
 _LONGEST_TASK = 200_000  # characters
 _LONGEST_WHY = 4_000
@@ -31,7 +31,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Workbench:
-    """What a page may do beyond looking. Each is guarded like everything else under /api."""
+    """The actions of a page beyond looking. Each is guarded like everything else under /api."""
 
     def __init__(self, runs: RunStore, desk: AgentDesk | None, database: RunDatabase | None) -> None:
         self._runs = runs
@@ -55,7 +55,7 @@ class Workbench:
         ]
 
     async def info(self, _: Request) -> Response:
-        """What this server has."""
+        """The parts that this server has: the agent, the database, the labels."""
         desk = self._desk
         return JSONResponse(
             {

@@ -13,7 +13,7 @@ from wesichain.core import FinishReason, LlmRequest, LlmResponse, Message, Role,
 from wesichain.errors import CodecError, ToolDefinitionError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.local.chat import Written, read_asked
-from wesichain.llm.openai.reply import ChatReply
+from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.wire import to_wire
 from wesichain.llm.transport import Endpoint, SseEvent
 

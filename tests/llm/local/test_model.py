@@ -32,8 +32,8 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
-from wesichain.llm.local.engine import EngineSettings, LlamaEngine
 from wesichain.llm.local.grammar import reply_grammar
+from wesichain.llm.local.llama_engine import EngineSettings, LlamaEngine
 from wesichain.llm.local.places import Held
 from wesichain.llm.local.wire import ask as ask_wire
 from wesichain.tools import validate_json
@@ -210,8 +210,8 @@ async def test_a_model_that_dies_is_a_fault_worth_a_retry_and_comes_back(smol: P
 def test_it_ends_with_its_parent_however_that_ends(smol: Path) -> None:
     script = """
         import os, sys
-        from wesichain.llm.local.engine import Engine, Settings
-        engine = Engine(Settings(sys.argv[1], "m", 512, 1, key="k"))
+        from wesichain.llm.local.llama_engine import EngineSettings, LlamaEngine
+        engine = LlamaEngine(EngineSettings(sys.argv[1], "m", 512, 1, key="k"))
         engine.start()
         print(engine.pid, flush=True)
         os.kill(os.getpid(), 9)

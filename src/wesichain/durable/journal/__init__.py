@@ -1,9 +1,9 @@
 """The journal: what the steps of a run have come to, written down before the loop hears of it."""
 
-from .effects import DurableEffects, is_of
+from .durable_effects import DurableEffects, is_of
 from .inside import Inside, Visitors, visit_scope
-from .journal import MAX_STEP, LostRunError, Program, Step, StepJournal
 from .records import Conversed, JournalRecord, Raised, StepRecord, fingerprint, written
+from .step_journal import MAX_STEP, LostRunError, Program, Step, StepJournal
 from .telling import Telling
 
 __all__ = [

@@ -16,7 +16,7 @@ Begin: TypeAlias = Callable[[NewChild], Awaitable[None]]
 
 
 class Inside:
-    """What is to be listed of the runs inside one run.
+    """The runs inside one run, for the list of runs.
 
     A run that waits for a person stays open: its question is that of the run at the top.
     """
@@ -81,7 +81,7 @@ class Visitors:
 
 
 def visit_scope(run_id: str) -> str:
-    """What stands in place of the scope of a run in a graph's node, which is not its alone."""
+    """The stand-in for the scope of a run in a graph's node, which is not its alone."""
     return f"@{run_id}"
 
 

@@ -45,7 +45,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What a step came to: a reply, a value, or an error. `events`: what runs inside it told."""
+    """The record of a step: a reply, a value, or an error. `events`: those of runs inside it."""
 
     reply: LlmResponse | None = field(default=None, metadata=OMIT)
     value: JsonValue = field(default=None, metadata=OMIT)

@@ -10,8 +10,8 @@ from typing_extensions import override
 from wesichain.core import Clock, Event, EventSink
 
 from .inside import Inside, Visitors
-from .journal import MAX_STEP, Step
 from .records import JournalRecord, StepRecord, written
+from .step_journal import MAX_STEP, Step
 
 _PAUSE = 0.2  # seconds between two looks at what was told
 

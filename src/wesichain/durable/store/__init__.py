@@ -6,7 +6,7 @@ from .leases import Lease, Leases, Serving
 from .ledger import APPLICATION, Ledger, NewRun, Standing, queue_of
 from .limits import Concurrency, Rate, concurrency_of, rates_of
 from .queue import Claimed, Queue, Wanted
-from .steps import Kept, NotOursError, Step, StepTable
+from .step_table import Kept, NotOursError, Step, StepTable
 
 __all__ = [
     "APPLICATION",

@@ -74,7 +74,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a process serves: an agent, as one version of its program."""
+    """An agent that a process serves, as one version of its program."""
 
     agent: str
     version: str

@@ -79,7 +79,7 @@ _CANCELLED = (
 
 
 def queue_of(agent: str) -> str:
-    """What DBOS calls the queue of an agent, and the workflow that runs its runs."""
+    """The name that DBOS has for the queue of an agent, and for the workflow that runs its runs."""
     return f"{APPLICATION}.{agent}"
 
 

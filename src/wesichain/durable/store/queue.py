@@ -56,7 +56,7 @@ _WATCH = "UPDATE wesichain_suspects SET watched = :executor WHERE id = :id"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a process would take: runs of an agent, of its own version or others too, so many at most."""
+    """The work a process takes: runs of an agent, of its own version or others too, so many at most."""
 
     agent: str
     version: str
@@ -151,7 +151,7 @@ class Queue:
 
 
 class _Room:
-    """What the limits of a queue leave free, counted down as rows are taken."""
+    """The room that the limits of a queue leave, counted down as rows are taken."""
 
     def __init__(self, database: Database, db: sa.Connection, queue: str, wanted: Wanted) -> None:
         concurrency = wanted.concurrency

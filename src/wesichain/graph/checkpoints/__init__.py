@@ -4,7 +4,7 @@ from wesichain.store import Entry
 
 from .entries import Checkpointer, ThreadInfo, conflict
 from .journal import ThreadJournal
-from .logs import LogCheckpointer, MemoryCheckpointer
+from .log_checkpointer import LogCheckpointer, MemoryCheckpointer
 from .notes import Loaded, Outward, Pending, ThreadQuestions
 from .plain import ANYTHING
 from .thread import Thread

@@ -22,7 +22,7 @@ _SCALARS = (str, int, float, NoneType)
 
 
 def delta(coder: Coder, old: Any, new: Any, *, kept: int | None = None, level: int = 0) -> dict[str, Any]:
-    """What turns `old` into `new`. `kept`: how many items of a list are known to be the same."""
+    """The change that turns `old` into `new`. `kept`: how many items of a list are known to be the same."""
     if isinstance(new, _SCALARS):
         return {"=": coder.encode(new)}
     if isinstance(new, Growing):

@@ -1,4 +1,4 @@
-"""What a checkpointer keeps: for every thread, a log of entries."""
+"""The contents of a checkpointer: for every thread, a log of entries."""
 
 from __future__ import annotations
 

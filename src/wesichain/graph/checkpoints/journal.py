@@ -23,9 +23,9 @@ from wesichain.graph.state import NodeResult, StateValues
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.store import Entry
 
+from .log_reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .migrating import Migration
 from .notes import Loaded, Notes, Outward, Pending, ThreadQuestions, write_answer, write_questions
-from .reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .statecode import StateCode, with_values
 from .thread import Thread
 
@@ -175,7 +175,7 @@ class ThreadJournal:
         return whole if self._size > _REBASE_RATIO * size else None
 
     def _done_once(self, settles: str | None, *, is_all: bool) -> Mapping[str, JsonValue]:
-        """What was done once: in the super-step that ends, or, where nothing before is read, at all."""
+        """All that was done once: in the super-step that ends, or, where nothing before is read, at all."""
         below = () if settles is None else self._thread.below(settles)
         once = self._thread.once if is_all else once_in(below)
         return {"once": once} if once else {}
@@ -224,7 +224,7 @@ class ThreadJournal:
         await self._note({"task": task.id, "did": [name, data], **marked})
 
     def once(self, key: str) -> JsonValue:
-        """What is kept under an id that is used once, wherever in the thread that was done."""
+        """The data kept under an id that is used once, wherever in the thread that was done."""
         return self._thread.once.get(key)
 
     async def note_questions(self, task: NodeTask, asked: Sequence[Asked]) -> None:
@@ -358,7 +358,7 @@ class ThreadJournal:
         )
 
     def _pending_of(self, notes: Notes, migration: Migration | None) -> Pending:
-        """What is noted, for a run to go on with; each result is read once."""
+        """The notes, for a run to go on with; each result is read once."""
         while notes.unread:
             task, stored = notes.unread.popitem()
             notes.pending.results[task] = self._code.read_result(stored, migration)

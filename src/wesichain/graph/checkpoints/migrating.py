@@ -50,7 +50,7 @@ class Migration:
         return data
 
     def writes(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """What a task had written to the old state, as writes to the new one."""
+        """The writes of a task to the old state, as writes to the new one."""
         with_it = self.run({**self.before, **{name: _plain(data) for name, data in written.items()}})
         return {
             name: item

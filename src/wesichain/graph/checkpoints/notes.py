@@ -20,12 +20,12 @@ from wesichain.graph.state import NodeResult, Write
 from wesichain.graph.superstep import Frontier, NodeTask, Position
 from wesichain.store import Entry
 
+from .log_reading import parsed
 from .plain import ANYTHING, text_of
-from .reading import parsed
 
 
 class Pending:
-    """What is known of the tasks of the super-step after a checkpoint, by their ids.
+    """The tasks of the super-step after a checkpoint, as far as they are known, by their ids.
 
     `waiting`: the questions of tasks that are not run before one of theirs is answered; `moved`: the tasks
     that one was answered of now.
@@ -54,7 +54,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Outward:
-    """What a graph inside a task has for the graph outside: the keys that its nodes wrote, and those of
+    """The part of an inner graph's work for the graph outside: the keys that its nodes wrote, and those of
     their writes that the outer reducers are handed as they are. `is_whole`: all of those are here; some
     are not, where the graph has gone on from a file of the first format.
     """

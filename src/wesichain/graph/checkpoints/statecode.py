@@ -46,7 +46,7 @@ class StateCode:
     # --- values ------------------------------------------------------------------------------------
 
     def deltas(self, folded: Folded) -> dict[str, str]:
-        """What a super-step changed, key by key, as JSON texts."""
+        """The changes of a super-step, key by key, as JSON texts."""
         changed: dict[str, str] = {}
         for name, change in folded.changes.items():
             key = self._key(name)
@@ -138,7 +138,7 @@ class StateCode:
         return StateValues(data, copiers)
 
     def _adopted(self, key: Key, item: Any) -> Any:
-        """What a migration made: a value of the key's type, or the data of one."""
+        """A value that a migration made, given as one of the key's type or as its data."""
         coder = self._coder(key)
         try:
             coder.encode(item)
@@ -174,7 +174,7 @@ class StateCode:
         ]
 
     def frontier(self, body: Mapping[str, Any], migration: Migration | None) -> Frontier:
-        """What runs next, as a checkpoint has it."""
+        """The tasks that run next, as a checkpoint has them."""
         tasks: list[NodeTask] = []
         sent, ids = 0, self._definition.task_ids
         for item in body["next"]:
@@ -245,7 +245,7 @@ class StateCode:
         return tuple([self._read(*write) for write in stored if self._key(write[0]) is not None])
 
     def _migrated(self, stored: Sequence[Any], migration: Migration) -> list[Write]:
-        """What a task of an older version had written."""
+        """The writes of a task of an older version, migrated."""
         writes: list[Write] = []
         for name, how, data in stored:
             for new, item in migration.writes({name: data}).items():
@@ -312,7 +312,7 @@ _SETTING: Final[Mapping[str, type[Overwrite[Any]]]] = {
 
 
 class _Naming:
-    """What is refused inside becomes an error that says whose key it was."""
+    """Turns a refusal inside it into an error that says whose key it was."""
 
     __slots__ = ("_key", "_node")
 

@@ -9,9 +9,9 @@ from wesichain.core import JsonValue
 from wesichain.store import Entry, is_settled
 
 from .entries import Checkpointer
+from .log_reading import ONCE, once_in
 from .notes import Notes, ThreadQuestions
 from .parts import HAS_BYTES, apart
-from .reading import ONCE, once_in
 
 
 class Thread:
@@ -134,7 +134,7 @@ class Thread:
         return {entry.seq: entry for entry in self._pending.get(owner, ())} if owner else self._checkpoints
 
     def notes(self, owner: str, old_ids: Mapping[str, str] | None = None) -> Notes:
-        """What is noted under an owner; read once, and then kept up with what is written."""
+        """The notes of an owner; read once, and then kept up with what is written."""
         if owner not in self._notes:
             self._notes[owner] = Notes(owner, self._pending.get(owner, ()), old_ids or {})
         return self._notes[owner]

@@ -6,8 +6,8 @@ from wesichain.core import Clock, SystemClock
 from wesichain.errors import CheckpointError
 
 from .entries import Checkpointer
+from .log_reading import rebased
 from .parts import apart
-from .reading import rebased
 
 
 async def copy_thread(store: Checkpointer, thread_id: str, to: str) -> None:

@@ -1,4 +1,4 @@
-"""What the parts of one run share."""
+"""The frame of one run: everything that its parts share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Frame:
         return f"{self.scope}/{task}" if self.scope else task
 
     def context_of(self, node: str, step: int, task: str, record: Record | None = None) -> GraphContext:
-        """What a node is told."""
+        """The context of a node, for one task of a super-step."""
         limit, scope, log = self.options.max_steps, self.within(task), self.report.log
         return GraphContext(
             remaining_steps=None if limit is None else max(0, limit - step),

@@ -58,7 +58,7 @@ def close_coroutine(begun: object) -> None:
 
 
 def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What a group of tasks came to: its questions, if nothing went wrong; else what did."""
+    """The one outcome of a group of tasks: its questions, if nothing went wrong; else the errors."""
     if (pause := paused_in(group)) is not None:
         return pause
     _, others = group.split((Paused, OuterUpdate))
@@ -187,7 +187,7 @@ class NodeRun(Place):
     # --- attempts ----------------------------------------------------------------------------------
 
     async def _attempts(self, begun: Awaitable[Any] | None) -> Any:
-        """What the node returned, tried as often as its retries allow; else what its error handler did."""
+        """Run the node as often as its retries allow, and give what it returned; else its error handler."""
         node, failures = self._node, 0
         while True:
             try:
@@ -250,7 +250,7 @@ class NodeRun(Place):
             CURRENT.reset(token)
 
     def _context(self) -> GraphContext:
-        """What the node is told. Its attempts share one record of what it has done."""
+        """The context of the node. Its attempts share one record of what it has done."""
         frame, node, journal = self._frame, self._node, self._frame.journal
         if self._record is None and (journal is not None or node.retry):
             self._record = TaskRecord(journal, self._task, self._done)

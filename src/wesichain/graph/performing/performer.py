@@ -140,7 +140,7 @@ class Performer:
         raise await self._ask([(task, pause) for task, pause in ended if isinstance(pause, Paused)])
 
     async def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
-        """What a run ends in that waits for answers, once its thread has the questions."""
+        """Store the questions in the thread, and give the error that a run ends in while it waits."""
         frame, journal = self._frame, self._frame.journal
         for task, pause in paused:
             new = [one for one in pause.asked if not one.owner]
@@ -165,7 +165,7 @@ _NONE: Mapping[str, Any] = {}
 def _in_order(
     frontier: Frontier, waiting: Mapping[str, tuple[Asked, ...]], paused: Sequence[tuple[NodeTask, Paused]]
 ) -> Iterable[tuple[Asked, ...]]:
-    """What the tasks ask, in the order in which they were planned. Those that wait are in it already."""
+    """The questions of the tasks, in the order of planning. Those that wait are in it already."""
     if not paused:
         return waiting.values()
     found = {**waiting, **{task.id: pause.asked for task, pause in paused}}
@@ -176,11 +176,11 @@ _ENDS = (NodeResult, Paused, OuterUpdate, GraphError)
 
 
 class _CancelledOutsideError(NodeFailedError):
-    """What a visit came to that was cancelled, though the run was not."""
+    """The outcome of a visit that was cancelled, though the run was not."""
 
 
 class _Ends:
-    """What visits came to, in the order in which they did. A visit says so itself, which wakes the run at
+    """The outcomes of visits, in the order in which they came. A visit says so itself, which wakes the run at
     once: a callback of its task would do so a turn of the loop later.
     """
 

@@ -1,4 +1,4 @@
-"""What a task has done that must not be done again when the task is: kept from attempt to attempt."""
+"""The record of a task: things that must not be done again when the task is, kept over its attempts."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def within(awaitable: Awaitable[T], seconds: float, late: BaseException) -> T:
-    """What the awaitable gives, or `late` once the seconds are over: whatever it makes of its cancellation.
+    """Await it, or raise `late` once the seconds are over, whatever it makes of its cancellation.
 
     A node that catches `CancelledError` and goes on is left behind.
     """

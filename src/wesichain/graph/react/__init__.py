@@ -1,6 +1,6 @@
 """ReAct in a graph: an agent as one node. The loop as a graph of its own is in `stepwise`."""
 
-from .agent import AgentNode, is_agent
+from .agent_node import AgentNode, is_agent
 from .failures import ToolFailurePolicy
 from .node import ReActAgentNode
 

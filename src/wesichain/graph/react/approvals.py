@@ -12,7 +12,7 @@ from wesichain.graph.state import is_mapping
 
 
 def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
-    """What a person is shown: each call, with the token that its decision is given for."""
+    """The question that a person is shown: each call, with the token that its decision is given for."""
     return {
         "reason": "external" if all(one.external for one in pending) else "approval",
         "calls": [_shown(one) for one in pending],

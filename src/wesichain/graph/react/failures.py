@@ -1,4 +1,4 @@
-"""What becomes of an agent's failure in a graph: an error of the graph, with the state so far."""
+"""An agent's failure in a graph: it becomes an error of the graph, with the state so far."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wesichain.policy import FailFast, N, PolicyDecision, PolicyEngine, Reprompt
 
 
 class ToolFailurePolicy(StrEnum):
-    """What a tool that fails does to the run. A call that cannot be run always ends it."""
+    """Whether a tool that fails ends the run. A call that cannot be run always ends it."""
 
     FAIL_FAST = "fail_fast"
     APPEND_ERROR_AND_CONTINUE = "append_error_and_continue"

@@ -18,7 +18,7 @@ class Listener:
             self._report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
 
     def context(self) -> ToolContext | None:
-        """What makes a run report here; None where nobody listens."""
+        """The tool context that makes a run report here; None where nobody listens."""
         if self._ctx.events is None and self._report is None:
             return None
         return ToolContext(correlation_id=self._ctx.run_id, emit=self.hear)

@@ -59,7 +59,7 @@ class NodeRecording:
 
     @property
     def effects(self) -> Callable[[Effects], Effects] | None:
-        """What wraps the effects of a run; None where nothing is recorded."""
+        """The function that wraps the effects of a run; None where nothing is recorded."""
         return None if self.record is None else self.wrap
 
     def wrap(self, live: Effects) -> Effects:
@@ -251,7 +251,7 @@ def _kept(result: ToolResult, *, is_once: bool) -> JsonValue:
 
 
 def _result(known: Any, call: ToolCall) -> ToolResult:
-    """What was recorded of a call, as it was."""
+    """The recorded result of a call, as it was."""
     done = known["did"] if is_dict(known) and "mark" in known else known
     if done == _INTENT:
         return ToolResult(call.id, call.name, _unknown(call.name))
@@ -287,7 +287,7 @@ def _revived(raised: Mapping[str, Any]) -> Exception:
 
 
 def _unknown(name: str) -> str:
-    """What the model is told: whatever a policy makes of errors, this call is never made again."""
+    """The result for the model where an outcome is unknown: no policy on errors makes this call again."""
     return (
         f"Error: the outcome of {name!r} is unknown: the process that ran it ended before it could say what "
         f"came of it. It is not run again, since its effect is 'once'; find out whether it happened."

@@ -25,7 +25,7 @@ from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry, ToolSet
 
 from .failures import ToolFailurePolicy
-from .steps import Live, ReActOutput, ReActSteps, ReactSteps, after_model
+from .loop_nodes import Live, ReActOutput, ReActSteps, ReactSteps, after_model
 
 _GUARD = LoopGuard()
 _STATE = "state"  # the form of a thread that was begun with an object, rather than a text or a mapping
@@ -141,7 +141,7 @@ def _is_object(state: Any) -> bool:
 
 
 def _taken(state: Any) -> Any:
-    """What was given, as keys of the state. A part that says nothing leaves the thread's own alone."""
+    """The input, as keys of the state. A part that says nothing leaves the thread's own alone."""
     if state is None:
         return None
     if isinstance(state, str):
@@ -158,7 +158,7 @@ def _taken(state: Any) -> Any:
 
 
 async def _in_form(given: Any, run: Awaitable[Any]) -> Any:
-    """What a run ends in, its error's state too, in the form in which it was given one."""
+    """The end state of a run, or its error's, in the form of the state that it was given."""
     try:
         return _alike(given, await run)
     except GraphError as error:
@@ -167,7 +167,7 @@ async def _in_form(given: Any, run: Awaitable[Any]) -> Any:
 
 
 def _alike(given: Any, ended: Any) -> Any:
-    """What came out, as an object of the class that was given."""
+    """The end state, as an object of the class that was given, if it was an object."""
     return write_state(given, _as_state(ended)) if _is_object(given) and ended is not None else ended
 
 

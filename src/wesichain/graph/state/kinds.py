@@ -1,4 +1,4 @@
-"""What kind of thing a value or a class is, said so that a type checker does not ask what is inside."""
+"""Tests of the kind of a value or a class, for a type checker not to ask what is inside."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ PerStep: Final = Marker("PerStep")
 
 
 def as_items(value: Any) -> Sequence[Any]:
-    """What an Append write adds: the items of a sequence, or the value itself."""
+    """The items that an Append write adds: those of a sequence, or the value itself."""
     return value if is_items(value) else (value,)
 
 

@@ -20,7 +20,7 @@ HIDDEN = "__inner__:"  # how the names of hidden keys begin
 
 
 class Form(Enum):
-    """What a state looks like to a node."""
+    """The form in which a node sees the state."""
 
     MAPPING = "mapping"
     DATACLASS = "dataclass"

@@ -44,7 +44,7 @@ Write: TypeAlias = tuple[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """What a node returned: writes in order, each value the run's own, and where to go."""
+    """The result of a node: writes in order, each value the run's own, and where to go."""
 
     writes: tuple[Write, ...] = ()
     goto: tuple[str | Send, ...] = ()
@@ -55,7 +55,7 @@ _result = constructor_of(NodeResult)
 
 
 class NotAnUpdateError(ValueError):
-    """What a node returned cannot be read."""
+    """A node returned something that cannot be read as an update."""
 
 
 def is_overwrite(value: object) -> TypeGuard[Overwrite[Any]]:
@@ -141,7 +141,7 @@ def _owned(schema: Schema, key: Key, value: Any, values: StateValues) -> Any:
 
 
 def _differences(schema: Schema, state: Any, values: StateValues, before: Mapping[str, Any]) -> list[Write]:
-    """What a whole state has that was not there before, as writes."""
+    """The differences of a whole state from the one before, as writes."""
     writes: list[Write] = []
     for name, value in schema.contents(state).items():
         key = known_key(schema, name)
@@ -172,7 +172,7 @@ def difference(key: Key, old: Any, new: Any) -> list[Write]:
 
 
 def _parts(reducer: Reducer, old: Any, new: Any) -> Iterator[Any]:
-    """What could have been written to make the new value of the old one."""
+    """The writes that could have made the new value of the old one."""
     if reducer is Append:
         if is_list(old) and is_list(new) and len(old) == common_prefix(old, new):
             yield new[len(old) :]
@@ -189,7 +189,7 @@ def _parts(reducer: Reducer, old: Any, new: Any) -> Iterator[Any]:
 
 
 def _rest(old: Any, new: Any) -> Iterator[Any]:
-    """What was added to a number, a text or a list."""
+    """The part added to a number, a text or a list."""
     try:
         if isinstance(new, str) or is_list(new) or is_tuple(new):
             if new[: len(old)] == old:

@@ -22,7 +22,7 @@ def mermaid(definition: Definition, notes: Mapping[str, str] | None = None) -> s
 
 
 def _arrows(definition: Definition, source: str, ids: Mapping[str, str]) -> list[str]:
-    """What leads away from a node."""
+    """The arrows that lead away from a node."""
     here, goto = f"    {ids[source]}", definition.nodes[source].goto if source in definition.nodes else ()
     solid = [*definition.edges.get(source, ())]
     solid += [join.target for join in definition.joins_of.get(source, ())]

@@ -28,7 +28,7 @@ class Observer:
         """The tool gave this; an error's text, where it failed."""
 
     def on_checkpoint_saved(self, node: str) -> Awaitable[None] | None:
-        """What this node did is safe."""
+        """The super-step of this node is stored."""
 
 
 class CollectingObserver(Observer):

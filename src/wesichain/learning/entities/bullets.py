@@ -125,7 +125,7 @@ class PlaybookBullet(Strategy):
 
     @property
     def intent(self) -> str:
-        """What the bullet is about, masked: the text that similarity is taken on."""
+        """The subject of the bullet, masked: the text that similarity is taken on."""
         return mask(self.example_task or self.content)
 
     @property

@@ -47,7 +47,7 @@ class Feedback:
         return cls(answer=str(answer), exact=exact)
 
     def judge(self, output: TaskOutput) -> tuple[Outcome, Signal]:
-        """What the run was, and which signal says so. Words in the answer are never read for this.
+        """The outcome of the run, and the signal that says so. Words in the answer are never read for this.
 
         Without a signal a run that failed or hit its limit is a failure; of one that completed
         nothing is known.

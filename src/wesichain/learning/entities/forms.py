@@ -57,7 +57,7 @@ def form_of(value: str) -> str:
 def mends(
     calls: Sequence[ToolInvocation], specs: Sequence[Mapping[str, Any]], *, good: bool
 ) -> Iterator[Mend]:
-    """What the refused calls of a run teach: from what a good run did later, else from the refusal."""
+    """The lessons of a run's refused calls: from what a good run did later, else from the refusal."""
     known = {str(spec["name"]): spec for spec in specs}
     for place, call in enumerate(calls):
         if call.success or call.tool_name not in known:
@@ -90,7 +90,7 @@ def _mended(
 
 
 def _told(call: ToolInvocation, known: Mapping[str, Mapping[str, Any]]) -> Mend | None:
-    """What a refusal says: a form or a unit. Tools that it names are no lesson: who words it could choose."""
+    """The lesson of a refusal: a form or a unit. Tools in it are no lesson: who words it could choose."""
     said = (call.error_message or "").partition(HINT)[0]
     tool, spec = call.tool_name, known[call.tool_name]
     words = [word.strip(".:!?") for word in _WORD.findall(said)]

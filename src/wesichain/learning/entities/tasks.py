@@ -66,7 +66,7 @@ class TaskInput:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """What came of a task; also of one that failed, with everything up to that point.
+    """The outcome of a task; also of one that failed, with everything up to that point.
 
     `metadata["error"]` says why a run did not complete. `tools_used` has each tool once, in the order
     of first use.

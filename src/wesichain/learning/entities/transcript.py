@@ -79,7 +79,7 @@ def _thought(response: LlmResponse) -> str:
 
 
 def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[ToolInvocation, ...]:
-    """What became of each call; the runtime may have given it another id, so they are matched in order."""
+    """Each call with its outcome; the runtime may have given it another id: they are matched in order."""
     dispatched: dict[str, ToolCall] = {}
     for event in group:
         if isinstance(event, ToolDispatched):

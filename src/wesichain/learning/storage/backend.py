@@ -25,7 +25,7 @@ append, exclusive, read_lines, write_file = _LINES.append, _LINES.exclusive, _LI
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair did: how many records were kept, and the places of those that could not be read."""
+    """The result of a repair: how many records were kept, and the places of those that could not be read."""
 
     kept: int
     damaged: tuple[str, ...]

@@ -46,7 +46,7 @@ def find(lines: Iterable[bytes], is_meant: Callable[[PlaybookBullet], bool]) -> 
 
 
 def fingerprint(bullet: PlaybookBullet) -> str:
-    """What stays of a bullet: that it was, not what it was."""
+    """The hash that stays of an erased bullet: it says that the bullet was, not what it was."""
     return sha256(dump_json(bullet.to_plain()).encode()).hexdigest()[:32]
 
 

@@ -80,7 +80,7 @@ class FileBackend(Backend):
 
 
 def _description(path: Path, *, reembed: bool) -> dict[str, Any] | None:
-    """What `playbook.json` says; None for a damaged one where it is made anew."""
+    """The contents of `playbook.json`; None for a damaged one where it is made anew."""
     try:
         meta: Any = parse_json(path.read_bytes())
     except CodecError as error:

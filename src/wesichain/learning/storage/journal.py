@@ -23,7 +23,7 @@ _MARK = b'{"hash":"'
 
 @dataclass(frozen=True, slots=True)
 class PlaybookChange:
-    """What is different afterwards: bullets gone, bullets as they are now, reflections taken in or out.
+    """A change of a playbook: bullets gone, bullets as they are now, reflections taken in or out.
 
     `forgotten` are hashes of bullets that were erased, from all that stands before as well.
     """

@@ -29,7 +29,7 @@ from wesichain.llm.transport import (
     host_of,
 )
 
-from .reply import MessageReply
+from .message_reply import MessageReply
 from .wire import to_wire
 
 _ANTHROPIC = KeyAccount(

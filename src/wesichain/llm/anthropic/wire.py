@@ -21,7 +21,7 @@ from wesichain.core import (
     is_object,
 )
 from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
-from wesichain.llm.media import Block, blocks_of, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, text_in
 
 OPAQUE = "anthropic"  # whose data `Message.opaque` is: another provider's is not ours to send
 

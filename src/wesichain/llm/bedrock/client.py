@@ -25,7 +25,7 @@ except ImportError as error:
 
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.anthropic.client import strict_schema
-from wesichain.llm.anthropic.reply import MessageReply
+from wesichain.llm.anthropic.message_reply import MessageReply
 from wesichain.llm.anthropic.wire import to_wire
 from wesichain.llm.transport import (
     PLACEHOLDER,

@@ -47,7 +47,7 @@ from wesichain.llm.transport import (
     persist,
 )
 
-from .reply import GeminiReply
+from .gemini_reply import GeminiReply
 from .wire import to_config, to_contents
 
 _CONTENTS = TypeAdapter(list[types.Content])

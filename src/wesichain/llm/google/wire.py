@@ -18,7 +18,7 @@ from wesichain.core import (
     is_object,
 )
 from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
-from wesichain.llm.media import Block, blocks_of
+from wesichain.llm.media_blocks import Block, blocks_of
 
 OPAQUE = "google"  # whose data `Message.opaque` is: another provider's is not ours to send
 

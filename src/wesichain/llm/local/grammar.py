@@ -1,4 +1,4 @@
-"""What a model's reply may look like, as a grammar for llama.cpp (GBNF), made from JSON schemas.
+"""The forms that a model's reply may have, as a grammar for llama.cpp (GBNF), made from JSON schemas.
 
 The grammar writes JSON in one way only, `{"a": 1, "b": [2, 3]}`, so that no token is spent on indentation.
 Of JSON Schema it knows what shapes a value; what it does not know (`pattern`, `not`, bounds of large

@@ -13,10 +13,10 @@ from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.leaks import sift_leaks
 from wesichain.llm.react_text.thinking import opened_by
 
-from .engine import Address
 from .files import DEFAULT_MODEL, Progress
 from .grammar import answer_grammar, reply_grammar
 from .grounding import values_in
+from .llama_engine import Address
 from .places import Elsewhere, Held, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
 from .wire import ask, ask_stream
@@ -24,7 +24,7 @@ from .wire import ask, ask_stream
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What one reply took: tokens read anew, found again in the cache, and written; seconds of both works."""
+    """The work of one reply: tokens read anew, found again in the cache, and written; seconds of both."""
 
     read: int
     reused: int
@@ -181,7 +181,7 @@ class LocalLlm:
 
 
 def _readable(text: str, request: LlmRequest) -> str:
-    """What of an unfinished reply is for people to read."""
+    """The part of an unfinished reply that is for people to read."""
     if not request.tools:
         return text
     return partial_answer(text) if request.output_schema is None else ""

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from wesichain.errors import ConfigError, LlmTransportError
 
-from .engine import Address, LlamaEngine, lease, release, require_llama
 from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model
+from .llama_engine import Address, LlamaEngine, lease, release, require_llama
 
 T = TypeVar("T")
 

@@ -21,9 +21,9 @@ from wesichain.core import LlmRequest, LlmResponse, TextChunk
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmRejectedError, ToolDefinitionError
 
 from .chat import ChatRequest, Written, fault, read_asked
-from .engine import EngineSettings, LlamaEngine, require_llama
 from .files import DEFAULT_MODEL
 from .grammar import reply_grammar
+from .llama_engine import EngineSettings, LlamaEngine, require_llama
 from .model import LocalLlm
 from .places import CONTEXT, ModelFile, choose_threads
 

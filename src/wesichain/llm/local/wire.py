@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from wesichain.core import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, LlmRejectedError, LlmResponseError, LlmTransportError
 
-from .engine import Address
+from .llama_engine import Address
 
 _CONNECT_SECONDS = 10.0
 _PIECE = 65_536  # bytes read at a time from a reply of unknown length

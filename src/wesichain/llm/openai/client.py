@@ -30,7 +30,7 @@ from wesichain.llm.transport import (
     host_of,
 )
 
-from .reply import ChatReply
+from .chat_reply import ChatReply
 from .wire import to_wire
 
 OPENAI = KeyAccount(
@@ -57,7 +57,7 @@ _OWN = replace(_TRAITS, output_with_tools=True)  # of other servers some then ne
 
 
 class OpenAiSettings(HttpSettings, total=False):
-    """What the clients for OpenAI take besides: Azure's version, an SDK client, another account."""
+    """The further settings of the clients for OpenAI: Azure's version, an SDK client, another account."""
 
     api_version: str | None
     client: openai.AsyncOpenAI | None

@@ -20,7 +20,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
-from wesichain.llm.media import Block, blocks_of, data_url, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.strict import is_strict
 
 OPAQUE = "responses"  # whose data `Message.opaque` is: another provider's is not ours to send

@@ -14,7 +14,7 @@ from wesichain.llm.transport import Endpoint, ProviderRoute, Reply, asked_key
 
 from .client import OpenAiClient, OpenAiSettings, line_to
 from .items import to_items
-from .output import ResponseReply
+from .response_reply import ResponseReply
 
 _REASONS = re.compile(r"(o\d|gpt-[5-9]|codex|gpt-oss)(?!.*chat)")
 

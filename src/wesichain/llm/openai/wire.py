@@ -22,7 +22,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_options, write_args
-from wesichain.llm.media import Block, blocks_of, data_url, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.strict import is_strict
 
 OPAQUE = "openai"  # whose data `Message.opaque` is: another provider's is not ours to send
@@ -160,7 +160,7 @@ def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[s
 
 
 def _said(content: Content, omitted: list[str]) -> str:
-    """What an assistant said: here it is text alone."""
+    """The words of an assistant: here they are text alone."""
     if isinstance(content, str):
         return content
     blocks = blocks_of(content, lambda _: "this provider takes text alone from an assistant", _text, omitted)

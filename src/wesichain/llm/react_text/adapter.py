@@ -32,8 +32,8 @@ from .prompt import Prompt
 from .react import until_invented
 from .signature import NoInputError, fit, takes_nothing
 from .speech import Habit, Quiet, Speech
+from .text_transcript import ANSWER, UNREADABLE, TextTranscript, read_messages
 from .thinking import hear
-from .transcript import ANSWER, UNREADABLE, TextTranscript, read_messages
 
 _STOP = ("\nObservation:",)
 

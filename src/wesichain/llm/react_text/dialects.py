@@ -147,7 +147,7 @@ def _read_calls(opener: str, closer: str, arguments: Callable[[str], Any]) -> Re
 
 
 def _behind_call(given: str, opener: str, closer: str) -> str:
-    """What stands behind the bracket that closes a call, as far as brackets tell."""
+    """The text behind the bracket that closes a call, as far as brackets tell."""
     depth = 1
     for index, mark in enumerate(given):
         depth += (mark == opener) - (mark == closer)
@@ -157,14 +157,14 @@ def _behind_call(given: str, opener: str, closer: str) -> str:
 
 
 def _answer(args: Any, given: str) -> str:
-    """What `finish` was called with; the one keyword of `finish(answer="x")` is only a form."""
+    """The answer that `finish` was called with; the one keyword of `finish(answer="x")` is only a form."""
     if is_object(args) and len(args) == 1 and _KEYWORD.match(given):
         (args,) = args.values()
     return args if isinstance(args, str) else write_json(args)
 
 
 def _bracket_input(given: str) -> Any:
-    """What stands in brackets is text, unless it is plainly meant to be JSON."""
+    """The input in brackets: text, unless it is plainly meant to be JSON."""
     value = read_input(given)
     return value if isinstance(value, str) or is_object(value) or is_array(value) else given
 
@@ -217,7 +217,7 @@ def _thought_before(text: str) -> str:
 
 
 def _within(text: str, tag: str) -> str:
-    """What stands between two tags; a stop sequence may have eaten the closing one."""
+    """The text between two tags; a stop sequence may have eaten the closing one."""
     return text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
 
 

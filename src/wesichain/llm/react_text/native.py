@@ -31,7 +31,7 @@ class Leak:
 
 
 class NoCallError(Exception):
-    """What looks like a call and is none; says why. `name`: the tool, where only its input is missing."""
+    """The text looks like a call and is none; says why. `name`: the tool, where only its input is missing."""
 
     def __init__(self, why: str, *, name: str | None = None) -> None:
         super().__init__(why)

@@ -24,7 +24,7 @@ from wesichain.errors import ConfigError
 from .dialects import Dialect, find_dialect, write_json
 from .sections import quote
 from .signature import describe, describe_schema
-from .transcript import TextQuestion, TranscriptStep, steps_of
+from .text_transcript import TextQuestion, TranscriptStep, steps_of
 
 _HEAD = """\
 {instructions}Answer the question as well as you can. You can use these tools:

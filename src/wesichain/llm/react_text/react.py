@@ -94,7 +94,7 @@ def first_action(reply: str) -> tuple[str, str | None, str]:
 
 
 def _said_after(reply: str, sections: Sequence[Section]) -> str:
-    """What a model says right after the section, before it acts again."""
+    """The words of a model right after the section, before it acts again."""
     return "\n".join(
         reply[start:end] for mark, _, start, end in sections[1:2] if mark in ("plain", "thought")
     )
@@ -172,7 +172,7 @@ def _until_observation(reply: str) -> list[Section]:
 
 
 def _thought(reply: str, sections: Sequence[Section]) -> str:
-    """What is thought before the first other marker; text before any marker counts if there is no more."""
+    """The thought before the first other marker; text before any marker counts if there is no more."""
     plain, thoughts = "", list[str]()
     for section in sections:
         if section.mark == "plain":

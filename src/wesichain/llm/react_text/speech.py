@@ -68,7 +68,7 @@ class Quiet:
         self.is_marked = False
 
     def hear(self, piece: str) -> str:
-        """What of this piece, and of what was held back before it, is said."""
+        """The part of this piece, and of the text held back before it, that is said."""
         self._heard.append(piece)
         text = self._held + piece
         if self._channel == "start" and not self._has_started(text):
@@ -96,7 +96,7 @@ class Quiet:
         return self._pass_on("".join(said))
 
     def end(self) -> str:
-        """What is left at the end of the reply: a block that never ended may have been none."""
+        """The text left at the end of the reply: a block that never ended may have been none."""
         said: list[str] = []
         self._say(self._held, said)
         if self._depth or self._channel == "glued":
@@ -187,11 +187,11 @@ class Speech:
         self._invented = False
 
     def hear(self, text: str) -> str:
-        """What of this piece, and of what was held back before it, can be said."""
+        """The part of this piece, and of the text held back before it, that can be said."""
         return "".join(map(self._hear, text.splitlines(keepends=True)))
 
     def end(self) -> str:
-        """What is left at the end of the reply."""
+        """The text left at the end of the reply."""
         return self._say() if self._held else ""
 
     def _hear(self, piece: str) -> str:

@@ -74,7 +74,7 @@ def opened_by(prompt: str) -> str:
 
 
 def hear(text: str) -> Heard:
-    """What a model said after it had thought, however its template marks that."""
+    """The words of a model after it has thought, however its template marks that."""
     if "<|channel|>" in text or "<|message|>" in text:
         return _harmony(text)
     if text.lstrip().startswith("analysis") and (glued := list(_GLUED.finditer(text))):

@@ -173,7 +173,7 @@ def _until(date: str, now: float) -> float | None:
 
 
 def _words_and_names(error: object) -> tuple[str, tuple[str, ...]]:
-    """What an error says, and what it calls itself, the most telling name first."""
+    """The message of an error, and its names, the most telling first."""
     if not is_object(error):
         return (error if isinstance(error, str) else ""), ()
     words = next((error[key] for key in ("message", "detail", "msg") if isinstance(error.get(key), str)), "")

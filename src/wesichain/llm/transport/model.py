@@ -23,7 +23,7 @@ from .sse import SseScanner
 
 
 class HttpSettings(TypedDict, total=False):
-    """What every client takes.
+    """The settings that every client takes.
 
     `api_key` is a text, or a function (sync or async) that is asked for every request. `headers` go with each
     request. `options` are further fields of its body (`{"temperature": 0}`): an object is merged into ours,

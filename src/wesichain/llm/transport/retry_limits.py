@@ -41,7 +41,7 @@ class RetryLimits:
 
 
 class _End:
-    """What a generator gives when it has no more."""
+    """The mark that a generator has no more."""
 
 
 _END: Final = _End()

@@ -46,7 +46,7 @@ from .api import (
     get_tracer,
     set_span_in_context,
 )
-from .wording import (
+from .conventions import (
     definitions_of,
     handoff_of,
     messages_of,

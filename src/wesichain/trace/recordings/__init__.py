@@ -2,7 +2,7 @@
 
 from .folder import RunSummary, find_run, list_runs, prune
 from .format import STATUS_OF
-from .parts import parts_folder
+from .parts_folder import parts_folder
 from .recorder import Recorder
 from .recording import RecordedCall, RecordedStep, Recording, load, read_new
 

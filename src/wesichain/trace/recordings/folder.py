@@ -14,7 +14,7 @@ from wesichain.core import Clock, SystemClock, Usage, dataclass, from_json
 from wesichain.errors import CodecError, ConfigError
 
 from .format import RecordedEnd, Status, read_header
-from .parts import remove_parts
+from .parts_folder import remove_parts
 
 _SUFFIX = ".jsonl"
 _STAMP = "20260101T000000.000000Z-"
@@ -87,7 +87,7 @@ def find_run(folder: str | PathLike[str], run_id: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a list shows of a run. `steps`, `usage` and `result` are there once it has ended."""
+    """A run as a list shows it. `steps`, `usage` and `result` are there once it has ended."""
 
     path: Path
     run_id: str
@@ -144,7 +144,7 @@ def list_runs(
 
 
 def _summary(path: str, known: RunSummary | None = None) -> RunSummary | None:
-    """What a list shows of a file, read only if it is not as large as it was; None if it cannot be read."""
+    """The list's line on a file, read only if its size has changed; None if it cannot be read."""
     try:
         if known is not None and os.stat(path).st_size == known.size:  # noqa: PTH116  # ten thousand of them
             return known

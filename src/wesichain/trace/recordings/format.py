@@ -63,7 +63,7 @@ def _text(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What file this is, and what a list of runs shows of it."""
+    """The head of a recording: its format, and the facts that a list of runs shows."""
 
     kind: ClassVar[str] = "recording"
     version: int

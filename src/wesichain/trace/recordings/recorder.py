@@ -94,7 +94,7 @@ class Recorder:
         self._take(event)
 
     def run_listeners(self, run_id: str) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
-        """What takes the events of one run as `emit` does, in less time, and raises nothing.
+        """Two functions that take the events of one run as `emit` does, in less time, and raise nothing.
 
         The second function is for events that another will follow: it looks at nothing. What it takes
         is written no later than if the first had taken it.

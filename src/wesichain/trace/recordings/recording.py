@@ -31,7 +31,7 @@ from wesichain.core import (
 )
 
 from .format import STATUS_OF, VERSION, Dropped, End, RecordedEnd, Status, read_header, read_lines
-from .parts import PartsFolder
+from .parts_folder import PartsFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Recording:
         return tuple(dict.fromkeys(event.scope for event in self.events))
 
     def requests(self, scope: str = "") -> tuple[LlmRequest, ...]:
-        """What the model was asked, call by call, with the tools that it was offered."""
+        """The requests to the model, call by call, with the tools that it was offered."""
         transcript = Transcript()
         model = ""
         tools: tuple[ToolSpec, ...] = ()

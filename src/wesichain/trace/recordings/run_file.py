@@ -18,7 +18,7 @@ from wesichain.core import BlobWriter, Event, ModelResponded, Usage, to_json
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped
-from .parts import HeldParts
+from .parts_folder import HeldParts
 
 _log = logging.getLogger("wesichain.trace")
 
@@ -106,7 +106,7 @@ class RunFile:
                 self._drop(1, why_not)
 
     def _lines(self) -> list[bytes]:
-        """What is held back, as lines; no more than the file may have."""
+        """The events held back, as lines; no more than the file may have."""
         self._flushed_at = time.monotonic()
         events = self.held[:]
         del self.held[: len(events)]

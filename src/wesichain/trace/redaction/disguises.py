@@ -64,7 +64,7 @@ def encoded(text: str, holds_secret: Callable[[str], bool]) -> Iterator[tuple[in
 
 
 def _decoded(word: str) -> str | None:
-    """What a word of base64 says, if it is text. Words of one kind of letter are words, numbers or hashes."""
+    """The text in a word of base64, if any. Words of one kind of letter are words, numbers or hashes."""
     if len(word) > _LONGEST or word.islower() or word.isupper():
         return None
     body = word.rstrip("=")

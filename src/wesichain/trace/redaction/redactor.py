@@ -302,7 +302,7 @@ class Redactor:
 
 
 def _hidden(value: Any) -> Any:
-    """What stands under a secret name: text and numbers go, structure and true, false, null stay."""
+    """The value of a secret name, hidden: text and numbers go, structure and true, false, null stay."""
     if isinstance(value, str):
         return value if not value or is_placeholder(value) else placeholder("secret")
     if is_array(value):

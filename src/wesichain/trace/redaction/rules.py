@@ -1,4 +1,4 @@
-"""What a secret looks like: by its name, by its shape, and in the environment.
+"""The signs of a secret: its name, its shape, and its place in the environment.
 
 Everything here is linear in the length of the text: possessive quantifiers, bounded names, and no
 pattern is tried on a text in which a few plain searches (`may_hold_secret`) find nothing to go by.
@@ -23,7 +23,7 @@ _PLACEHOLDER = r"\[redacted:[a-z-]+\]"
 
 
 def placeholder(label: str) -> str:
-    """What stands in a secret's place. It says the sort of secret and nothing of the secret itself."""
+    """The text in a secret's place. It says the sort of secret and nothing of the secret itself."""
     return f"[redacted:{label}]"
 
 

@@ -44,7 +44,7 @@ class AgentDesk:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def about(self) -> dict[str, Any]:
-        """What a page says of the agent."""
+        """The facts about the agent that a page shows."""
         return {
             "name": self.agent.name,
             "description": self.agent.description,

@@ -1,4 +1,4 @@
-"""What a long download tells the person who waits for it, and how they stop it."""
+"""The progress of a long download, told to the person who waits for it, and how they stop it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LOAD_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a model is loaded with. Threads 0: measure; port 0: any that is free; no key: open to all."""
+    """How a model is loaded. Threads 0: measure; port 0: any that is free; no key: open to all."""
 
     path: str
     name: str
@@ -85,7 +85,7 @@ class LlamaEngine:
 
     def _load(self) -> Address:
         want = self.settings
-        script = str(Path(__file__).with_name("server.py"))
+        script = str(Path(__file__).with_name("llama_server.py"))
         numbers = (want.context, want.threads, usable_cores(), want.port)
         command = [sys.executable, "-P", script, want.path, want.name, *map(str, numbers)]
         with tempfile.TemporaryFile() as said:

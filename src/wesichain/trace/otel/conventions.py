@@ -1,4 +1,4 @@
-"""What was said and spent, and by whom, in the words of the conventions for generative AI."""
+"""Attributes of spans by the conventions for generative AI: the messages, the usage, the provider."""
 
 from __future__ import annotations
 

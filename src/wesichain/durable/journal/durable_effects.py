@@ -37,8 +37,8 @@ from wesichain.errors import (
 from wesichain.policy import chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .journal import StepJournal
 from .records import Conversed, Raised, StepRecord, fingerprint, fingerprint_of_call
+from .step_journal import StepJournal
 
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ class DurableEffects(Effects):
     async def check(
         self, checks: Coroutine[Any, Any, tuple[T, str]], *, step_id: int, read: Callable[[str], T]
     ) -> tuple[T, str]:
-        """What the checks of an answer said is recorded: they may have had effects, and are not run again."""
+        """Run the checks of an answer, and record their verdict: they may have effects, and run once."""
         done: list[tuple[T, str]] = []
         raised: list[Exception] = []
 

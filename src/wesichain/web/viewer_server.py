@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wesichain.agent import Agent
 from wesichain.errors import ConfigError, MissingDependencyError
 
-from .sources import RunDatabase
+from .run_database import RunDatabase
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -1,4 +1,4 @@
-"""What a run of an agent is given by the node that it runs in: its instructions, and its time."""
+"""The instructions and the time that a node gives the run of its agent."""
 
 from __future__ import annotations
 

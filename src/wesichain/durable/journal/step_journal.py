@@ -100,7 +100,7 @@ class StepJournal(Clock):
         return tuple(new)
 
     async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> StepRecord:
-        """What the step came to, now or then. `asked` is the fingerprint of what it answers to."""
+        """Do the step, or take the record of it. `asked` is the fingerprint of what it answers to."""
         record = self._recorded.pop(name, None)
         if record is None or record.entry.is_refusal:
             record = await self._do(name, asked, act)

@@ -9,7 +9,7 @@ from wesichain.core import Decision, Event, ToolCall
 
 
 class StoredRun(Protocol):
-    """What a list shows of a durable run."""
+    """A durable run as a list shows it."""
 
     @property
     def run_id(self) -> str: ...
@@ -56,7 +56,7 @@ class RunDatabase(Protocol):
         ...
 
     def events(self, run_id: str) -> AsyncIterator[Event]:
-        """What has happened in a run, and then what happens, until nobody works on it any more."""
+        """The events of a run so far, and then those that follow, until nobody works on it any more."""
         ...
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> Any:

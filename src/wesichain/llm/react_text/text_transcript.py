@@ -25,7 +25,7 @@ ANSWER: JsonValue = {"react_text": "answer"}
 
 @dataclass(frozen=True, slots=True)
 class TextQuestion:
-    """What a user asked."""
+    """A question of the user."""
 
     text: str
 

@@ -15,7 +15,7 @@ from wesichain.graph.state import Append, Schema, is_items, is_mapping
 from .approvals import decisions, question, stored
 from .failures import raise_failure
 from .listening import Listener
-from .prompt import seconds_left
+from .node_instructions import seconds_left
 from .recorded import NodeRecording
 
 _TASKS = ("input", "task", "question", "user_input")
@@ -82,7 +82,7 @@ class AgentNode:
         return update
 
     def _task(self, state: Any) -> tuple[str, Sequence[Message]]:
-        """What the agent is asked, and what was said before."""
+        """The agent's task, and the conversation before it."""
         if isinstance(state, str):
             return state, ()
         spoken = _value(state, _MESSAGES)
@@ -104,7 +104,7 @@ class AgentNode:
 def _options(
     agent: Agent[Any], ctx: GraphContext, listener: Listener, recording: NodeRecording
 ) -> dict[str, Any]:
-    """What every run of a visit is told: the graph's limits are its limits too."""
+    """The options of every run of a visit: the graph's limits are its limits too."""
     budget, seconds = agent.runtime.budget, seconds_left(ctx)
     if ctx.remaining_steps is not None:
         budget = replace(budget, steps=max(1, min(budget.steps, ctx.remaining_steps)))

@@ -23,7 +23,7 @@ llama: Any = xllamacpp
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to load, and how."""
+    """The model to load, and how."""
 
     path: str
     name: str

@@ -48,7 +48,7 @@ from wesichain.tools import PreparedCall, ToolContext, ToolRegistry
 from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
 from .listening import Listener
-from .prompt import instructions, seconds_left
+from .node_instructions import instructions, seconds_left
 from .recorded import NodeRecording
 
 _NONE: Mapping[str, Decision] = {}
@@ -58,7 +58,7 @@ _LEFT = "the run before this one was left unfinished"
 
 
 class ReActOutput(TypedDict, total=False):
-    """What a ReAct graph gives back."""
+    """The output of a ReAct graph."""
 
     input: str
     agent_scratchpad: Annotated[list[ReActStep], Append]
@@ -129,7 +129,7 @@ class Live:
             self._recording.record = ctx.record if records else None
 
     def options(self, ctx: GraphContext, *, budget: Budget, stream: bool) -> dict[str, Any]:
-        """What the run is told when it is opened: the graph's limits are its limits too."""
+        """The options with which the run is opened: the graph's limits are its limits too."""
         if ctx.record is not None:
             self._recording = NodeRecording(ctx.record)
         heard = ctx.events is not None
@@ -272,7 +272,7 @@ class ReactSteps:
         return live
 
     def _remembered(self, state: ReActSteps) -> Sequence[Message]:
-        """What the model is shown of earlier questions on the thread: all of it, or the newest that fits."""
+        """The earlier conversation of the thread as the model sees it: all, or the newest that fits."""
         said = state.get("conversation", [])
         if self._max_tokens is None:
             return said
@@ -332,7 +332,7 @@ def _frame() -> Frame:
 
 
 def _written(live: Live, state: ReActSteps, ctx: GraphContext) -> Mapping[str, Any] | None:
-    """What the visit added to the state."""
+    """The writes of the visit to the state."""
     drive = live.drive
     outcome = drive.outcome
     if isinstance(outcome, Failed):

@@ -157,7 +157,7 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
 
 
 def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
-    """What these entries have of things that are done once in a thread, by their ids; the last counts."""
+    """The things done once in a thread that these entries have, by their ids; the last counts."""
     found: dict[str, Any] = {}
     for entry in entries:
         if ONCE in entry.body:
@@ -170,7 +170,7 @@ def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:
-    """What is pending on one checkpoint, as it would be on another, numbered from there on."""
+    """The notes pending on one checkpoint, as they would be on another, numbered from there on."""
     numbers = {head: to} | {entry.seq: number for number, entry in enumerate(entries, start=to + 1)}
     return [_renumbered(entry, numbers) for entry in entries]
 
