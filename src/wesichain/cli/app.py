@@ -59,7 +59,7 @@ def options(
 
 
 class Bench(StrEnum):
-    """What can be measured."""
+    """The benchmarks: things that can be measured."""
 
     SPEED = "speed"
     LEARNING = "learning"

@@ -44,7 +44,7 @@ Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a command shows of its runs, and where it keeps them."""
+    """The settings of what a command shows of its runs, and where it keeps them."""
 
     as_json: bool = False
     quiet: bool = False

@@ -296,11 +296,11 @@ class Batch(CallQuestions[OutT]):
     # --- what came of it -----------------------------------------------------------------------------
 
     def done(self) -> tuple[Observed, ...]:
-        """What came of the calls that have ended, and the notes."""
+        """The observations of the calls that have ended, and the notes."""
         return (*[slot for slot in self.slots if isinstance(slot, Observed)], *self.notes)
 
     def questions(self) -> tuple[PendingCall, ...]:
-        """What the runs inside the calls wait for."""
+        """The questions that the runs inside the calls wait for."""
         return tuple(
             item
             for child in self.children
@@ -309,7 +309,7 @@ class Batch(CallQuestions[OutT]):
         )
 
     def observed(self) -> list[Observed]:
-        """What came of the calls, in their order, then the notes; a call that never ended says so.
+        """The observations of all calls, in their order, then the notes; a call that never ended says so.
 
         `went_well` then says whether every call gave its result.
         """

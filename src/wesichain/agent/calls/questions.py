@@ -158,7 +158,7 @@ class CallQuestions(Generic[OutT]):
         return found
 
     def _decided(self, prepared: PreparedCall, decision: Decision) -> PreparedCall | Observed:
-        """What becomes of a call; other arguments stand in the reply already (`ApproveWith`)."""
+        """The verdict on one call; other arguments stand in the reply already (`ApproveWith`)."""
         call = prepared.call
         match decision:
             case Approve() | ApproveWith():

@@ -165,7 +165,7 @@ class Present(Effects):
                 run.check_stop()  # by somebody who was just told
 
     def _found(self) -> dict[str, ToolRegistry]:
-        """What searches have found in this run, of that which is the present agent's to find."""
+        """The tools that searches have found in this run, of those that are the present agent's to find."""
         searches = [source for source in self._base.registry.sources if isinstance(source, ToolSearch)]
         return {
             name: search.registry

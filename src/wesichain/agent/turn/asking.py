@@ -286,7 +286,7 @@ class Asking(Showing[OutT]):
         return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
 
     def _wrong_answers(self, malformed: Malformed, decided: FaultDecision) -> list[Observed]:
-        """What is told of each call of a reply whose answers are wrong: what is, or that it was not run."""
+        """The words on each call of a reply whose answers are wrong: its fault, or that it was not run."""
         told: list[Observed] = []
         for call, error in zip(malformed.reply.tool_calls, malformed.errors, strict=True):
             text = wording.not_run(wording.BESIDE_ANSWER)
@@ -298,7 +298,7 @@ class Asking(Showing[OutT]):
     # --- the last word -------------------------------------------------------------------------------
 
     def _last_request(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> LlmRequest | None:
-        """What `on_limit` says: fail, ask once more without tools, or (None) take the last content."""
+        """The last request, by `on_limit`: one without tools; None takes the last content; or it fails."""
         run = self._run
         match run.settings.on_limit:
             case "fail":

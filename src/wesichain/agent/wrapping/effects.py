@@ -79,7 +79,7 @@ def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middlewar
 
 
 class Link(Protocol):
-    """What a context knows of its run, for those who look."""
+    """The link from a context to its run, for those who look."""
 
     @property
     def messages(self) -> LogView[Message] | tuple[Message, ...]: ...

@@ -57,7 +57,7 @@ made = Made()
 
 
 class _Media:
-    """What parts with bytes share: where the bytes are, how they are written, how they are named."""
+    """The base of parts with bytes: where the bytes are, how they are written, how they are named."""
 
     __slots__ = ()
     kind: ClassVar[str]

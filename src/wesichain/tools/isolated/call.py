@@ -181,7 +181,7 @@ def _read(answer: Any, render: Callable[[Any], JsonValue]) -> Any:
 
 
 def _context_facts(ctx: ToolContext | None) -> dict[str, JsonValue]:
-    """What an isolated tool learns of its call: names and numbers; when it should stop it is killed."""
+    """The facts that an isolated tool learns of its call: names and numbers; to stop it, it is killed."""
     return {} if ctx is None else {name: getattr(ctx, name) for name in _TOLD if hasattr(ctx, name)}
 
 

@@ -33,7 +33,7 @@ class ChildDiedError(RemoteError):
 
 
 def environment(names: tuple[str, ...]) -> dict[str, str]:
-    """What an isolated tool gets of our environment."""
+    """The variables of our environment that an isolated tool gets."""
     return {name: os.environ[name] for name in (*_ALWAYS, *names) if name in os.environ}
 
 

@@ -220,7 +220,7 @@ class McpServer:
         )
 
     async def _result(self, held: HeldCall) -> types.CallToolResult:
-        """What the server gives, after the answers to what it asks meanwhile."""
+        """The server's result, after the answers to what it asks meanwhile."""
         while (asked := await held.news()) is not None:
             decision = await decide(held, asked)
             held.close(asked)
@@ -235,7 +235,7 @@ class McpServer:
     # --- resources and prompts -------------------------------------------------------------------
 
     async def resources(self) -> tuple[McpResource, ...]:
-        """What can be read from the server, by `read`."""
+        """The resources that can be read from the server, by `read`."""
         pages = await self._pages("its resources", lambda session, page: session.list_resources(params=page))
         return tuple(to_resource(resource) for page in pages for resource in page.resources)
 

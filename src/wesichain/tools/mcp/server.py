@@ -130,7 +130,7 @@ def _guarded(app: Any, token: str) -> Any:
 
 
 class _Served:
-    """What one server offers, and how it answers."""
+    """The offers of one server, and how it answers."""
 
     def __init__(self, tools: Tools, name: str, contents: Contents, *, approved: bool) -> None:
         given = (
@@ -205,7 +205,7 @@ class _Served:
         return await self._answer(served)
 
     async def _answer(self, served: ServedCall) -> types.CallToolResult | types.InputRequiredResult:
-        """What came of a call; one that asks is kept for the client that comes back with the answer."""
+        """The result of a call; one that asks is kept for the client that comes back with the answer."""
         result = await served.result()
         if isinstance(result, types.InputRequiredResult):
             self._waiting[served.state] = served
@@ -247,7 +247,7 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
 
 
 def _connection(ctx: ServerRequestContext[Any]) -> Any:
-    """What is the same for all requests of one client."""
+    """The connection of a request: the same for all requests of one client."""
     return getattr(ctx.session, "_connection", ctx.session)
 
 
