@@ -28,7 +28,7 @@ from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
 from .drive import Drive
-from .models import AnyModel, resolve_model
+from .model_names import AnyModel, resolve_model
 from .options import AgentOptions, as_sinks, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of

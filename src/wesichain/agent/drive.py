@@ -62,8 +62,8 @@ from .phases import (
     Thinking,
     Unfinished,
 )
-from .rules import Refused, wording
-from .running import CutOff, LimitAbove, Running, Stopped
+from .rules import Refused, sentences
+from .run_under_way import CutOff, LimitAbove, Running, Stopped
 from .trail import Observed
 from .turn import Asking
 
@@ -308,7 +308,7 @@ class Drive(Asking[OutT]):
                 tool_name=result.tool_name,
             )
             self._retry(run.decide(thinking, fault))
-            text = wording.invalid_call(str(fault))
+            text = sentences.invalid_call(str(fault))
             return thinking.act(LlmResponse()).observe([Observed(text, text)])
         return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
 

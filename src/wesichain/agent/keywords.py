@@ -18,7 +18,7 @@ from wesichain.tools import ToolContext
 
 from .effects import Effects
 from .memory.conversation import RunMemory
-from .models import AnyModel
+from .model_names import AnyModel
 from .options import OnLimit, Sinks
 from .rules import LoopGuard, OutputCheck, OutputMode
 from .rules.handoff import Actor, Handoff

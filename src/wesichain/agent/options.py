@@ -16,7 +16,7 @@ from wesichain.policy import Budget, FailFast, PolicyEngine
 from wesichain.tools import ToolContext
 
 from .effects import Effects
-from .models import AnyModel
+from .model_names import AnyModel
 from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from .definition import Tool, ToolWarning
 from .function import tool as function_tool
 from .json_schema import Issue, closest, one_of, preview
 from .results import Counter, PreparedCall, ToolResult, ToolStats
-from .sources import ToolSource
+from .tool_sources import ToolSource
 from .typed import TypedTool
 
 if TYPE_CHECKING:

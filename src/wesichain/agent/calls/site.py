@@ -17,7 +17,7 @@ from wesichain.agent.emitter import Emitter
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
 from wesichain.agent.rules import question_token
-from wesichain.agent.running import Running
+from wesichain.agent.run_under_way import Running
 from wesichain.agent.trail import Trail
 from wesichain.core import (
     CallToken,

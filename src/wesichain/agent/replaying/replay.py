@@ -18,9 +18,9 @@ from typing_extensions import override
 from wesichain import errors
 from wesichain.agent.agent import Agent
 from wesichain.agent.effects import Caller, Checked, Effects, OnText, SameCaller
-from wesichain.agent.models import AnyModel
+from wesichain.agent.model_names import AnyModel
 from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
-from wesichain.agent.running import Running
+from wesichain.agent.run_under_way import Running
 from wesichain.agent.runtime import AgentRuntime
 from wesichain.agent.wrapping.spare import retell_spare
 from wesichain.context import ViewRequest

@@ -11,7 +11,7 @@ from wesichain.agent.calls import ITSELF, waiting_for
 from wesichain.agent.effects import OnText
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.rules import Misshapen, Refused
-from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.agent.run_under_way import LimitAbove, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.core import (

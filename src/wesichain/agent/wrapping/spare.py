@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wesichain.agent.running import LimitAbove, Running
+from wesichain.agent.run_under_way import LimitAbove, Running
 from wesichain.core import Event, LlmResponse, ModelResponded, StepStarted
 
 

@@ -20,9 +20,9 @@ from wesichain.tools.json_tool import JsonTool
 from wesichain.tools.running import GRACE, OutOfTimeError, in_thread
 
 from . import pool
+from .frames import ANSWERED, DIED, KILLED
 from .pool import ChildDiedError, Keeper
 from .portable import Encoder, NotPortableError
-from .wire import ANSWERED, DIED, KILLED
 
 _CONTEXT = object()  # stands for the tool's context among its arguments
 _TOLD = ("correlation_id", "step_id", "idempotency_key", "call_id", "attempt")  # of the context

@@ -10,8 +10,8 @@ from wesichain.errors import ToolError
 from wesichain.tools.json_schema.compile import validate
 
 from .held import CANNOT, HeldCall, HeldCalls, OpenQuestion
+from .incoming import read_content
 from .offer import OnElicit
-from .reading import read_content
 from .sdk import types
 
 Elicited: TypeAlias = types.ElicitResult | types.ErrorData

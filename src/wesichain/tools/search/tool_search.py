@@ -13,7 +13,7 @@ from wesichain.tools.json_schema import shorten
 from wesichain.tools.json_tool import JsonTool
 from wesichain.tools.registry import ToolLike, ToolSet
 from wesichain.tools.running import in_thread
-from wesichain.tools.sources import ToolSource
+from wesichain.tools.tool_sources import ToolSource
 
 _log = logging.getLogger("wesichain")
 _SHOWN = 300  # characters of a description

@@ -37,7 +37,7 @@ from .emitter import Emitter
 from .options import OnLimit
 from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Checks, LoopGuard, PolicyView, ReplyJudge, Tally, wording
+from .rules import Checks, LoopGuard, PolicyView, ReplyJudge, Tally, sentences
 
 OutT = TypeVar("OutT")
 R = TypeVar("R")
@@ -332,7 +332,7 @@ class Running(Generic[OutT]):
     def told(self, text: str, decision: Retry | Reprompt) -> str:
         """The words in which the model reads of a fault, with the tools where the strategy shows them."""
         shown = isinstance(decision, Reprompt) and isinstance(decision.strategy, OnceWithToolCatalog)
-        return text + wording.catalog(self.specs()) if shown else text
+        return text + sentences.catalog(self.specs()) if shown else text
 
 
 def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:

@@ -1,4 +1,4 @@
-"""Asking: what a served tool says to its client while it runs: how far it is, what it logs, what it asks."""
+"""Elicitation: what a served tool says to its client while it runs: progress, log lines, questions."""
 
 from __future__ import annotations
 

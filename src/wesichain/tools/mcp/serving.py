@@ -1,4 +1,4 @@
-"""Server: our tools for any MCP client, with our checks, limits and isolation."""
+"""Serving: our tools for any MCP client, with our checks, limits and isolation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
 from wesichain.tools.results import PreparedCall
 
-from .asking import CONSENT, LOGGER, ServedCall, ToClients
 from .contents import Contents, ServedPrompt, ServedResource
+from .elicitation import CONSENT, LOGGER, ServedCall, ToClients
 from .resuming import RecentEvents
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 from wesichain.core.dataclass import dataclass
 from wesichain.errors import CodecError
 
-from .media import KEPT, is_address, is_text, media_type_at, media_type_of
+from .media_types import KEPT, is_address, is_text, media_type_at, media_type_of
 
 
 class BlobWriter(Protocol):

@@ -1,4 +1,4 @@
-"""Running: one task through an agent at the terminal, with its recording, its approvals and its end."""
+"""Terminal run: one task through an agent at the terminal, with its recording, its approvals and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: what a server gives (results, resources, prompts) in our own values. Pure."""
+"""Incoming: what a server gives (results, resources, prompts) in our own values. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Client: an MCP server, and its tools for as long as it is entered."""
+"""The MCP client: a server, and its tools for as long as it is entered."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from wesichain.tools.json_schema import shorten
 from .answering import answer, answer_by_run, decide, sample_by_run
 from .connection import Connection
 from .held import HeldCall, HeldCalls
+from .incoming import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .offer import McpOptions, McpTool, ServerOffer
-from .reading import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .sdk import ClientSession, MCPError, httpx2, types
 from .transports import ACCESS_DENIED, SESSION_LOST, ServerAddress, ServerProgram, Transport
 
