@@ -35,7 +35,7 @@ from wesichain.agent import (
     RunMemory,
     SqliteConversations,
 )
-from wesichain.agent.memory.logs import (
+from wesichain.agent.memory.kept_conversations import (
     APPLICATION_ID,
     POSTGRES_MIGRATIONS,
     POSTGRES_VERSION,

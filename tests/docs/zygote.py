@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
 from wesichain import Agent, tool
-from wesichain.agent import models
+from wesichain.agent import model_names
 from wesichain.core import LlmRequest, ToolCall
 from wesichain.testing import FunctionLlm
 
@@ -101,7 +101,7 @@ def become(job: dict[str, Any]) -> None:
     os.dup2(nothing, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    vars(models)["_by_name"] = stand_in(job.get("replies") or [])
+    vars(model_names)["_by_name"] = stand_in(job.get("replies") or [])
     sys.argv = [job["script"]]
     sys.path[0] = job["cwd"]
     runpy.run_path(job["script"], run_name="__main__")

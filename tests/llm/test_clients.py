@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.llm.provider_kit import KEY, REQUEST
 from tests.llm.toxic_server import Received, ToxicServer, reply
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire, frame
-from wesichain.agent.models import FORMS, resolve_model
+from wesichain.agent.model_names import FORMS, resolve_model
 from wesichain.core import LlmTraits
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.anthropic import AnthropicClient

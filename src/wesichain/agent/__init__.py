@@ -8,7 +8,7 @@ from .agent import Agent
 from .drive import Drive
 from .effects import Caller, Effects, LiveEffects
 from .emitter import Emitter, name_of
-from .models import resolve_model
+from .model_names import resolve_model
 from .options import AgentOptions, OnLimit, RunOptions
 from .outcomes import with_output
 from .phases import (
@@ -28,7 +28,7 @@ from .phases import (
 )
 from .results import RunResult, Source, result_of
 from .rules import LoopGuard, Refused, Tally
-from .running import Running, Settings
+from .run_under_way import Running, Settings
 from .runtime import AgentRuntime
 from .trail import Observed, Trail
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .calls.agent_tool import AgentTool
     from .handing.team import team_of
     from .memory.conversation import Conversation, RunMemory
-    from .memory.logs import PostgresConversations, SqliteConversations
+    from .memory.kept_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversations, MemoryConversations, StoredConversation
     from .replaying.replay import ReplayEffects, replay
     from .replaying.revive import retell, revived_cause, revived_dispatch, revived_error
@@ -50,7 +50,7 @@ else:
             ".calls.agent_tool": ("AgentTool",),
             ".handing.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
-            ".memory.logs": ("PostgresConversations", "SqliteConversations"),
+            ".memory.kept_conversations": ("PostgresConversations", "SqliteConversations"),
             ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
             ".replaying.replay": ("ReplayEffects", "replay"),
             ".replaying.revive": ("retell", "revived_cause", "revived_dispatch", "revived_error"),

@@ -28,7 +28,7 @@ from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
 from .drive import Drive
-from .models import AnyModel, resolve_model
+from .model_names import AnyModel, resolve_model
 from .options import AgentOptions, as_sinks, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of
@@ -296,7 +296,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     def _ended_of(
         self, options: ConversationKeywords[DepsT_contra]
     ) -> Callable[[Outcome[OutT]], Awaitable[None]]:
-        """What is done when a run has ended: its question and answer become part of the conversation."""
+        """The hook for the end of a run: its question and answer become part of the conversation."""
         conversation = options.get("conversation")
 
         async def ended(outcome: Outcome[OutT]) -> None:
@@ -311,7 +311,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         return ended
 
     async def advise(self, task: str, run_id: str) -> Advice:
-        """What earlier runs have taught, for a run of this id: off the loop, and never an error."""
+        """Advice from earlier runs for a run of this id: looked up off the loop, and never an error."""
         tools = [tool.spec for tool in self.runtime.registry]
         return await advise(self._playbook, task, run_id=run_id, domain=self._domain, tools=tools)
 

@@ -1,8 +1,23 @@
-"""The loop: carries a phase to its end, a step at a time. There is no other in this project.
+"""The loop: carries a run from phase to phase until it ends. There is no other in this project.
 
-Each step looks at the phase, asks the effects for what the world is needed for (a reply, a tool's
-result), lets the rules and the policy judge it, and takes the transition. Whatever ends a run ends
-it here, with its event; to run is to step until then.
+States. A run is Idle until its first step, then goes round: Thinking (the model is to be asked), Acting (the
+calls of its reply are to be run), Observing (the results are in). It ends Completed, Failed or Interrupted.
+Transitions. Idle thinks; Thinking completes with an answer, or acts on a reply; Acting observes; Observing
+thinks again, as another agent after a handoff. Every phase before the end can also fail or be interrupted.
+`phases` has the table, as types.
+
+A step looks at the phase, asks the effects for what the world is needed for (a reply, a tool's result), lets
+the rules and the policy judge it, and takes one transition. To run is to step until the end.
+
+Who may end a run. The model, with an answer that passes the checks; a tool, with a result that is the run's;
+the policy, with a fault that it does not forgive; the budget, where `on_limit` leaves no last word; whoever
+stops it or cancels its task; a call that must wait for a person. A bug of ours fails it too. Each way ends
+here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is told as a
+failure and raised; the cancellation of the task is told as an interruption and raised.
+
+What is kept at a stop. An Interrupted run has its messages and steps, what it spent, the policy's tally, the
+reply in hand, the calls that have ended, the runs inside those that wait, and the questions. It goes on
+from these alone, in another process too; no call that has ended is made again. The other two are final.
 """
 
 from __future__ import annotations
@@ -47,8 +62,8 @@ from .phases import (
     Thinking,
     Unfinished,
 )
-from .rules import Refused, wording
-from .running import CutOff, LimitAbove, Running, Stopped
+from .rules import Refused, sentences
+from .run_under_way import CutOff, LimitAbove, Running, Stopped
 from .trail import Observed
 from .turn import Asking
 
@@ -259,7 +274,7 @@ class Drive(Asking[OutT]):
         return pending
 
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
-        """What the calls have changed for the steps to come: tools that were found, another agent."""
+        """Apply what the calls have changed for the steps to come: tools that were found, another agent."""
         run, observed = self._run, batch.done()
         run.present.take(observed)
         handoff = run.present.transfer_in(observed)
@@ -293,7 +308,7 @@ class Drive(Asking[OutT]):
                 tool_name=result.tool_name,
             )
             self._retry(run.decide(thinking, fault))
-            text = wording.invalid_call(str(fault))
+            text = sentences.invalid_call(str(fault))
             return thinking.act(LlmResponse()).observe([Observed(text, text)])
         return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
 

@@ -35,7 +35,7 @@ class Caller(Protocol):
     """The step that a call belongs to."""
 
     def context(self, call: ToolCall) -> ToolContext:
-        """What the tool of this call may know; made for those who look."""
+        """The context of the tool of this call; made when somebody looks."""
         ...
 
 
@@ -59,7 +59,7 @@ class Effects(Protocol):
     needs_deps: bool = True  # a replay runs no tool, and does without
 
     def token(self, given: CancellationToken | None) -> CancellationToken | None:
-        """What stops the run: what it was given, and what its effects know of."""
+        """The token that stops the run: the one it was given, and the one that its effects know of."""
         stops = [token for token in (given, self.cancellation) if token is not None]
         return given if self.cancellation is None else CancellationToken(*stops)
 
@@ -70,7 +70,7 @@ class Effects(Protocol):
         ...
 
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
-        """What became of one call. A failure is a value; it raises for cancellation alone."""
+        """The result of one tool call. A failure is a value; it raises for cancellation alone."""
         ...
 
     async def turn(self, call_id: str) -> None:
@@ -84,7 +84,7 @@ class Effects(Protocol):
         step_id: int,
         read: Callable[[str], T],
     ) -> Checked[T]:
-        """What the user's checks make of an answer: they are run, unless what they said is known.
+        """The answer as the user's checks leave it: they are run, unless what they said is known.
 
         A replay closes `checks` and goes by what was recorded; `read` makes a typed answer of a text.
         """
@@ -97,7 +97,7 @@ class Effects(Protocol):
         return await text
 
     def below(self, scope: str) -> Callable[[Effects], Effects] | None:
-        """What wraps the effects of the runs inside a call, which `scope` names; None: nothing does."""
+        """The wrapper for the effects of the runs inside a call, which `scope` names; None: there is none."""
         del scope
         return None
 
@@ -106,7 +106,7 @@ class Effects(Protocol):
         del run
 
     def around_run(self, middleware: Sequence[Middleware]) -> Sequence[Middleware]:
-        """What stands around the run: its agent's middleware, or what a recording has of it."""
+        """The layer around the run: its agent's middleware, or what a recording has of it."""
         return middleware
 
 

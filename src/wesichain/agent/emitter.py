@@ -60,7 +60,7 @@ def listeners(
     *,
     relay: Listener | None = None,
 ) -> tuple[Listener, Listener]:
-    """What hands the events of a run to those who are told of it: two functions that never raise.
+    """Make the two functions, which never raise, that hand the events of a run to those who are told of it.
 
     The second is for events that others will follow, and may wait for these: the end of a run, whatever is
     not quite as usual and every 64th step are told to the first.

@@ -18,7 +18,7 @@ from wesichain.tools import ToolContext
 
 from .effects import Effects
 from .memory.conversation import RunMemory
-from .models import AnyModel
+from .model_names import AnyModel
 from .options import OnLimit, Sinks
 from .rules import LoopGuard, OutputCheck, OutputMode
 from .rules.handoff import Actor, Handoff
@@ -79,6 +79,6 @@ class RunKeywords(TypedDict, Generic[DepsT], total=False):
 
 
 class ConversationKeywords(RunKeywords[DepsT], Generic[DepsT], total=False):
-    """What one run of an agent may be told, beside its task and what every run may be told."""
+    """The keywords of one run of an agent, beside its task and those that every run takes."""
 
     conversation: RunMemory | None

@@ -16,7 +16,7 @@ from wesichain.policy import Budget, FailFast, PolicyEngine
 from wesichain.tools import ToolContext
 
 from .effects import Effects
-from .models import AnyModel
+from .model_names import AnyModel
 from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What a runtime is told once, for all its runs.
+    """The options of a runtime, given once for all its runs.
 
     `policy`: what is made of faults; None lets the model's own preference decide, or FailFast.
     `budget`: what a run may spend. `instructions`: the system message. `on_limit`: what happens at the end
@@ -116,7 +116,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What one run may be told, whether it begins or goes on.
+    """The options of one run, whether it begins or goes on.
 
     `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
     it is written nowhere. `model`, `budget`: in place of the agent's. `cancellation`: stops the run, which
@@ -147,7 +147,7 @@ _run_options = constructor_of(RunOptions)
 
 
 class Deps:
-    """What the deps of a run have to be, as far as Python can tell."""
+    """The type that the deps of a run must have, checked as far as Python can tell."""
 
     __slots__ = ("_class", "_is_declared", "_type")
 

@@ -42,7 +42,7 @@ STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What is the same in every phase of a run."""
+    """The facts that are the same in every phase of a run."""
 
     run_id: str
     task: str
@@ -72,7 +72,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What an interrupted run has in hand: a reply, and what has become of its calls so far.
+    """The work that an interrupted run has in hand: a reply, and what has become of its calls so far.
 
     A reply that is not `judged` had arrived when the run was stopped; it is looked at when the run goes on.
     `attempts` says how often each call was begun, `decisions` what people have said of them.
@@ -88,7 +88,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class AnyPhase:
-    """What every phase has. A phase is made by a transition: nobody else can make one."""
+    """The base of every phase. A phase is made by a transition: nobody else can make one."""
 
     if TYPE_CHECKING:  # what nobody can give
         only_a_transition_makes_one: Never

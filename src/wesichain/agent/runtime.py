@@ -39,11 +39,11 @@ from .effects import Effects, LiveEffects
 from .emitter import Emitter, listeners, signed
 from .handing import Stage
 from .memory.history import is_over, messages_of, opening, question_of
-from .models import AnyModel, Models, name_of_model
+from .model_names import AnyModel, Models, name_of_model
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
 from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
 from .rules import Checks, Tally, judge_of, output_form
-from .running import Running, Settings
+from .run_under_way import Running, Settings
 from .trail import Trail
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from wesichain.core import (
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one call came to. `text` is what the model reads; without a call id it is a note to it."""
+    """The observation of one call. `text` is what the model reads; without a call id it is a note to it."""
 
     value: JsonValue
     text: str
@@ -40,7 +40,7 @@ TrailItem: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the
 
 
 class _Log:
-    """What the trails of one run share: lists that only ever grow.
+    """The log that the trails of one run share: lists that only ever grow.
 
     The steps of the scratchpad follow from what happened. They are made when somebody asks, each once.
     """

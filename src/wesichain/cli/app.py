@@ -13,7 +13,7 @@ import typer
 
 from wesichain import __version__
 
-from . import asking, learning, looking, playbooks, runs
+from . import asking, durable_runs, learning, looking, playbooks
 from .looking import serve
 from .machine import doctor, models
 from .mcp import mcp
@@ -39,7 +39,7 @@ app.command()(doctor)
 app.command()(worker)
 app.command()(serve)
 app.add_typer(looking.app, name="trace")
-app.add_typer(runs.app, name="runs")
+app.add_typer(durable_runs.app, name="runs")
 app.add_typer(playbooks.app, name="playbook")
 
 
@@ -59,7 +59,7 @@ def options(
 
 
 class Bench(StrEnum):
-    """What can be measured."""
+    """The benchmarks: things that can be measured."""
 
     SPEED = "speed"
     LEARNING = "learning"

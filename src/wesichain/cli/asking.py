@@ -20,9 +20,9 @@ from .loading import DEFAULT_MODEL, chosen_model, fetch, load_agent, load_tools
 from .mcp import connect
 from .playbooks import advised_by
 from .prompting import read_line
-from .running import Shown, carry_on, carry_out
 from .tasks import run_batch
 from .terminal import OK, fail, note
+from .terminal_run import Shown, carry_on, carry_out
 
 Model = Annotated[
     str | None,

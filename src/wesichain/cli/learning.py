@@ -21,7 +21,7 @@ Playbook = Annotated[Path | None, typer.Option("--playbook", help="The playbook'
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a person says of a run."""
+    """A person's mark on a run."""
 
     run: str
     good: bool

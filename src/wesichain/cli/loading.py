@@ -65,7 +65,7 @@ def load_agent(target: str) -> Agent[Any]:
 
 
 def load_object(target: str, wanted: type | tuple[type, ...]) -> Any:
-    """What a target names; if that is a function and none of the wanted, what it makes."""
+    """The object that a target names; if that is a function and none of the wanted, what it makes."""
     where, _, name = target.rpartition(":")
     if not where:
         raise ConfigError(f"{target!r} names no agent; write file.py:agent or package.module:agent")

@@ -59,7 +59,7 @@ def opened(
 
 
 def advised_by(path: Path | None, domain: str) -> dict[str, Any]:
-    """What an agent is told of the playbook in a folder; it stays open as long as the command runs."""
+    """The advice options for the playbook in a folder; it stays open as long as the command runs."""
     if path is None:
         return {}
     try:
@@ -142,7 +142,7 @@ def search(
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """What an agent would be told for a task."""
+    """Show what an agent would be told for a task."""
     with opened(path, embedder) as book:
         for one in book.retrieve(task, domain=domain, k=k):
             say(f"{one.id}  {one.text}")

@@ -116,7 +116,7 @@ async def _answer(question: Question, stop: CancellationToken) -> Decision | Non
 
 
 def _result(answer: str) -> Decision:
-    """What somebody else has run came to: JSON where it is JSON, else a text; an empty line is a failure."""
+    """Read the result of a call run elsewhere: as JSON, else as a text; an empty line is a failure."""
     if not answer:
         return Provide(error="no result was given")
     try:

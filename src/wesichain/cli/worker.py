@@ -54,7 +54,7 @@ def worker(
 
 
 def load_durable(target: str) -> DurableAgent[Any] | DurableGraph[Any]:
-    """What a name stands for, with its own settings; of an agent, a durable one with the usual."""
+    """The object that a name stands for, with its own settings; of an agent, a durable one with the usual."""
     from wesichain.durable import DurableAgent, DurableGraph  # slow to load: no other command pays for it
 
     found: Any = load_object(target, (Agent, DurableAgent, DurableGraph))

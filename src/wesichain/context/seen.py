@@ -15,7 +15,7 @@ _SHORT = 40  # tokens: a result that is no longer is not worth clearing
 
 
 class Seen:
-    """What is left of a run's log for its model, after the cuts so far. Messages go by their place there.
+    """The part of a run's log that its model still sees, after the cuts so far; messages go by their place.
 
     It is kept in units that stay or go whole: a reply with the results of its calls and the notes on it;
     before the task, a question with all that came of it. The instructions and the task are in none: they
@@ -47,7 +47,7 @@ class Seen:
 
     @property
     def messages(self) -> LogView[Message]:
-        """What the model is shown."""
+        """The messages that the model is shown."""
         return LogView(self._messages, len(self._messages))
 
     def take(self, messages: Sequence[Message]) -> None:
@@ -121,7 +121,7 @@ class Seen:
         return self._pieces(starts[0], end) if gone else []
 
     def shown(self, pieces: Sequence[tuple[int, int]]) -> list[Message]:
-        """What the model is shown of some pieces of the log."""
+        """The messages that the model is shown, of some pieces of the log."""
         self._file()
         return [message for start, end in pieces for message in self._messages[self._between(start, end)]]
 

@@ -19,7 +19,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def tokens_of(message: Message, count: CountTokens = estimate_tokens) -> int:
-    """What a message takes: its text, reasoning and calls, and a thousand for each picture or the like."""
+    """The tokens of a message: its text, reasoning and calls, and a thousand for each picture or the like."""
     content, quick = message.content, count is estimate_tokens  # which is not worth a call
     if isinstance(content, str):
         tokens = len(content) // 4 + 4 if quick else count(content)

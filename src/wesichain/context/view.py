@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ViewQuestion:
-    """What a view has to ask a model before it can cut, and the cuts that follow from the answer.
+    """A question that a view asks a model before it can cut, and the cuts that follow from the answer.
 
     Without an `llm` it is the run's own. The run pays; in a replay nobody is asked.
     """
@@ -53,7 +53,7 @@ class ContextView(Protocol):
     def name(self) -> str: ...
 
     def reduce(self, seen: Seen) -> Sequence[Cut] | ViewQuestion | None:
-        """What is to go, or what must be asked first; None while there is room."""
+        """The cuts to make, or the question to ask first; None while there is room."""
         ...
 
 

@@ -107,9 +107,9 @@ from .protocols import (
     say_omitted,
     traits_of,
 )
+from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
 from .spending import NO_USAGE, AnyPrice, Price, Prices, Spent, Usage, cost_of, is_price
-from .steps import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
-from .transcript import Transcript, text_of, tool_message, turn_of
+from .told_messages import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, SystemClock, abandon
 
 if TYPE_CHECKING:

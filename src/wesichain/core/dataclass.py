@@ -219,7 +219,7 @@ else:
             object.__setattr__(self, field.name, value)
 
     class Serializer:
-        """What pydantic-core looks for in a value that it is to write; the codec makes it."""
+        """The serializer that pydantic-core looks for in a value that it is to write; the codec makes it."""
 
         compile: Any = None
 

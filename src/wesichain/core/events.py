@@ -22,7 +22,7 @@ from .spending import NO_USAGE, Usage
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """What every event has."""
+    """The base of every event: the fields that all of them have."""
 
     kind: ClassVar[str] = "event"
     run_id: str
@@ -34,7 +34,7 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a call asks a person in the middle of its work; `schema` has the fields of the answer."""
+    """A question of a call to a person in the middle of its work; `schema` has the fields of the answer."""
 
     message: str
     schema: Mapping[str, JsonValue]
@@ -171,7 +171,7 @@ class ModelResponded(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class OutputDelta(RunEvent):
-    """What can be read of a typed answer so far, while it streams."""
+    """The part of a typed answer that can be read so far, while it streams."""
 
     kind: ClassVar[str] = "output_delta"
     value: JsonValue

@@ -21,7 +21,7 @@ FinishReason: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model is told of a tool. The root of `parameters` is always an object schema."""
+    """The description of a tool for a model. The root of `parameters` is always an object schema."""
 
     name: str
     description: str
@@ -38,7 +38,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class LlmRequest:
-    """What is asked of a model. `output_schema`: the JSON schema that the answer must have.
+    """A request to a model. `output_schema`: the JSON schema that the answer must have.
 
     `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`).
     """
@@ -58,7 +58,7 @@ class LlmRequest:
 
 @dataclass(frozen=True, slots=True)
 class LlmResponse:
-    """What a model answered, as it came: the runtime, not the adapter, judges it.
+    """A model's answer, as it came: the runtime, not the adapter, judges it.
 
     `parts` are the pictures and sounds that came with the text. `omitted` says what of the request the model
     could not be given: a line each, as the model read it in that place.

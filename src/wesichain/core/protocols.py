@@ -53,7 +53,7 @@ class CompletionLlm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LlmTraits:
-    """What the runtime may ask of a model, and what the model would rather have."""
+    """The traits of a model: what the runtime may ask of it, and what it would rather have."""
 
     observes_errors: bool = False  # faults are best told to it as observations (text ReAct)
     native_output: bool = False  # it honours LlmRequest.output_schema
@@ -78,7 +78,7 @@ _UNSAID = LlmTraits(images=True, documents=True, audio=True)
 
 
 def traits_of(llm: object) -> LlmTraits:
-    """What a model says of itself. One that says nothing is given every part as it is, and nothing else."""
+    """The traits that a model declares. One that declares none is given every part as it is, no more."""
     traits = getattr(llm, "traits", None)
     return traits if isinstance(traits, LlmTraits) else _UNSAID
 
@@ -138,7 +138,7 @@ class Strategy:
 
 @runtime_checkable
 class StrategySource(Protocol):
-    """What an agent knows of a playbook."""
+    """A playbook, as an agent sees it."""
 
     def retrieve(self, task: str, *, domain: str, k: int = 3) -> Sequence[Strategy]: ...
 
@@ -171,7 +171,7 @@ class Adviser(Protocol):
 async def advise(
     source: StrategySource | Adviser | None, task: str, *, run_id: str, domain: str, tools: Sequence[ToolSpec]
 ) -> Advice:
-    """What a run is told. Nothing that the source does fails the run or holds up the event loop."""
+    """The advice for a run. Nothing that the source does fails the run or holds up the event loop."""
     if source is None:
         return Advice()
     try:
@@ -201,7 +201,7 @@ class CallHook(Protocol):
     """Runs each call of this process inside something of its own, such as a span."""
 
     def listener(self, agent: str) -> EventSink:
-        """What hears the events of a run of this agent, in the task of that run."""
+        """The listener for the events of a run of this agent, called in the task of that run."""
         ...
 
     def model(
@@ -225,11 +225,11 @@ class CallHook(Protocol):
         ...
 
     def workflow(self, run_id: str) -> AbstractContextManager[Failing]:
-        """What a graph's run happens in. It is told of a failure, which is also raised."""
+        """The context manager around a graph's run. It is told of a failure, which is also raised."""
         ...
 
     def node(self, name: str, step: int) -> AbstractContextManager[Failing]:
-        """What a node of a graph happens in. It is told of a failure, which is a value there."""
+        """The context manager around a node of a graph. It is told of a failure, which is a value there."""
         ...
 
 

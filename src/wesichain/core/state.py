@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 from wesichain.errors import ConfigError
 
-from .steps import ReActStep
+from .scratchpad import ReActStep
 
 S = TypeVar("S")
 _STEPS = get_args(ReActStep)

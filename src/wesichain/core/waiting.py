@@ -112,7 +112,7 @@ class HasToken(Protocol):
 
 
 class CallToken(CancellationToken):
-    """What tools and middleware are given: to cancel it cancels the run; `abandon` ends the call alone.
+    """The token of one call, for tools and middleware: `cancel` ends the run, `abandon` the call alone.
 
     The token of the run is asked for when somebody looks: most runs then never make one.
     """

@@ -24,7 +24,7 @@ _RETURNS = "return None or True to let it pass, False or a text (the reason) to 
 
 
 class _Guard(Middleware[DepsT_contra]):
-    """What the guards have in common: a check, and what is made of its word."""
+    """The base of the guards: a check, and what is made of its word."""
 
     what = ""
 

@@ -13,7 +13,7 @@ from .price import AnyPrice, Prices, check_prices, cost_of
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may spend. Every model call spends a step; None means no limit.
+    """The limits on what a run may spend. Every model call spends a step; None means no limit.
 
     `free_retries` is how many retries of a whole run may spend nothing, where a policy asks for it.
     `prices` gives, for each model, the price of a million input and of a million output tokens, as a pair, or
@@ -152,7 +152,7 @@ class Account:
         )
 
     def spent(self, now: float) -> Spent:
-        """What was spent by now, on the monotonic clock that the account was opened with."""
+        """The spending up to now, on the monotonic clock that the account was opened with."""
         usage = _usage(self._input, self._output) if self._details is None else self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
         return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds)

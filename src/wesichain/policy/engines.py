@@ -35,7 +35,7 @@ def chain_of(error: BaseException) -> list[BaseException]:
 
 
 class RunView(Protocol):
-    """What a policy sees of a run."""
+    """A policy's view of a run."""
 
     @property
     def user_input(self) -> str: ...
@@ -143,7 +143,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class SelfCorrect(PolicyEngine):
-    """What the model can mend goes back to it in words; the rest ends the run. The default of `Agent`.
+    """Tells the model of faults that it can mend; the rest end the run. The default of `Agent`.
 
     Malformed or unknown calls, bad arguments, empty or cut replies and wrong typed answers: at most
     `attempts` such replies in a row are forgiven. A tool that fails is an observation. A provider that fails

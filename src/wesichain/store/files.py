@@ -77,7 +77,7 @@ class FileLogs(Logs):
 
 
 class _Log:
-    """What was read of a file: its first line, the entries, and the byte to go on from."""
+    """The content read from a file: its first line, the entries, and the byte to go on from."""
 
     def __init__(self, head: bytes = b"") -> None:
         self.head = head

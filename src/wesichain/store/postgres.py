@@ -27,7 +27,7 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class PostgresSchema:
-    """What the tables hold, in words and in SQL, and the error that says they cannot be used.
+    """The schema of the tables, in words and in SQL, and the error that says they cannot be used.
 
     `table` keeps the number of the schema; `lock` is the advisory lock under which it is changed.
     """

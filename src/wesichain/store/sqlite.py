@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SqliteSchema:
-    """What a file holds, in words and in tables, and the error that says it cannot be used.
+    """The schema of a file, in words and in tables, and the error that says it cannot be used.
 
     `application_id` marks the file as ours; migration number n takes a file of schema n to n + 1.
     """
@@ -158,7 +158,7 @@ class SqliteLogs(Logs):
 
 
 def _let_go(workers: Workers[_File], file: _File) -> None:
-    """What is done when nobody has the store any more: the last thread closes the file."""
+    """Let go of a store that nobody has any more: the last thread closes the file."""
     if not workers.dismiss():
         file.close()
 

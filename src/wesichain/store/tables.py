@@ -20,7 +20,7 @@ _MANY = 500  # values in a list of a query: SQLite once took a thousand at most
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a client calls its tables, and the column that says whose an entry is; `parts` "" keeps none.
+    """The names of a client's tables, and the column that says whose an entry is; `parts` "" keeps none.
 
     `find` is the condition on a name, with a question mark in its place; `key` makes of the name of a log
     what is put there, and `name` takes it back.
@@ -46,7 +46,7 @@ class Cursor(Protocol):
 
 
 class Connected(Protocol):
-    """What the connections of both databases have."""
+    """The interface that the connections of both databases have."""
 
     def execute(self, query: Any, values: Any = ..., /) -> Rows: ...
     def cursor(self) -> Cursor: ...

@@ -20,7 +20,7 @@ from wesichain.graph import Checkpointer, Entry
 
 
 class CheckpointerContract(ABC):
-    """What the graph engine relies on in a checkpointer."""
+    """The contract of a checkpointer: all that the graph engine relies on."""
 
     @abstractmethod
     async def make(self) -> Checkpointer:

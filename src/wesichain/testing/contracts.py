@@ -32,7 +32,7 @@ from wesichain.tools import ToolContext, ToolSet
 
 
 class ModelContract(ABC):
-    """What the runtime relies on in a model that is up and answers."""
+    """The contract of a model that is up and answers: all that the runtime relies on."""
 
     @abstractmethod
     def make_model(self) -> ToolCallingLlm: ...
@@ -64,7 +64,7 @@ class ModelContract(ABC):
 
 
 class ToolContract(ABC):
-    """What the runtime relies on in a tool."""
+    """The contract of a tool: all that the runtime relies on."""
 
     @abstractmethod
     def make_tool(self) -> Any: ...
@@ -97,7 +97,7 @@ class ToolContract(ABC):
 
 
 class SinkContract(ABC):
-    """What the runtime relies on in a sink."""
+    """The contract of a sink: all that the runtime relies on."""
 
     @abstractmethod
     def make_sink(self) -> EventSink: ...

@@ -20,7 +20,7 @@ from .models import ScriptedLlm
 
 
 class ConversationsContract(ABC):
-    """What an agent relies on in a store of conversations."""
+    """The contract of a store of conversations: all that an agent relies on."""
 
     @abstractmethod
     async def make(self) -> Conversations:

@@ -24,7 +24,7 @@ NAMES = ("", " ", "a'; DROP TABLE entries; --", "%s", "../../etc", "ü😀", "a"
 
 
 class LogsContract(CheckpointerContract):
-    """What every client relies on in a store of logs: the laws of threads, and those that others need.
+    """The contract of a store of logs: the laws of threads, and those that other clients need.
 
     Its conflicts are `CheckpointError`s.
     """

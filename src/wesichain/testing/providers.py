@@ -69,7 +69,7 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server sends for one request; `cut` breaks the connection off after so many bytes."""
+    """A server's answer to one request; `cut` breaks the connection off after so many bytes."""
 
     status: int
     body: bytes
@@ -106,7 +106,7 @@ class Wire(Protocol):
 
 
 class ProviderContract:
-    """What the runtime relies on in a provider's client. Every test asks once whole and once in pieces."""
+    """The contract of a provider's client. Every test asks once whole and once in pieces."""
 
     wire: ClassVar[Wire]
     finishes: ClassVar[tuple[FinishReason, ...]] = ("length", "refusal")  # those that this wire can say

@@ -13,7 +13,7 @@ from .identifiers import Id
 from .isolation import Isolation
 from .registry import Offered, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
-from .sources import DynamicTools, ToolSource
+from .tool_sources import DynamicTools, ToolSource
 from .typed import TypedTool
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a tool may know of the run that it is called in."""
+"""The context of a tool call: what a tool may know of the run that it is called in."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class RunContext(Generic[DepsT_co]):
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What the run has said and heard so far."""
+        """The messages of the run so far."""
         return () if self.link is None else self.link.messages
 
     @property
     def spent(self) -> Spent | None:
-        """What the run has spent so far; None outside a run."""
+        """The spending of the run so far; None outside a run."""
         return None if self.link is None else self.link.spent
 
 

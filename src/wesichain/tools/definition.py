@@ -68,7 +68,7 @@ class ToolOptions(TypedDict, total=False):
 
 
 class Parts(NamedTuple):
-    """What a call goes through, in the shortest form that the tool has.
+    """The functions that a call goes through, in the shortest form that the tool has.
 
     `check` may raise anything for arguments that `Tool.check` should look at. `by_name`: `call` takes the
     arguments as keywords, and no context.
@@ -110,7 +110,7 @@ class Tool(ABC, Generic[DepsT_contra]):
     @property
     @abstractmethod
     def spec(self) -> ToolSpec:
-        """What a model is told; made once."""
+        """The description for a model; made once."""
 
     @property
     @abstractmethod
@@ -132,7 +132,7 @@ class Tool(ABC, Generic[DepsT_contra]):
 
     @abstractmethod
     def render(self, value: Any) -> JsonValue:
-        """What `call` gave, as JSON; raises `ToolSerializationError`."""
+        """The value that `call` gave, as JSON; raises `ToolSerializationError`."""
 
     def is_waiting(self, key: str) -> bool:
         """Whether the call with that idempotency key lives in this process, and waits for an answer."""
@@ -187,7 +187,7 @@ class PythonTool(Tool[DepsT_contra]):
 
     @abstractmethod
     def plan(self) -> SchemaPlan:
-        """What the types say; raises `ToolDefinitionError`."""
+        """The plan of a call, as the types say it; raises `ToolDefinitionError`."""
 
     @property
     @override

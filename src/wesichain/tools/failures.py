@@ -10,7 +10,7 @@ _MAX_MESSAGE = 2_000
 
 
 class RemoteError(Exception):
-    """What an isolated tool raised, as far as it can be told across processes."""
+    """The exception of an isolated tool, as far as it can be told across processes."""
 
 
 def describe(error: BaseException) -> str:

@@ -140,7 +140,7 @@ def _takes_context(invoke: Callable[..., Any]) -> bool:
 
 
 def validate_json(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:
-    """What is wrong with a JSON value, in words with the place; an empty list means that it is valid.
+    """The faults of a JSON value, in words with the place; an empty list means that it is valid.
 
     JSON Schema, draft 2020-12; an invalid schema is a `ToolDefinitionError`. Nothing is ever fetched.
     """

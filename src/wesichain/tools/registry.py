@@ -23,7 +23,7 @@ from .definition import Tool, ToolWarning
 from .function import tool as function_tool
 from .json_schema import Issue, closest, one_of, preview
 from .results import Counter, PreparedCall, ToolResult, ToolStats
-from .sources import ToolSource
+from .tool_sources import ToolSource
 from .typed import TypedTool
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class ToolRegistry:
         return self._tools.get(name)
 
     def specs(self, *, strict: bool = False, exclude: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
-        """What a model is offered; the same tuple for the same question. `strict`: OpenAI's strict form."""
+        """The tools offered to a model; the same tuple each time. `strict`: OpenAI's strict form."""
         self._is_strict = self._is_strict or strict
         question = (strict, exclude)
         offered = self._offers.get(question)
@@ -196,7 +196,7 @@ class ToolRegistry:
         )
 
     def stats(self, name: str) -> ToolStats:
-        """What the calls that entered a tool came to so far."""
+        """The statistics of the calls that entered a tool so far."""
         return self._counters[self._known(name)].stats()
 
     def deprecate(self, name: str) -> None:

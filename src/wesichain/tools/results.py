@@ -37,7 +37,7 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What one call gave: a value, or an error. `finish`: the tool gave it as the run's own (`Finish`).
+    """The result of one call: a value, or an error. `finish`: the tool gave it as the run's own (`Finish`).
 
     Of a result with pictures, documents or sounds `parts` has all of it, and `value` tells it in words.
     """
@@ -75,7 +75,7 @@ class DraftResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolStats:
-    """What the calls of one tool came to; durations in milliseconds, percentiles over the last 512."""
+    """The statistics of one tool's calls; durations in milliseconds, percentiles over the last 512."""
 
     successes: int = 0
     failures: int = 0

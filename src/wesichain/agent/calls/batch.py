@@ -12,8 +12,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from wesichain.agent.phases import Child
-from wesichain.agent.rules import LoopGuard, wording
-from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.agent.rules import LoopGuard, sentences
+from wesichain.agent.run_under_way import LimitAbove, Stopped
 from wesichain.agent.trail import Observed
 from wesichain.core import GRACE, PendingCall, ToolCall, abandon
 from wesichain.errors import (
@@ -138,7 +138,7 @@ class Batch(CallQuestions[OutT]):
         if call.id not in self.before:
             self.run.account.spend_tool_call(-1)
             self.attempts[call.id] = attempt - 1
-        self._end(call, wording.CUT, "not_begun")
+        self._end(call, sentences.CUT, "not_begun")
 
     def _grace(self, call_id: str) -> float:
         """Seconds that a call which is stopped has for its inner runs to end, and be kept."""
@@ -206,7 +206,7 @@ class Batch(CallQuestions[OutT]):
             return False  # the tool has dealt with it
         call = prepared.call
         self.waiting = {**self.waiting, call.id: site.interrupted[-1]}
-        self._end(call, wording.WAITS, "waiting", result.error)
+        self._end(call, sentences.WAITS, "waiting", result.error)
         return True
 
     def _can_wait(self, prepared: PreparedCall) -> bool:
@@ -233,10 +233,10 @@ class Batch(CallQuestions[OutT]):
             if site is not None and site.interrupted and self._can_wait(slot):
                 self.waiting = {**self.waiting, call.id: site.interrupted[-1]}  # it had the time to stop
             elif slot.tool.effect == "once":
-                self.slots[index] = failed(call, wording.outcome_unknown(call.name))
+                self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
             else:
                 self.run.account.spend_tool_call(-1)
-            self._end(call, wording.CUT, "cancelled")
+            self._end(call, sentences.CUT, "cancelled")
 
     def _fail(
         self, index: int, prepared: PreparedCall, result: ToolResult, cause: ToolDispatchError
@@ -249,10 +249,10 @@ class Batch(CallQuestions[OutT]):
             str(cause), step_id=run.step, tool_name=call.name, call_id=call.id, attempts=attempts
         )
         error.__cause__ = cause
-        text = wording.tool_error(str(error))
+        text = sentences.tool_error(str(error))
         if excluded:
             others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
-            text += wording.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
+            text += sentences.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
         self.slots[index] = failed(call, text)  # stands if this ends the run
         if any(isinstance(one, BudgetExceededError) for one in chain_of(cause)):
             self._check_limit(call, error)
@@ -262,7 +262,7 @@ class Batch(CallQuestions[OutT]):
             self.slots[index] = failed(call, run.told(text, decision))
         elif prepared.tool.effect == "once":  # outranks every rule
             if isinstance(cause, ToolTimeoutError):
-                self.slots[index] = failed(call, wording.outcome_unknown(call.name))
+                self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
         else:
             self._spend_retry(error, free=decided.free)
             self.slots[index] = prepared
@@ -296,11 +296,11 @@ class Batch(CallQuestions[OutT]):
     # --- what came of it -----------------------------------------------------------------------------
 
     def done(self) -> tuple[Observed, ...]:
-        """What came of the calls that have ended, and the notes."""
+        """The observations of the calls that have ended, and the notes."""
         return (*[slot for slot in self.slots if isinstance(slot, Observed)], *self.notes)
 
     def questions(self) -> tuple[PendingCall, ...]:
-        """What the runs inside the calls wait for."""
+        """The questions that the runs inside the calls wait for."""
         return tuple(
             item
             for child in self.children
@@ -309,7 +309,7 @@ class Batch(CallQuestions[OutT]):
         )
 
     def observed(self) -> list[Observed]:
-        """What came of the calls, in their order, then the notes; a call that never ended says so.
+        """The observations of all calls, in their order, then the notes; a call that never ended says so.
 
         `went_well` then says whether every call gave its result.
         """
@@ -318,7 +318,7 @@ class Batch(CallQuestions[OutT]):
         for index, slot in enumerate(self.slots):
             item = slot
             if not isinstance(item, Observed):
-                item = failed(self._phase.reply.tool_calls[index], wording.not_run(wording.CUT))
+                item = failed(self._phase.reply.tool_calls[index], sentences.not_run(sentences.CUT))
             if not item.ok:
                 self.went_well = False
             ended.append(item)
@@ -345,5 +345,5 @@ class Batch(CallQuestions[OutT]):
                     times=times,
                 )
             if times >= guard.tell_at:
-                text = wording.repeated(call.name, times)
+                text = sentences.repeated(call.name, times)
                 self.notes = [*self.notes, Observed(text, text)]

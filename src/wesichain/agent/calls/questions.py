@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.agent.phases import Acting, Child, Interrupted
-from wesichain.agent.rules import Rejected, approval_token, wording
-from wesichain.agent.running import Running
+from wesichain.agent.rules import Rejected, approval_token, sentences
+from wesichain.agent.run_under_way import Running
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     Approve,
@@ -151,24 +151,24 @@ class CallQuestions(Generic[OutT]):
             asked = self._asked.get(found.call.id)
             if asked is not None and isinstance(self.decisions.get(asked.token), ApproveWith):
                 raise ConfigError(f"the approved arguments do not fit: {found.error}")
-            told = failed(found.call, wording.invalid_call(str(found.error)))
+            told = failed(found.call, sentences.invalid_call(str(found.error)))
             self.slots[index] = told
             return told
         self.slots[index] = found
         return found
 
     def _decided(self, prepared: PreparedCall, decision: Decision) -> PreparedCall | Observed:
-        """What becomes of a call; other arguments stand in the reply already (`ApproveWith`)."""
+        """The verdict on one call; other arguments stand in the reply already (`ApproveWith`)."""
         call = prepared.call
         match decision:
             case Approve() | ApproveWith():
                 return prepared
             case Refuse(reason=reason):
-                return failed(call, wording.refused(reason))
+                return failed(call, sentences.refused(reason))
             case Provide(value=value, error=error):
                 result = self.run.settings.registry.provide(prepared, value, error=error)
                 if result.error is not None:
-                    return failed(call, wording.tool_error(str(result.error)))
+                    return failed(call, sentences.tool_error(str(result.error)))
                 return self.kept(call, result)
 
     def kept(self, call: ToolCall, result: ToolResult) -> Observed:

@@ -17,7 +17,7 @@ from wesichain.agent.emitter import Emitter
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
 from wesichain.agent.rules import question_token
-from wesichain.agent.running import Running
+from wesichain.agent.run_under_way import Running
 from wesichain.agent.trail import Trail
 from wesichain.core import (
     CallToken,
@@ -153,7 +153,7 @@ class Site(CallToken):
         return any(child.agent == ITSELF for child in self._waiting)
 
     def ask(self, question: Question, number: int = 0) -> Decision:
-        """What a person has answered. Where nobody has yet, the call ends here, and waits for it.
+        """A person's answer. Where nobody has answered yet, the call ends here, and waits for it.
 
         `number` counts the questions of this call that are the same, from 0.
         """
@@ -170,7 +170,7 @@ class Site(CallToken):
         raise RunInterruptedError(f"{call.name!r} waits for an answer to: {question.message}", held)
 
     async def sample(self, messages: Sequence[Message], ctx: ToolContext) -> tuple[str, str]:
-        """What the run's own model says to messages, and its name: a run of one step below this call."""
+        """The reply of the run's own model to messages, and its name: a run of one step below this call."""
         below = self._host.run.settings.beside(budget=Budget(steps=1), name="sampling")
         *before, last = messages
         outcome = await below.run(last.content, history=before, parent=ctx)
@@ -196,7 +196,7 @@ class Site(CallToken):
     # --- what runs inside tell ---------------------------------------------------------------------
 
     def open_relay(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-        """What a further run inside tells its events to: each has a scope of its own."""
+        """The relay that a further run inside tells its events to: each has a scope of its own."""
         self._started += 1
         if self._started == 1:
             return emit
@@ -256,5 +256,5 @@ def token_for(given: CancellationToken | None, parent: ToolContext | None) -> Ca
 
 
 def waiting_for(pending: tuple[PendingCall, ...], run_id: str, step: int) -> Interrupted[Any]:
-    """What stands for a call that waits, as if it were a run inside."""
+    """A stand-in for a call that waits, as if it were a run inside."""
     return interrupted_phase(RunInfo(run_id, "", ""), Trail.of([]), Spent(), step, "external", pending)

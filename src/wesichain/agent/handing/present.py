@@ -16,9 +16,9 @@ from wesichain.agent.effects import Caller, Effects, OnText
 from wesichain.agent.memory.history import clean_history
 from wesichain.agent.outcomes import AnyPhase
 from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
-from wesichain.agent.rules import wording
+from wesichain.agent.rules import sentences
 from wesichain.agent.rules.handoff import Actor, Handoff, Transfer
-from wesichain.agent.running import Running, Settings
+from wesichain.agent.run_under_way import Running, Settings
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     HandedOff,
@@ -165,7 +165,7 @@ class Present(Effects):
                 run.check_stop()  # by somebody who was just told
 
     def _found(self) -> dict[str, ToolRegistry]:
-        """What searches have found in this run, of that which is the present agent's to find."""
+        """The tools that searches have found in this run, of those that are the present agent's to find."""
         searches = [source for source in self._base.registry.sources if isinstance(source, ToolSearch)]
         return {
             name: search.registry
@@ -213,7 +213,7 @@ class Present(Effects):
         for index, call in enumerate(calls):
             if call.name in transfers and not (isinstance(slots[index], Observed) and not slots[index].ok):
                 if has_one:
-                    text = wording.not_run(wording.ONE_TRANSFER)
+                    text = sentences.not_run(sentences.ONE_TRANSFER)
                     slots[index] = Observed(text, text, call.id, call.name, ok=False)
                 has_one = True
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wesichain.agent.effects import Effects, LiveEffects
-from wesichain.agent.models import Models
+from wesichain.agent.model_names import Models
 from wesichain.agent.rules import OutputMode, judge_of, output_form
-from wesichain.agent.running import Settings
+from wesichain.agent.run_under_way import Settings
 from wesichain.core import ToolCall, ToolCallingLlm, traits_of
 from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware

@@ -17,7 +17,7 @@ class RunMemory(Protocol):
     """A memory that a run reads before it begins, and extends with its turn when it has completed."""
 
     async def read(self) -> Sequence[Message]:
-        """What the next run sees, the oldest first."""
+        """The messages that the next run sees, the oldest first."""
         ...
 
     async def extend(self, *messages: Message) -> None:
@@ -60,7 +60,7 @@ class Conversation:
         self._messages.clear()
 
     def window(self) -> tuple[Message, ...]:
-        """What the next run sees."""
+        """The messages that the next run sees."""
         return self._window.fit(self._messages)
 
     async def read(self) -> Sequence[Message]:

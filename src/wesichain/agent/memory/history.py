@@ -29,7 +29,7 @@ _message = constructor_of(Message)
 def opening(
     instructions: str | None, advice: Advice | None, form: str, history: Sequence[Message]
 ) -> list[Message]:
-    """What stands before the task: the instructions, with advice and the answer's form, and a history.
+    """The messages before the task: the instructions, with advice and the answer's form, and a history.
 
     Instructions are the agent's, not the history's: where it has its own, those of others go.
     """

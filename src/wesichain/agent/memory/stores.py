@@ -66,7 +66,7 @@ class StoredConversation:
         self._window = window
 
     async def read(self) -> Sequence[Message]:
-        """What the next run sees: all messages, or the newest that fit `max_tokens`."""
+        """The messages that the next run sees: all of them, or the newest that fit `max_tokens`."""
         window = self._window
         newest = None if window.max_tokens is None else _PAGE
         while True:

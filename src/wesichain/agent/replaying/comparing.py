@@ -96,7 +96,7 @@ class EventComparison:
         return mismatch(message, step, old, new)
 
     def _comparable(self, event: Event) -> dict[str, Any]:
-        """What of an event is the same whenever it is told."""
+        """The parts of an event that are the same whenever it is told."""
         plain: dict[str, Any] = self.plain(event)
         for message in plain.get("messages", ()):
             message.pop("is_error", None)  # version 0.1 did not tell

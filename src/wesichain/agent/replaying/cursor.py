@@ -122,7 +122,7 @@ class RecordingCursor(EventSink):
         )
 
     def arranged(self, events: Sequence[Event]) -> list[Event]:
-        """What the program told, in the order of the recording and with its times; the rest as it came."""
+        """The program's events, in the order of the recording and with its times; the rest as it came."""
         made = list(zip(self._order, events, strict=False))
         arranged: list[Event] = []
         for index, event in sorted(made, key=lambda one: one[0]):

@@ -18,9 +18,9 @@ from typing_extensions import override
 from wesichain import errors
 from wesichain.agent.agent import Agent
 from wesichain.agent.effects import Caller, Checked, Effects, OnText, SameCaller
-from wesichain.agent.models import AnyModel
+from wesichain.agent.model_names import AnyModel
 from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
-from wesichain.agent.running import Running
+from wesichain.agent.run_under_way import Running
 from wesichain.agent.runtime import AgentRuntime
 from wesichain.agent.wrapping.spare import retell_spare
 from wesichain.context import ViewRequest
@@ -122,7 +122,7 @@ def _legs(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def _options(script: Script, agent: Agent[Any], deps: Any, model: AnyModel | None) -> dict[str, Any]:
-    """What makes a run follow a script."""
+    """The options that make a run follow a script."""
     told = model or _model_of(script, agent)
     return {
         **({} if told is None else {"model": told}),
@@ -159,7 +159,7 @@ def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
 
 
 def _advice(script: Script) -> dict[str, Advice]:
-    """What the run was advised then: a playbook has gone on since."""
+    """The advice from the recording: a playbook has gone on since."""
     for event in script.events:
         if isinstance(event, AdviceShown) and not event.scope:
             return {"advice": Advice(event.text, event.ids, event.held)}
@@ -180,7 +180,7 @@ def _check_tools(script: Script, runtime: AgentRuntime[Any]) -> None:
 
 
 def _history(script: Script, agent: Agent[Any]) -> tuple[Message, ...]:
-    """What stood before the question: the first request without our own prompt and the task."""
+    """The history before the question: the first request without our own prompt and the task."""
     first = next((event for event in script.events if isinstance(event, StepStarted)), None)
     if first is None:
         return ()

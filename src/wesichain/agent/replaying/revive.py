@@ -1,4 +1,4 @@
-"""What a record tells, made real again: errors of the class that was recorded, and the spending of events."""
+"""Values made again from a record: errors of the class that was recorded, and the spending of events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wesichain import errors
-from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.agent.run_under_way import LimitAbove, Stopped
 from wesichain.core import (
     ContextReduced,
     Event,
@@ -60,7 +60,7 @@ def revived_dispatch(
 
 
 def revived_cause(name: str, message: str) -> Exception | None:
-    """What a tool raised, of the class that a log names, where this program has that class loaded.
+    """The exception that a tool raised, of the class that a log names, where this program has it loaded.
 
     Policies go by it. Nothing is imported, and nobody's constructor is called.
     """
@@ -148,7 +148,7 @@ def refusal_in(events: Iterable[Event], scope: str) -> Refusal | None:
 
 
 def fault_of(event: Event) -> Exception | None:
-    """What a model call raised, of which this event told; None where it tells of none."""
+    """The error of a model call, from the event that told of it; None where it tells of none."""
     match event:
         case StepStarted():  # the last word, where a middleware had no step left to ask again
             return BudgetExceededError("out of steps", resource="steps")

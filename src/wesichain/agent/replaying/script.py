@@ -11,7 +11,7 @@ from wesichain.agent.calls import ITSELF, waiting_for
 from wesichain.agent.effects import OnText
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.rules import Misshapen, Refused
-from wesichain.agent.running import LimitAbove, Stopped
+from wesichain.agent.run_under_way import LimitAbove, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.core import (
@@ -46,7 +46,7 @@ from .revive import fault_of, retell_one, revived_cause, revived_dispatch, reviv
 
 
 class Script(RecordingCursor):
-    """What the world said then, given back when its turn has come."""
+    """The recorded answers of models, tools and checks, each given back when its turn has come."""
 
     # --- what the world said -------------------------------------------------------------------------
 
@@ -60,7 +60,10 @@ class Script(RecordingCursor):
     async def reply(
         self, scope: str, step_id: int, on_text: OnText | None, spare: Callable[[Any], None]
     ) -> LlmResponse:
-        """What the model answered then, or raised. `spare` takes what was asked and heard beside that."""
+        """The model's answer from the recording; raises what it raised then.
+
+        `spare` takes what was asked and heard beside that.
+        """
         for index, event in self._own(scope, step_id):
             await self.turn(index)
             match event:
@@ -87,7 +90,7 @@ class Script(RecordingCursor):
         )
 
     async def summary(self, scope: str, step_id: int) -> LlmResponse:
-        """What a context view was answered then: what it put in place of what it cut out."""
+        """The answer to a context view from the recording: what it put in place of what it cut out."""
         for index, event in self._own(scope, step_id):
             if isinstance(event, ContextReduced):
                 await self.turn(index)
@@ -108,7 +111,7 @@ class Script(RecordingCursor):
         )
 
     def checked(self, scope: str, step_id: int) -> str:
-        """What the checks of an answer made of it then, as a text; what they raised is raised again."""
+        """The answer as its checks left it in the recording, as a text; what they raised is raised again."""
         self.check()
         for _, event in self._own(scope, step_id):
             match event:
@@ -131,7 +134,7 @@ class Script(RecordingCursor):
     async def result(
         self, scope: str, prepared: PreparedCall, ctx: ToolContext, run_again: Callable[[], Any]
     ) -> ToolResult:
-        """What came of a call then. An agent is run again; what other tools ran is told again."""
+        """The result of a call from the recording. An agent is run again; runs in tools are told again."""
         call = prepared.call
         starts = self._calls.get((scope, call.id))
         if not starts:
@@ -283,7 +286,7 @@ class Script(RecordingCursor):
 
 
 async def _to_its_end(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
-    """What came of a call which had arrived while its run was being stopped: it does so again."""
+    """The result of a call which had arrived while its run was being stopped: it does so again."""
     task = asyncio.ensure_future(call)
     while True:
         try:

@@ -35,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class RunResult(Generic[OutT]):
-    """What a completed run gave."""
+    """The result of a completed run."""
 
     outcome: Completed[OutT]
 
@@ -49,7 +49,7 @@ class RunResult(Generic[OutT]):
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What was said, without the instructions: pass it as the history of the next run."""
+        """The messages of the run, without the instructions: pass them as the history of the next run."""
         said, first_new = self.outcome.messages, self.outcome.info.first_new
         if not any(said[index].role is Role.SYSTEM for index in range(1, first_new)):
             return said[1:] if said and said[0].role is Role.SYSTEM else said
@@ -96,7 +96,7 @@ def question_of(outcome: Completed[Any]) -> Message:
 
 
 def result_of(outcome: Outcome[OutT], *, decide: str) -> RunResult[OutT]:
-    """What a completed run gave; any other raises. `decide`: how a person's word on its calls is given."""
+    """The result of a completed run; any other raises. `decide`: how a person decides on its calls."""
     match outcome:
         case Completed():
             return _run_result(outcome)

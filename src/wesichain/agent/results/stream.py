@@ -91,7 +91,7 @@ class RunStream(Generic[R]):
 
     @property
     def result(self) -> R:
-        """What the run gave; raises what `Agent.run` would raise."""
+        """The result of the run; raises what `Agent.run` would raise."""
         if self._task is None or not self._task.done():
             raise ConfigError("the run has not ended yet: read the stream to its end first")
         if self._task.cancelled():

@@ -1,10 +1,10 @@
 """The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
 
+from .answers import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
 from .approval import approval_token, question_token
 from .checks import Checks, OutputCheck, Refused
 from .guard import GUARD, LoopGuard
-from .output import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
-from .reply import (
+from .reply_judge import (
     Answer,
     CallPlan,
     FlawedPlan,

@@ -10,7 +10,7 @@ from wesichain.core import dataclass
 from wesichain.errors import AgentError, CodecError, ConfigError, ToolError
 from wesichain.tools import RunContext
 
-from .output import OutputForm
+from .answers import OutputForm
 
 DepsT = TypeVar("DepsT")
 OutT = TypeVar("OutT")

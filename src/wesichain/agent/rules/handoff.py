@@ -49,7 +49,7 @@ class Handoff:
     history: History | None = None
 
     async def shown(self, messages: Sequence[Message]) -> list[Message]:
-        """What the other agent is shown of what was said."""
+        """The messages that the other agent is shown, of all that were said."""
         if self.history is None:
             return [*messages]
         name = self.agent.name

@@ -104,7 +104,7 @@ def _name(cls: type) -> str:
 
 
 class PolicyView:
-    """What the policy sees of a run."""
+    """The policy's view of a run."""
 
     __slots__ = ("_phase", "_tally", "iteration_count")
 

@@ -21,9 +21,9 @@ from wesichain.agent.rules import (
     Rejected,
     Verdict,
     is_response,
-    wording,
+    sentences,
 )
-from wesichain.agent.running import PASSING, CutOff, FaultDecision, LimitAbove, Running, Stopped
+from wesichain.agent.run_under_way import PASSING, CutOff, FaultDecision, LimitAbove, Running, Stopped
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     ContentOmitted,
@@ -266,7 +266,7 @@ class Asking(Showing[OutT]):
                 self._retry(decided)
             else:
                 run.tell_fault(item.error, decided)
-            text = run.told(wording.invalid_call(str(item.error)), decided.decision)
+            text = run.told(sentences.invalid_call(str(item.error)), decided.decision)
             slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
         if any(isinstance(decided.decision, Retry) for decided in decisions.values()):
             return None
@@ -282,30 +282,30 @@ class Asking(Showing[OutT]):
             return None
         if malformed.errors:
             return self._begin(phase, malformed.reply).observe(self._wrong_answers(malformed, decided))
-        text = run.told(wording.invalid_call(str(malformed.error)), decided.decision)
+        text = run.told(sentences.invalid_call(str(malformed.error)), decided.decision)
         return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
 
     def _wrong_answers(self, malformed: Malformed, decided: FaultDecision) -> list[Observed]:
-        """What is told of each call of a reply whose answers are wrong: what is, or that it was not run."""
+        """The words on each call of a reply whose answers are wrong: its fault, or that it was not run."""
         told: list[Observed] = []
         for call, error in zip(malformed.reply.tool_calls, malformed.errors, strict=True):
-            text = wording.not_run(wording.BESIDE_ANSWER)
+            text = sentences.not_run(sentences.BESIDE_ANSWER)
             if error is not None:
-                text = self._run.told(wording.invalid_call(str(error)), decided.decision)
+                text = self._run.told(sentences.invalid_call(str(error)), decided.decision)
             told.append(Observed(text, text, call.id, call.name, ok=False))
         return told
 
     # --- the last word -------------------------------------------------------------------------------
 
     def _last_request(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> LlmRequest | None:
-        """What `on_limit` says: fail, ask once more without tools, or (None) take the last content."""
+        """The last request, by `on_limit`: one without tools; None takes the last content; or it fails."""
         run = self._run
         match run.settings.on_limit:
             case "fail":
                 raise refusal
             case "answer" if refusal.resource in ("steps", "tool_calls"):
                 run.tally.limit = refusal.resource
-                note = Message(Role.USER, wording.OUT_OF_STEPS)
+                note = Message(Role.USER, sentences.OUT_OF_STEPS)
                 run.step += 1
                 new = (*phase.trail.messages_since(self._reported), note)
                 run.emitter.step_started(run.step, new, follows=self._follows, free=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wesichain.agent.phases import Active, Thinking
 from wesichain.agent.rules import is_response
-from wesichain.agent.running import PASSING, CutOff, Running, Stopped
+from wesichain.agent.run_under_way import PASSING, CutOff, Running, Stopped
 from wesichain.context import ViewQuestion, ViewRequest, counter_of
 from wesichain.core import NO_USAGE, ContextReduced, Cut, ToolCallingLlm, Usage
 from wesichain.errors import BudgetExceededError

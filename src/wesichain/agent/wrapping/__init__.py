@@ -1,7 +1,7 @@
 """Wrapping: middleware around a run, its model calls and its tool calls."""
 
-from .effects import WrappedEffects, overriding
 from .run import WrappedDrive
 from .spare import retell_spare, spare_events
+from .wrapped_effects import WrappedEffects, overriding
 
 __all__ = ["WrappedDrive", "WrappedEffects", "overriding", "retell_spare", "spare_events"]

@@ -26,14 +26,14 @@ from wesichain.agent.phases import (
     begin,
 )
 from wesichain.agent.rules import Verdict
-from wesichain.agent.running import Running
+from wesichain.agent.run_under_way import Running
 from wesichain.core import CallToken, ErrorStep, LlmResponse, LogView, Message, Spent
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
-from .effects import Link, context_of
 from .stepper import Stepper
+from .wrapped_effects import Link, context_of
 
 OutT = TypeVar("OutT")
 

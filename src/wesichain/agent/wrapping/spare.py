@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wesichain.agent.running import LimitAbove, Running
+from wesichain.agent.run_under_way import LimitAbove, Running
 from wesichain.core import Event, LlmResponse, ModelResponded, StepStarted
 
 
@@ -35,7 +35,7 @@ def step_again(run: Running[Any]) -> int:
 
 
 def spare_events(run: Running[Any], since: int) -> tuple[Event, ...]:
-    """What of this was told behind the event with the number `since`."""
+    """The events among these that were told after the event with the number `since`."""
     return tuple(
         event for event in run.emitter.told_since(since) if isinstance(event, StepStarted | ModelResponded)
     )

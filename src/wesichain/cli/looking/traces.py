@@ -15,8 +15,8 @@ import typer
 
 from wesichain.agent import Agent, replay
 from wesichain.cli.loading import chosen_model, load_agent, load_tools
-from wesichain.cli.running import Shown, carry_fork
 from wesichain.cli.terminal import FAILED, OK, fail, note, print_json, say, table, waiting
+from wesichain.cli.terminal_run import Shown, carry_fork
 from wesichain.core import home_folder, to_json, to_plain
 from wesichain.errors import ReplayMismatchError, WesichainError
 from wesichain.evals import case_of

@@ -39,7 +39,7 @@ def to_json(value: object, *, blobs: BlobWriter | None = None) -> str:
 
 
 def to_lines(values: Iterable[object], *, blobs: BlobWriter | None = None) -> list[bytes]:
-    """What `to_json` gives of each dataclass, as the bytes of a line: for logs, written by the thousand.
+    """The JSON of each dataclass, as `to_json` gives it, in the bytes of a line: for logs of thousands.
 
     Nothing looks into JSON data here: what JSON lacks (a set, a date, NaN) is written as what comes nearest.
     """
@@ -83,7 +83,7 @@ _write = json_writer(_known)
 
 
 class _Serializers(dict[Any, "SchemaSerializer"]):
-    """What writes values of a dataclass, made at the first of them."""
+    """The serializers of dataclasses, each made at the first value of its class."""
 
     def __missing__(self, cls: Any) -> SchemaSerializer:
         from pydantic_core import SchemaSerializer

@@ -1,7 +1,6 @@
 """Content: the parts of a message that is more than text."""
 
-from .media import KEPT, media_type_of
-from .parts import (
+from .content_parts import (
     MEDIA,
     Audio,
     BlobReader,
@@ -21,6 +20,7 @@ from .parts import (
     text_of_content,
     told_content,
 )
+from .media_types import KEPT, media_type_of
 
 __all__ = [
     "KEPT",

@@ -53,7 +53,7 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has spent so far, at one moment: counted as it happened, never recomputed."""
+    """The spending of a run up to one moment: counted as it happened, never recomputed."""
 
     steps: int = 0
     usage: Usage = NO_USAGE

@@ -20,9 +20,9 @@ from wesichain.tools.json_tool import JsonTool
 from wesichain.tools.running import GRACE, OutOfTimeError, in_thread
 
 from . import pool
+from .frames import ANSWERED, DIED, KILLED
 from .pool import ChildDiedError, Keeper
 from .portable import Encoder, NotPortableError
-from .wire import ANSWERED, DIED, KILLED
 
 _CONTEXT = object()  # stands for the tool's context among its arguments
 _TOLD = ("correlation_id", "step_id", "idempotency_key", "call_id", "attempt")  # of the context
@@ -181,7 +181,7 @@ def _read(answer: Any, render: Callable[[Any], JsonValue]) -> Any:
 
 
 def _context_facts(ctx: ToolContext | None) -> dict[str, JsonValue]:
-    """What an isolated tool learns of its call: names and numbers; when it should stop it is killed."""
+    """The facts that an isolated tool learns of its call: names and numbers; to stop it, it is killed."""
     return {} if ctx is None else {name: getattr(ctx, name) for name in _TOLD if hasattr(ctx, name)}
 
 

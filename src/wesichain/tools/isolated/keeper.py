@@ -22,9 +22,9 @@ from wesichain.core import dump_json, parse_json
 from wesichain.tools.failures import describe
 
 from .forking import fork
+from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
 from .limits import confine, confine_all
 from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
-from .wire import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
 from .work import IsolatedWork
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end

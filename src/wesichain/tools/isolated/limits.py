@@ -42,7 +42,7 @@ def _limit(which: int, value: int, *, extra: int = 0) -> None:
 
 
 def _private_bytes() -> int | None:
-    """What counts against RLIMIT_DATA already; None where the system does not say."""
+    """The bytes that count against RLIMIT_DATA already; None where the system does not say."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("VmData:"):

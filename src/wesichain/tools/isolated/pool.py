@@ -17,11 +17,11 @@ from typing import Any
 from wesichain.core import dump_json
 from wesichain.tools.failures import RemoteError
 
-from .wire import READY, THREADED, frame, read_frame
+from .frames import READY, THREADED, frame, read_frame
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from wesichain.tools.isolated.server import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+    "from wesichain.tools.isolated.fork_server import main; main(int(sys.argv[2]), int(sys.argv[3]))"
 )
 # What programs need to find others and to read text and time; none of it is a secret.
 _ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
@@ -33,7 +33,7 @@ class ChildDiedError(RemoteError):
 
 
 def environment(names: tuple[str, ...]) -> dict[str, str]:
-    """What an isolated tool gets of our environment."""
+    """The variables of our environment that an isolated tool gets."""
     return {name: os.environ[name] for name in (*_ALWAYS, *names) if name in os.environ}
 
 

@@ -241,7 +241,7 @@ def _without_plan(value: Any, state: Any) -> Any:
 
 
 def resolve(module: Any, qualname: str) -> Any:
-    """What a qualified name leads to; of a tool, its function."""
+    """The object that a qualified name leads to; of a tool, its function."""
     found = module
     for name in qualname.split("."):
         found = vars(found)[name] if isinstance(found, type) and name in vars(found) else getattr(found, name)

@@ -95,7 +95,7 @@ class IsolatedWork:
 
 
 def _whole(value: Any) -> Any:
-    """What a tool gives one by one, or later."""
+    """The whole result of a tool that gives it one by one, or later."""
     if inspect.isgenerator(value):
         return list(value)
     if inspect.isasyncgen(value):

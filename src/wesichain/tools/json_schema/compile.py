@@ -32,7 +32,7 @@ class Validator:
         self._root = root
 
     def issues(self, value: Any) -> list[Issue]:
-        """What is wrong with a JSON value, at most ten issues; empty = valid."""
+        """The issues of a JSON value, at most ten; empty = valid."""
         try:
             check_depth(value)
             return self._root.check(value, SchemaRun()) or []
@@ -54,7 +54,7 @@ def compile_schema(schema: Mapping[str, Any] | bool) -> Validator:
 
 
 def validate(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:
-    """What is wrong with `value`, in words with the place; an empty list means that it is valid."""
+    """The faults of `value`, in words with the place; an empty list means that it is valid."""
     validator = compile_schema(schema)
     try:
         dump_json(value)
@@ -215,7 +215,7 @@ class _Compiler:
 
 
 def _is_schema_document(value: Any) -> list[Issue] | None:
-    """What `$ref` to the metaschema asks: is the value itself a schema?"""
+    """Whether the value itself is a schema, as a `$ref` to the metaschema asks."""
     try:
         compile_schema(value)
     except ToolDefinitionError as error:

@@ -104,7 +104,7 @@ def closest(name: str, options: Iterable[str]) -> str | None:
 
 
 def no_such_field(name: str, known: Sequence[str]) -> str:
-    """What to say of a field that the schema does not have."""
+    """The words on a field that the schema does not have."""
     meant = closest(name, known)
     hint = f"did you mean {quote(meant)}? " if meant else ""
     fields = one_of([quote(shorten(field)) for field in known]) or "none"

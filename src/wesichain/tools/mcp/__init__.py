@@ -1,11 +1,11 @@
 """MCP: the tools of a Model Context Protocol server as ordinary tools, and ordinary tools as a server."""
 
-from .asking import elicit, release_stream
-from .client import McpServer
 from .contents import ServedPrompt, ServedResource
+from .elicitation import elicit, release_stream
+from .incoming import McpPrompt, McpResource
+from .mcp_server import McpServer
 from .offer import McpOptions, OnElicit
-from .reading import McpPrompt, McpResource
-from .server import serve_http, serve_stdio
+from .serving import serve_http, serve_stdio
 
 __all__ = [
     "McpOptions",

@@ -10,8 +10,8 @@ from wesichain.errors import ToolError
 from wesichain.tools.json_schema.compile import validate
 
 from .held import CANNOT, HeldCall, HeldCalls, OpenQuestion
+from .incoming import read_content
 from .offer import OnElicit
-from .reading import read_content
 from .sdk import types
 
 Elicited: TypeAlias = types.ElicitResult | types.ErrorData
@@ -56,14 +56,14 @@ async def answer_by_run(calls: HeldCalls, _: object, params: types.ElicitRequest
 
 
 async def decide(held: HeldCall, asked: OpenQuestion) -> Decision:
-    """What the one who called says to a question of the call; a run that does not know yet raises."""
+    """The caller's answer to a question of the call; a run that does not know it yet raises."""
     decision: Any = _link(held).ask(asked.question, asked.number)
     said: Decision = await decision if inspect.isawaitable(decision) else decision
     return said
 
 
 async def sample_by_run(calls: HeldCalls, _: object, params: types.CreateMessageRequestParams) -> Sampled:
-    """What the run's own model says, on the run's account and in its log."""
+    """The reply of the run's own model, on the run's account and in its log."""
     held = await calls.asker()
     if isinstance(held, str):
         return _error(held)

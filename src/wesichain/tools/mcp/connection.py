@@ -85,7 +85,7 @@ class Connection:
 
     @property
     def session(self) -> ClientSession:
-        """What requests are sent through; raises where that is no longer possible."""
+        """The session that requests are sent through; raises where that is no longer possible."""
         if asyncio.get_running_loop() is not self._loop:
             raise self._explain("was entered in another event loop; use 'await agent.run(...)' in that one")
         if self._fault is not None:
@@ -111,7 +111,7 @@ class Connection:
 
 
 def _first(error: Exception) -> Exception:
-    """What went wrong first, out of the groups that it comes in."""
+    """The first error, out of the groups that it comes in."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     return error

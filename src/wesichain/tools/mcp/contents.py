@@ -73,7 +73,7 @@ class Contents:
 
     @property
     def handlers(self) -> dict[str, Any]:
-        """What the SDK's server is told of them; what is not offered is not announced."""
+        """The handlers of these for the SDK's server; what is not offered is not announced."""
         found: dict[str, Any] = {}
         if self._resources:
             found |= {"on_list_resources": self._list, "on_list_resource_templates": self._list_templates}

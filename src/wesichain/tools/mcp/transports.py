@@ -56,7 +56,7 @@ class Transport(Protocol):
         ...
 
     def remarks(self) -> str:
-        """What is known of a server that does not answer."""
+        """Remarks on a server that does not answer."""
         ...
 
 

@@ -37,7 +37,7 @@ def output_schema(tool: Tool) -> dict[str, Any] | None:
 
 
 def to_result(result: ToolResult, tool: Tool, *, any_data: bool) -> types.CallToolResult:
-    """What became of a call, as content and as data; before `any_data`, only objects could be sent so."""
+    """The result of a call, as content and as data; without `any_data`, only objects can be sent so."""
     if result.error is not None:
         return refused(result.error)
     value: Any = result.value

@@ -155,7 +155,7 @@ class CallDrive(Generic[T]):
         return refusal
 
     def _finish(self, value: Any, error: BaseException | None) -> T:
-        """What the caller gets of the way in which the tool ended."""
+        """The caller's result or error, from the way in which the tool ended."""
         if self._is_cancelled():
             raise asyncio.CancelledError from error
         if self._expired:
@@ -201,7 +201,7 @@ class CallDrive(Generic[T]):
 
 
 class _Waiter(asyncio.Future[None]):
-    """What the caller's task waits for. It is told by whom it is cancelled, and mends what they forget.
+    """The future that the caller's task waits for. It learns who cancels it, and mends what they forget.
 
     Before Python 3.13 a task group that is just being left cancels its task when a child fails, and never
     takes that back; the task would look cancelled from then on.

@@ -255,7 +255,7 @@ def _hint(parameter: Parameter) -> Any:
 
 
 def _field_info(parameter: Parameter) -> FieldInfo | None:
-    """What `Field(...)` says, as the default or in `Annotated`."""
+    """The `Field(...)` of a parameter, as the default or in `Annotated`."""
     if isinstance(parameter.default, FieldInfo):
         return parameter.default
     metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()

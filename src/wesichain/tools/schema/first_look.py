@@ -39,7 +39,7 @@ def _is_object_text(text: str) -> bool:
 
 
 def find(plain: Any, path: Path) -> Any:
-    """What is at a path, or `NOTHING`."""
+    """The value at a path, or `NOTHING`."""
     for step in path:
         if is_object(plain):
             plain = plain.get(step, NOTHING) if isinstance(step, str) else NOTHING

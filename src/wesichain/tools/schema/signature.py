@@ -38,7 +38,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a callable takes and returns. `context`: the parameter that gets the tool's context."""
+    """The parameters and return type of a callable. `context`: the parameter that gets the tool's context."""
 
     parameters: tuple[Parameter, ...]
     positional: tuple[str, ...] = ()  # those that cannot be passed by name, in order
@@ -146,7 +146,7 @@ def could_change(default: Any) -> bool:
 
 
 def _bound_names(function: Any) -> frozenset[str]:
-    """What partials have already filled in by name."""
+    """The names of the parameters that partials have already filled in by keyword."""
     bound: set[str] = set()
     while isinstance(function, functools.partial):
         bound.update(function.keywords)
@@ -265,7 +265,7 @@ def collected(annotation: Any) -> Any:
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """What a value of this annotation may be, with `Annotated` taken off; one item where it is no union."""
+    """The types that a value of this annotation may have, without `Annotated`; one where it is no union."""
     if get_origin(annotation) is Annotated:
         return union_members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

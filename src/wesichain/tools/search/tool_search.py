@@ -13,7 +13,7 @@ from wesichain.tools.json_schema import shorten
 from wesichain.tools.json_tool import JsonTool
 from wesichain.tools.registry import ToolLike, ToolSet
 from wesichain.tools.running import in_thread
-from wesichain.tools.sources import ToolSource
+from wesichain.tools.tool_sources import ToolSource
 
 _log = logging.getLogger("wesichain")
 _SHOWN = 300  # characters of a description
@@ -116,7 +116,7 @@ class ToolSearch(ToolSource):
 
 
 def _text_of(tool: Tool) -> str:
-    """What a tool is found by: its name, which says most, its description, and its parameters with theirs."""
+    """The text that a tool is found by: its name, which says most, its description and its parameters."""
     parameters: Any = tool.spec.parameters.get("properties") or {}
     about = [f"{name} {_described(schema)}" for name, schema in parameters.items()]
     return "\n".join([tool.name, tool.name, tool.description, *about])

@@ -1,4 +1,4 @@
-"""Wire: whole messages between processes: eight bytes of length, then as many bytes."""
+"""Frames: whole messages between processes: eight bytes of length, then as many bytes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from .emitter import Emitter
 from .options import OnLimit
 from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Checks, LoopGuard, PolicyView, ReplyJudge, Tally, wording
+from .rules import Checks, LoopGuard, PolicyView, ReplyJudge, Tally, sentences
 
 OutT = TypeVar("OutT")
 R = TypeVar("R")
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Settings(Generic[OutT]):
-    """What a runtime was told once, for all its runs."""
+    """The settings of a runtime, made once for all its runs."""
 
     name: str
     model: str
@@ -65,7 +65,7 @@ class Settings(Generic[OutT]):
 
 @dataclass(frozen=True, slots=True)
 class FaultDecision:
-    """What is to be done about a fault, and whether it spends nothing."""
+    """The decision on a fault, and whether it spends nothing."""
 
     decision: Retry | Reprompt
     free: bool
@@ -200,7 +200,7 @@ class Running(Generic[OutT]):
             raise CutOff
 
     def wait(self, effect: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
-        """What the effect gives, unless the run is stopped or out of time first."""
+        """The value of the effect, unless the run is stopped or out of time first."""
         return effect if self.is_bare else self.watch(effect)
 
     async def watch(self, effect: Coroutine[Any, Any, R], *, grace: Callable[[], float] | None = None) -> R:
@@ -272,7 +272,7 @@ class Running(Generic[OutT]):
     def decide(
         self, phase: Active[OutT], error: AgentError, *, call_id: str | None = None, duration_ms: float = 0.0
     ) -> FaultDecision:
-        """What the policy makes of a fault, within its bounds. What ends the run is raised."""
+        """The policy's decision on a fault, within its bounds. A fault that ends the run is raised."""
         self.tally.count_fault(error)
         tool_name = getattr(error, "tool_name", None)
         try:
@@ -330,9 +330,9 @@ class Running(Generic[OutT]):
         return decision
 
     def told(self, text: str, decision: Retry | Reprompt) -> str:
-        """What the model reads of a fault, with the tools where the strategy shows them."""
+        """The words in which the model reads of a fault, with the tools where the strategy shows them."""
         shown = isinstance(decision, Reprompt) and isinstance(decision.strategy, OnceWithToolCatalog)
-        return text + wording.catalog(self.specs()) if shown else text
+        return text + sentences.catalog(self.specs()) if shown else text
 
 
 def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
@@ -354,7 +354,7 @@ def _takes_context(rule: Callable[..., object]) -> bool:
 
 
 class _Link:
-    """What a context looks up in its run."""
+    """The link through which a context looks things up in its run."""
 
     __slots__ = ("_phase", "_run")
 

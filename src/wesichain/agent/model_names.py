@@ -44,7 +44,7 @@ def name_of_model(llm: object) -> str:
 
 
 class Models(Generic[T]):
-    """What was made for each model that runs were told: one name makes one client, however often it comes."""
+    """The settings made for each model that runs were told: one name makes one client."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str | int, tuple[AnyModel, str, T | None]] = OrderedDict()
@@ -62,7 +62,7 @@ class Models(Generic[T]):
         return made
 
     def make_anew(self) -> None:
-        """What was made so far has become old; the models are still known."""
+        """Forget what was made so far, since it has become old; the models are still known."""
         for key, (model, name, _) in self._made.items():
             self._made[key] = (model, name, None)
 

@@ -1,4 +1,4 @@
-"""Asking: what a served tool says to its client while it runs: how far it is, what it logs, what it asks."""
+"""Elicitation: what a served tool says to its client while it runs: progress, log lines, questions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ServedCall:
         _calls.set(None)
 
     async def result(self) -> types.CallToolResult | types.InputRequiredResult:
-        """What came of the call; or what it asks, of a client that takes questions as results alone."""
+        """The result of the call; or its question, for a client that takes questions as results alone."""
         assert self._task is not None
         try:
             while not self._task.done():
@@ -117,7 +117,7 @@ class ServedCall:
         return Refuse("the user declined") if answer is None else Provide(answer)
 
     async def decide(self, pending: Sequence[PendingCall]) -> dict[str, Decision]:
-        """What the client's user says of the calls that an agent waits with, at any depth."""
+        """The decisions of the client's user on the calls that an agent waits with, at any depth."""
         return {item.token: await self._decision(item) for item in pending}
 
     async def _decision(self, item: PendingCall) -> Decision:
@@ -139,7 +139,7 @@ class ServedCall:
         return Approve() if given and given["approve"] else Refuse("the user declined")
 
     async def elicit(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What the person behind the client answers; None where they would not."""
+        """The answer of the person behind the client; None where they would not."""
         if not self.can_ask:
             raise ToolError("the client cannot ask its user anything", ToolErrorKind.UNAVAILABLE)
         try:

@@ -1,4 +1,4 @@
-"""Server: our tools for any MCP client, with our checks, limits and isolation."""
+"""Serving: our tools for any MCP client, with our checks, limits and isolation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
 from wesichain.tools.results import PreparedCall
 
-from .asking import CONSENT, LOGGER, ServedCall, ToClients
 from .contents import Contents, ServedPrompt, ServedResource
+from .elicitation import CONSENT, LOGGER, ServedCall, ToClients
 from .resuming import RecentEvents
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
@@ -130,7 +130,7 @@ def _guarded(app: Any, token: str) -> Any:
 
 
 class _Served:
-    """What one server offers, and how it answers."""
+    """The offers of one server, and how it answers."""
 
     def __init__(self, tools: Tools, name: str, contents: Contents, *, approved: bool) -> None:
         given = (
@@ -205,7 +205,7 @@ class _Served:
         return await self._answer(served)
 
     async def _answer(self, served: ServedCall) -> types.CallToolResult | types.InputRequiredResult:
-        """What came of a call; one that asks is kept for the client that comes back with the answer."""
+        """The result of a call; one that asks is kept for the client that comes back with the answer."""
         result = await served.result()
         if isinstance(result, types.InputRequiredResult):
             self._waiting[served.state] = served
@@ -247,7 +247,7 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
 
 
 def _connection(ctx: ServerRequestContext[Any]) -> Any:
-    """What is the same for all requests of one client."""
+    """The connection of a request: the same for all requests of one client."""
     return getattr(ctx.session, "_connection", ctx.session)
 
 

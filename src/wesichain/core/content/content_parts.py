@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 from wesichain.core.dataclass import dataclass
 from wesichain.errors import CodecError
 
-from .media import KEPT, is_address, is_text, media_type_at, media_type_of
+from .media_types import KEPT, is_address, is_text, media_type_at, media_type_of
 
 
 class BlobWriter(Protocol):
@@ -57,7 +57,7 @@ made = Made()
 
 
 class _Media:
-    """What parts with bytes share: where the bytes are, how they are written, how they are named."""
+    """The base of parts with bytes: where the bytes are, how they are written, how they are named."""
 
     __slots__ = ()
     kind: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Wording: every sentence that the runtime itself says to a model."""
+"""Sentences: every sentence that the runtime itself says to a model."""
 
 from __future__ import annotations
 

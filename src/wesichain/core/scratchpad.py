@@ -13,7 +13,7 @@ from .messages import OMIT, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What the model said before it acted."""
+    """The model's words before it acted."""
 
     kind: ClassVar[str] = "thought"
     text: str
@@ -29,7 +29,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came back, from a tool or from the policy.
+    """An answer to the model, from a tool or from the policy.
 
     Of a result with pictures, documents or sounds, `parts` has all of it, and `value` tells it in words.
     """
@@ -42,7 +42,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class FinalAnswer:
-    """What the run answered."""
+    """The answer of the run."""
 
     kind: ClassVar[str] = "final_answer"
     text: str
@@ -50,7 +50,7 @@ class FinalAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ErrorStep:
-    """What ended the run."""
+    """The error that ended the run."""
 
     kind: ClassVar[str] = "error"
     message: str

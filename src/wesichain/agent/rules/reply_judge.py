@@ -17,7 +17,7 @@ from wesichain.errors import (
 )
 from wesichain.tools import PreparedCall, ToolRegistry
 
-from .output import OutputForm
+from .answers import OutputForm
 
 OutT = TypeVar("OutT")
 

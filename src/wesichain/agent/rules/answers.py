@@ -71,7 +71,7 @@ class OutputForm(Protocol[OutT_co]):
         ...
 
     def partial(self, plain: Any, tool_name: str | None) -> Any:
-        """What can be read so far of an answer, of which `plain` is there; None if nothing can."""
+        """The part of an answer that can be read so far, of which `plain` is there; None if nothing can."""
         ...
 
     def write(self, output: Any) -> str:

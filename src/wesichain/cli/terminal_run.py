@@ -1,4 +1,4 @@
-"""Running: one task through an agent at the terminal, with its recording, its approvals and its end."""
+"""Terminal run: one task through an agent at the terminal, with its recording, its approvals and its end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a command shows of its runs, and where it keeps them."""
+    """The settings of what a command shows of its runs, and where it keeps them."""
 
     as_json: bool = False
     quiet: bool = False

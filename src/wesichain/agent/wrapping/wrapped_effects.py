@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from wesichain.agent.effects import Caller, Effects, OnText
 from wesichain.agent.rules import is_response
-from wesichain.agent.running import LimitAbove, Running, Stopped
+from wesichain.agent.run_under_way import LimitAbove, Running, Stopped
 from wesichain.core import (
     NO_USAGE,
     CallToken,
@@ -79,7 +79,7 @@ def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middlewar
 
 
 class Link(Protocol):
-    """What a context knows of its run, for those who look."""
+    """The link from a context to its run, for those who look."""
 
     @property
     def messages(self) -> LogView[Message] | tuple[Message, ...]: ...

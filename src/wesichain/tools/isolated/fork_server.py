@@ -1,4 +1,4 @@
-"""Server: a clean process that forks keepers; the program starts it once, with nothing of its own in it.
+"""Fork server: a clean process that forks keepers; the program starts it once, with nothing of its own in it.
 
     program --spawns--> server --forks--> keeper (one tool) --forks--> worker (one call) --> what it starts
 

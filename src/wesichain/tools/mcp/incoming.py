@@ -1,4 +1,4 @@
-"""Reading: what a server gives (results, resources, prompts) in our own values. Pure."""
+"""Incoming: what a server gives (results, resources, prompts) in our own values. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class McpPrompt:
 
 
 def read_result(result: types.CallToolResult) -> Any:
-    """What a call gave: texts and parts where there are parts, else the structured content, else its text.
+    """The result of a call: texts and parts where it has parts, else the structured content, else its text.
 
     An error result raises `ToolError`.
     """

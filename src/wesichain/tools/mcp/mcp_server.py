@@ -1,4 +1,4 @@
-"""Client: an MCP server, and its tools for as long as it is entered."""
+"""The MCP client: a server, and its tools for as long as it is entered."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from wesichain.tools.json_schema import shorten
 from .answering import answer, answer_by_run, decide, sample_by_run
 from .connection import Connection
 from .held import HeldCall, HeldCalls
+from .incoming import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .offer import McpOptions, McpTool, ServerOffer
-from .reading import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .sdk import ClientSession, MCPError, httpx2, types
 from .transports import ACCESS_DENIED, SESSION_LOST, ServerAddress, ServerProgram, Transport
 
@@ -220,7 +220,7 @@ class McpServer:
         )
 
     async def _result(self, held: HeldCall) -> types.CallToolResult:
-        """What the server gives, after the answers to what it asks meanwhile."""
+        """The server's result, after the answers to what it asks meanwhile."""
         while (asked := await held.news()) is not None:
             decision = await decide(held, asked)
             held.close(asked)
@@ -235,7 +235,7 @@ class McpServer:
     # --- resources and prompts -------------------------------------------------------------------
 
     async def resources(self) -> tuple[McpResource, ...]:
-        """What can be read from the server, by `read`."""
+        """The resources that can be read from the server, by `read`."""
         pages = await self._pages("its resources", lambda session, page: session.list_resources(params=page))
         return tuple(to_resource(resource) for page in pages for resource in page.resources)
 
