@@ -275,7 +275,7 @@ def test_no_private_module_name_stands_three_times() -> None:
 # Names of classes that stand more than once, each with its homes and the reason that they may.
 SHARED_CLASS_NAMES = {
     # A step of the agent's rules, never seen outside; a reply of the fake provider of the tests.
-    "Answer": {"wesichain.agent.rules.reply", "wesichain.testing.providers"},
+    "Answer": {"wesichain.agent.rules.reply_judge", "wesichain.testing.providers"},
     # One thing: a person's verdict on a run; as `wesichain learn` takes it, and as the viewer stores it.
     "Mark": {"wesichain.cli.learning", "wesichain.web.marks"},
     # A question to a person, of a call and of a durable graph's node; in `context` a deprecated name.
