@@ -66,6 +66,7 @@ class MemoryLogs(Logs):
 
     def __init__(self, conflict: Conflict) -> None:
         self._logs: dict[str, HeldLog] = {}
+        self._newest: float | None = None  # when a log was last added to
         self._lock = Lock()
         self._conflict = conflict
 
@@ -77,11 +78,12 @@ class MemoryLogs(Logs):
             log, at = self._logs.get(name) or HeldLog(), entries[-1].at
             if after is None:
                 entries = numbered(entries, log.seq)
-                at = not_before(at, max((other.at for other in self._logs.values()), default=None))
+                at = not_before(at, self._newest)
             elif log.seq != after:
                 raise self._conflict(name)
             log.take(entries, at=at, settles=settles)
             self._logs[name] = log
+            self._newest = at if self._newest is None else max(self._newest, at)
 
     @override
     async def read(
