@@ -29,7 +29,7 @@ from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
 from .drive import Drive
 from .model_names import AnyModel, resolve_model
-from .options import AgentOptions, as_sinks, run_options
+from .options import AgentOptions, as_sinks, memory_in, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of
 from .runtime import AgentRuntime
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from .calls.agent_tool import AgentTool
     from .keywords import ConversationKeywords, LoopKeywords
-    from .memory.conversation import RunMemory
     from .results.stream import RunSteps, RunStream
     from .rules.handoff import Actor, Handoff
 
@@ -277,7 +276,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> Drive[OutT]:
         """A run that has not begun, with its instructions and what came before it."""
         rest: Any = {**options}
-        conversation = _memory_in(rest)
+        conversation = memory_in(rest)
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
@@ -350,7 +349,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> RunResult[OutT]:
         """Go on with the outcome that a RunInterruptedError carries, as a part of the conversation."""
         rest: Any = {**options}
-        _memory_in(rest)
+        memory_in(rest)
         outcome = await self.runtime.resume(interrupted, decisions, **rest)
         await self._ended_of(options)(outcome)
         return self._result(outcome)
@@ -391,10 +390,3 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide="agent.resume(error.outcome, {token: Approve()})")
-
-
-def _memory_in(options: dict[str, Any]) -> RunMemory | None:
-    """The conversation among the options of a run, which are left without it."""
-    from .memory.conversation import checked_memory  # loaded with the first conversation
-
-    return checked_memory(options.pop("conversation", None))

@@ -22,6 +22,7 @@ from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
+    from .memory.conversation import RunMemory
     from .rules.handoff import Actor, Handoff
 
 OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
@@ -149,17 +150,17 @@ _run_options = constructor_of(RunOptions)
 class Deps:
     """The type that the deps of a run must have, checked as far as Python can tell."""
 
-    __slots__ = ("_class", "_is_declared", "_type")
+    __slots__ = ("_class", "_type", "is_declared")
 
     def __init__(self, deps_type: Any) -> None:
-        self._is_declared = deps_type is not None
+        self.is_declared = deps_type is not None
         self._type = deps_type
         self._class = get_origin(deps_type) if isinstance(deps_type, GenericAlias) else deps_type
         try:
             isinstance(None, self._class or object)
         except TypeError:  # a protocol, a TypedDict: whether a value is one cannot be told
             self._class = object
-        if self._is_declared and not (isinstance(deps_type, type | UnionType) or get_origin(deps_type)):
+        if self.is_declared and not (isinstance(deps_type, type | UnionType) or get_origin(deps_type)):
             raise ConfigError(f"deps_type={deps_type!r}: use a type, such as the class of the deps")
 
     def of(self, options: RunOptions, agent: str, *, needed: bool) -> Any:
@@ -175,7 +176,7 @@ class Deps:
 
     def check(self, deps: Any, agent: str, *, needed: bool) -> None:
         """See that they are deps that the agent can have."""
-        if not self._is_declared or self._fits(deps) or (deps is None and not needed):
+        if not self.is_declared or self._fits(deps) or (deps is None and not needed):
             return
         name = getattr(self._type, "__name__", None) or str(self._type)
         if deps is None:
@@ -234,3 +235,13 @@ def random_id() -> str:
         drawn = os.urandom(16 * 64).hex()
         _ids.extend(drawn[start : start + 32] for start in range(32, len(drawn), 32))
         return drawn[:32]
+
+
+def memory_in(options: dict[str, Any]) -> RunMemory | None:
+    """The conversation among the options of an agent's run, which are left without it."""
+    given = options.pop("conversation", None)
+    if given is None:
+        return None
+    from .memory.conversation import checked_memory  # loaded with the first conversation
+
+    return checked_memory(given)

@@ -352,7 +352,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 effects = wrap(live)
                 around_run = effects.around_run(around_run)
                 token = effects.token(token)
-            deps = self._deps_of(options, needed=effects.needs_deps)
+            deps = options.deps
+            if parent is not None or self._deps.is_declared or self.transfers:
+                deps = self._deps_of(options, needed=effects.needs_deps)
         except ConfigError as error:
             if site is not None:
                 site.failure = error
