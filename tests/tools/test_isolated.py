@@ -198,13 +198,14 @@ async def test_one_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -
 
 async def test_a_server_that_was_killed_is_replaced() -> None:
     assert await value(attacks.remember) == 1
-    for server in warm_processes():
+    killed = [*warm_processes()]
+    for server in killed:
         psutil.Process(server).kill()
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:  # a call that was under way on it may fail; the next ones do not
-        if (await call(attacks.remember)).ok:
-            break
-    assert await value(attacks.remember) == 1
+    results = [await call(attacks.remember) for _ in range(len(killed) + 5)]
+    assert sum(not result.ok for result in results) <= len(
+        killed
+    )  # each of them takes one call along at most
+    assert {result.value for result in results if result.ok} == {1}
 
 
 async def test_eight_at_a_time_and_half_of_them_cancelled(strays: Strays, tmp_path: Path) -> None:
