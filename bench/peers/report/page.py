@@ -191,9 +191,9 @@ METHOD = """\
 
 ### Who is not here
 
-- The Claude Agent SDK (0.2.182) installs and starts without a network, but its loop is a program of its own
-  that the package brings along: there is no model interface in Python to put a stub behind, and the CPU time
-  of the Python process says nothing of it. Figures beside the others' would compare two different things.
+- The Claude Agent SDK (0.2.182) was installed and gave its version; no task was put to it. Its loop is a
+  program of its own that the package brings along: there is no model interface in Python to put a stub
+  behind, and the CPU time of the Python process says nothing of it. Figures beside the others' would compare two different things.
 
 ### Read with care
 
@@ -202,4 +202,7 @@ METHOD = """\
 - The frameworks do different amounts of work for the same question, and were each made for something of
   their own. Each adapter in `bench/peers/adapters/` is written as its documentation advises, with what is
   not needed here switched off; a faster way to use one is a welcome change.
+- The figures of Wesichain are of the commit before the version was called 0.2.0, and of the source of then.
+  Two runs were broken off and are not in the tables: a quick one, in which an adapter hung and was mended,
+  and one under fire, whose finished cells were kept.
 - The authors of this page are the authors of one of the contestants."""
