@@ -193,7 +193,8 @@ METHOD = """\
 
 - The Claude Agent SDK (0.2.182) was installed and gave its version; no task was put to it. Its loop is a
   program of its own that the package brings along: there is no model interface in Python to put a stub
-  behind, and the CPU time of the Python process says nothing of it. Figures beside the others' would compare two different things.
+  behind, and the CPU time of the Python process says nothing of it. Figures beside the
+  others' would compare two different things.
 
 ### Read with care
 
