@@ -229,6 +229,16 @@ class PlaybookContract(ABC):
         assert len(book.bullets("shop")) == 40
         assert [delta.seq for delta in book.journal("shop")] == list(range(1, 41))
 
+    def test_closing_waits_for_whoever_is_at_work(self, book: Playbook) -> None:
+        book.record(strategy("pay a bill", "a"), domain="shop")
+        book.retrieve("pay", domain="shop")
+        closing = threading.Thread(target=book.close)
+        with book.view("shop"):
+            closing.start()
+            closing.join(0.2)
+            assert closing.is_alive()
+        closing.join()
+
     def test_a_failed_decision_leaves_everything_as_it_was(self, book: Playbook) -> None:
         book.record(note("Same.", id="1"), domain="shop")
 

@@ -151,6 +151,7 @@ INDEXES = [
     pytest.param(b'{"count": 3}\n', id="a-head-without-a-body"),
     pytest.param("half", id="cut-in-half"),
     pytest.param("flipped", id="with-one-byte-changed"),
+    pytest.param("moved", id="with-a-wrong-count"),
     pytest.param("foreign", id="from-another-playbook"),
 ]
 
@@ -167,7 +168,12 @@ def test_an_index_is_rebuilt_that_was(path: Path, tmp_path: Path, kind: str | by
             book.retrieve("paint", domain="shop")
         index.write_bytes(log_of(tmp_path / "elsewhere").with_name("index.faiss").read_bytes())
     else:
-        harmed = {"half": saved[: len(saved) // 2], "flipped": saved[:-9] + b"\xff" + saved[-8:]}
+        harmed = {
+            "half": saved[: len(saved) // 2],
+            "flipped": saved[:-9] + b"\xff" + saved[-8:],
+            "moved": saved.replace(b'"count":5', b'"count":6', 1).replace(b'"count": 5', b'"count": 6', 1),
+        }
+        assert saved not in harmed.values()
         index.write_bytes(kind if isinstance(kind, bytes) else harmed[kind])
     with open_at(path) as book:
         found = book.search("pay a bill", domain="shop", k=9)

@@ -258,5 +258,6 @@ def text_key(text: str) -> bytes:
 def _digest(*parts: bytes | memoryview) -> str:
     digest = sha256()
     for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))  # where one ends and the next begins is vouched for too
         digest.update(part)
     return digest.hexdigest()

@@ -170,7 +170,8 @@ class Library:
     def close(self) -> None:
         with self._guard:
             for entry in self._open.values():
-                entry.save(at_least=1)
+                with entry.guard:  # a thread of a run that was cancelled may still be at work in it
+                    entry.save(at_least=1)
             self._open.clear()
             self._backend.close()
 

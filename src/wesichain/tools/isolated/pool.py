@@ -40,9 +40,10 @@ def environment(names: tuple[str, ...]) -> dict[str, str]:
 class Keeper:
     """The program's end of one keeper: one call at a time, from any thread; `kill` from any other."""
 
-    def __init__(self, end: socket.socket, key: str, *, is_ready: bool) -> None:
+    def __init__(self, end: socket.socket, key: str, server: object, *, is_ready: bool) -> None:
         self._socket = end
         self.key = key
+        self.server = server  # the process that it ends with
         self.is_ready = is_ready  # it has the tool; otherwise each request brings the recipe
         self.is_spent = False
         weakref.finalize(self, end.close)  # one that was made for a loop that has ended meanwhile
@@ -96,6 +97,8 @@ class Pool:
     def take(self, key: str) -> Keeper | None:
         """An idle keeper of that tool, if there is one."""
         with self._lock:
+            if self._server is not None and self._server.poll() is not None:
+                self._forget_server()  # it was killed, and its keepers are about to end
             for keeper in [each for each in reversed(self._idle) if each.key == key]:
                 self._idle.remove(keeper)
                 if not keeper.is_gone:
@@ -105,6 +108,8 @@ class Pool:
 
     def give_back(self, keeper: Keeper) -> None:
         with self._lock:
+            if keeper.server is not self._server:
+                keeper.is_spent = True
             if not keeper.is_spent:
                 self._idle.append(keeper)
             spare = self._idle.pop(0) if len(self._idle) > _MOST_IDLE else None
@@ -147,7 +152,8 @@ class Pool:
                     self._forget_server()
             else:
                 raise ChildDiedError("the server of isolated processes cannot be started")
-        return Keeper(ours, key, is_ready=is_ready)
+            server = self._server
+        return Keeper(ours, key, server, is_ready=is_ready)
 
     def _reach(self) -> socket.socket:
         if self._control is not None and self._server is not None and self._server.poll() is None:
@@ -172,6 +178,9 @@ class Pool:
         return ours
 
     def _forget_server(self) -> None:
+        idle, self._idle = self._idle, []
+        for keeper in idle:
+            keeper.close()
         if self._control is not None:
             self._control.close()
         if self._server is not None:
@@ -182,9 +191,6 @@ class Pool:
     def close(self) -> None:
         """End all that is idle, and the server with everything below it."""
         with self._lock:
-            idle, self._idle = self._idle, []
-            for keeper in idle:
-                keeper.close()
             self._forget_server()
 
     def processes(self) -> list[int]:
