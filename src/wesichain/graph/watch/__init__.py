@@ -1,7 +1,6 @@
 """Watching a run: observers, the event log, streams and drawings."""
 
-from .drawing import NodeVisit, run_mermaid, run_svg, visits
-from .mermaid import mermaid
+from .drawing import NodeVisit, mermaid, run_mermaid, run_svg, visits
 from .narrate import RunLog
 from .observer import CollectingObserver, ConsoleObserver, Observer
 from .report import RunReport, ScopedSink
