@@ -1,4 +1,4 @@
-"""The contents of a checkpointer: for every thread, a log of entries."""
+"""Checkpointers: for every thread a log of entries, in any store of logs; threads copied, cut, forgotten."""
 
 from __future__ import annotations
 

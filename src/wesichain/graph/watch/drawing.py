@@ -1,4 +1,4 @@
-"""Drawings of a run, made from its events: which nodes ran, how often, how long."""
+"""Drawings: of a graph, as Mermaid; of a run, from its events: which nodes ran, how often, how long."""
 
 from __future__ import annotations
 
