@@ -19,7 +19,6 @@ from .machine import doctor, models
 from .mcp import mcp
 from .tasks import eval_
 from .terminal import fail, note
-from .worker import worker
 
 app = typer.Typer(
     name="wesichain",
@@ -36,7 +35,7 @@ app.command()(learning.learn)
 app.command()(mcp)
 app.command()(models)
 app.command()(doctor)
-app.command()(worker)
+app.command()(durable_runs.worker)
 app.command()(serve)
 app.add_typer(looking.app, name="trace")
 app.add_typer(durable_runs.app, name="runs")

@@ -1,7 +1,6 @@
 """The commands that look at runs: trace and serve."""
 
-from .databases import open_database
 from .serving import serve
-from .traces import app
+from .traces import app, open_database
 
 __all__ = ["app", "open_database", "serve"]

@@ -12,8 +12,7 @@ from wesichain.cli.terminal import fail, note
 from wesichain.core import home_folder
 from wesichain.errors import WesichainError
 
-from .databases import open_database
-from .traces import Database, folder
+from .traces import Database, folder, open_database
 
 
 def serve(
