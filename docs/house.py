@@ -119,7 +119,9 @@ def grouped(figures: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
     for name in sorted(new_files(figures)):
         room = room_of(name)
         inside = name.removeprefix(f"{room}/")
-        fitting = (why for why, forms in GROUPS.get(room, {}).items() if any(fnmatch(inside, f) for f in forms))
+        fitting = (
+            why for why, forms in GROUPS.get(room, {}).items() if any(fnmatch(inside, f) for f in forms)
+        )
         found.setdefault(room, {}).setdefault(next(fitting, ""), []).append(name)
     return found
 
@@ -135,9 +137,7 @@ def rooms_table(figures: Mapping[str, Any]) -> str:
         old, now = before.get(room, (0, 0)), after.get(room, (0, 0))
         new = sum(count for name, count in fresh.items() if room_of(name) == room)
         shown = f"`{room}`" if room != "front door" else room
-        lines.append(
-            f"| {shown} | {old[0]} | {old[1]:,} | {now[0]} | {now[1]:,} | {new:,} | {HOLDS[room]} |"
-        )
+        lines.append(f"| {shown} | {old[0]} | {old[1]:,} | {now[0]} | {now[1]:,} | {new:,} | {HOLDS[room]} |")
     old, now = (tuple(map(sum, zip(*side.values(), strict=True))) for side in (before, after))
     lines.append(
         f"| all | {old[0]} | {old[1]:,} | {now[0]} | {now[1]:,} | {sum(fresh.values()):,} "
@@ -173,7 +173,7 @@ _SCALE = 440 / 28_000  # points for a line: the widest floor of today fills the 
 
 def drawing(figures: Mapping[str, Any]) -> str:
     """The two houses side by side: a box a room, as wide as its lines; an arrow where one imports another."""
-    height = _TOP + _FLOOR * len(FLOORS) + 10
+    height = _TOP + _FLOOR * len(FLOORS) + 16
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * _WIDTH} {height}" '
         'font-family="sans-serif" font-size="11">\n'
@@ -181,6 +181,8 @@ def drawing(figures: Mapping[str, Any]) -> str:
     ]
     for left, word in ((0, "before"), (_WIDTH, "after")):
         parts += _house(figures[word], left, word)
+    told = "files and lines of each room; a line leads to what is imported, and always downstairs"
+    parts.append(f'<text x="{_WIDTH}" y="{height - 8}" text-anchor="middle">{told}</text>\n')
     return "".join([*parts, "</svg>\n"])
 
 
@@ -216,7 +218,7 @@ def _places(rooms: Mapping[str, tuple[int, int]], left: int) -> dict[str, tuple[
     found: dict[str, tuple[float, int, float]] = {}
     for level, floor in enumerate(reversed(FLOORS)):
         there = [room for room in floor if room in rooms]
-        widths = [max(66.0, rooms[room][1] * _SCALE) for room in there]
+        widths = [max(80.0, rooms[room][1] * _SCALE) for room in there]
         x = left + (_WIDTH - sum(widths) - 14 * (len(widths) - 1)) / 2
         for room, width in zip(there, widths, strict=True):
             found[room] = x, _TOP + level * _FLOOR, width

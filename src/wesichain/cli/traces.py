@@ -14,9 +14,6 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent, replay
-from wesichain.cli.loading import chosen_model, load_agent, load_tools
-from wesichain.cli.terminal import FAILED, OK, fail, note, print_json, say, table, waiting
-from wesichain.cli.terminal_run import Shown, carry_fork
 from wesichain.core import Event, RunCompleted, RunFailed, home_folder, to_json, to_plain
 from wesichain.errors import ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
@@ -32,6 +29,10 @@ from wesichain.trace import (
     parts_folder,
 )
 from wesichain.web import RunDatabase, plain_row
+
+from .loading import chosen_model, load_agent, load_tools
+from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
+from .terminal_run import Shown, carry_fork
 
 app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
@@ -300,7 +301,7 @@ def open_database(url: str) -> RunDatabase:
     """The durable runs of a database, of whatever agents."""
     if not url.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
         raise ConfigError(f"--database-url {url!r}: write sqlite:///FILE or postgresql://USER@HOST/NAME")
-    from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
+    from wesichain.durable import DurableRuns
 
     return DurableRuns(url)
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from wesichain.cli.loading import load_agent
-from wesichain.cli.terminal import fail, note
 from wesichain.core import home_folder
 from wesichain.errors import WesichainError
 
+from .loading import load_agent
+from .terminal import fail, note
 from .traces import Database, folder, open_database
 
 
