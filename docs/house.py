@@ -1,4 +1,4 @@
-"""Writes the drawing and the tables of docs/decisions/0012: the rooms before and after, and what is new in each.
+"""Writes the drawing and the tables of docs/decisions/0012: the rooms before and after, and what is new.
 
 Run: python docs/house.py              (a test compares what it writes with the figures)
      python docs/house.py --measure    first measures the tree as it is; needs git and the revision before
@@ -10,16 +10,16 @@ import ast
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from house_rooms import GROUPS, HOLDS
-
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "wesichain"
 FIGURES = HERE / "decisions" / "0012-house.json"
+WORDS = tomllib.loads((HERE / "decisions" / "0012-house.toml").read_text("utf-8"))
 DRAWING = HERE / "decisions" / "0012-house.svg"
 PAGE = HERE / "decisions" / "0012-the-house.md"
 FILES = HERE / "decisions" / "0012-files.md"
@@ -69,7 +69,7 @@ def _imported(text: str) -> Iterator[str]:
 def measure() -> None:
     """Measure the tree as it is. The tree before is read from git once, and kept."""
     figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {"before": _earlier()}
-    changed = _git("diff", "-M45%", "--name-status", BEFORE, "--", "src/wesichain/*.py").splitlines()
+    changed = _git("diff", "-M45%", "--name-status", BEFORE, "--", "src/wesichain/*.py").decode().splitlines()
     rows = [line.replace("src/wesichain/", "").split("\t") for line in changed]
     figures["after"] = measured(SOURCE)
     figures["renamed"] = {row[2]: row[1] for row in rows if row[0].startswith("R")}
@@ -81,17 +81,15 @@ def _earlier() -> dict[str, Any]:
     from tarfile import open as open_tar
     from tempfile import TemporaryDirectory
 
-    packed = subprocess.run(
-        ["git", "archive", BEFORE, "src/wesichain"], cwd=HERE.parent, capture_output=True, check=True
-    )
-    with TemporaryDirectory() as folder, open_tar(fileobj=BytesIO(packed.stdout)) as tree:
+    packed = _git("archive", BEFORE, "src/wesichain")
+    with TemporaryDirectory() as folder, open_tar(fileobj=BytesIO(packed)) as tree:
         tree.extractall(folder, filter="data")
         return measured(Path(folder) / "src" / "wesichain")
 
 
-def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=HERE.parent, capture_output=True, text=True, check=True)
-    return done.stdout
+def _git(*words: str) -> bytes:
+    command = ["git", *words]
+    return subprocess.run(command, cwd=HERE.parent, capture_output=True, check=True).stdout  # noqa: S603  # our own
 
 
 # --- what is new -------------------------------------------------------------------------------------
@@ -118,26 +116,31 @@ def grouped(figures: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for name in sorted(new_files(figures)):
         room = room_of(name)
-        inside = name.removeprefix(f"{room}/")
-        fitting = (
-            why for why, forms in GROUPS.get(room, {}).items() if any(fnmatch(inside, f) for f in forms)
-        )
-        found.setdefault(room, {}).setdefault(next(fitting, ""), []).append(name)
+        found.setdefault(room, {}).setdefault(_group(room, name.removeprefix(f"{room}/")), []).append(name)
     return found
+
+
+def _group(room: str, name: str) -> str:
+    for why, forms in WORDS.get(room, {}).get("new", {}).items():
+        if any(fnmatch(name, form) for form in forms):
+            return str(why)
+    return ""
 
 
 def rooms_table(figures: Mapping[str, Any]) -> str:
     """Each room before and after, and what it holds now that it did not hold then."""
     before, after, fresh = sizes(figures["before"]), sizes(figures["after"]), new_files(figures)
     lines = [
-        "| room | files | lines | files now | lines now | of these in new files | what it holds now, and did not then |",
+        "| room | files | lines | files now | lines now | in new files | what it holds now, and did not then |",
         "|---|--:|--:|--:|--:|--:|---|",
     ]
     for room in [*ROOMS, "front door"]:
         old, now = before.get(room, (0, 0)), after.get(room, (0, 0))
         new = sum(count for name, count in fresh.items() if room_of(name) == room)
         shown = f"`{room}`" if room != "front door" else room
-        lines.append(f"| {shown} | {old[0]} | {old[1]:,} | {now[0]} | {now[1]:,} | {new:,} | {HOLDS[room]} |")
+        lines.append(
+            f"| {shown} | {old[0]} | {old[1]:,} | {now[0]} | {now[1]:,} | {new:,} | {WORDS[room]['holds']} |"
+        )
     old, now = (tuple(map(sum, zip(*side.values(), strict=True))) for side in (before, after))
     lines.append(
         f"| all | {old[0]} | {old[1]:,} | {now[0]} | {now[1]:,} | {sum(fresh.values()):,} "
@@ -149,11 +152,13 @@ def rooms_table(figures: Mapping[str, Any]) -> str:
 def files_page(figures: Mapping[str, Any]) -> str:
     """Every new file with its lines, by what it brought."""
     after = figures["after"]["files"]
-    parts = [
+    head = (
         "# New files since the house was drawn first, by what they brought\n\n"
-        f"Companion of [decision 12](0012-the-house.md), written by `docs/house.py`: the files that revision {BEFORE} "
-        "had neither under their name nor, as far as git recognises them, under another.\n"
-    ]
+        "Companion of [decision 12](0012-the-house.md), written by `docs/house.py`: the files that revision\n"
+        f"{BEFORE} had neither under their name nor, as far as git recognises them, under another; the numbers are "
+        "lines.\n"
+    )
+    parts = [head]
     groups = grouped(figures)
     for room in [*ROOMS, "front door"]:
         if room not in groups:
@@ -175,9 +180,9 @@ def drawing(figures: Mapping[str, Any]) -> str:
     """The two houses side by side: a box a room, as wide as its lines; an arrow where one imports another."""
     height = _TOP + _FLOOR * len(FLOORS) + 16
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * _WIDTH} {height}" '
-        'font-family="sans-serif" font-size="11">\n'
-        f'<rect width="{2 * _WIDTH}" height="{height}" fill="#ffffff"/>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * _WIDTH} {height}"',
+        ' font-family="sans-serif" font-size="11">\n',
+        f'<rect width="{2 * _WIDTH}" height="{height}" fill="#ffffff"/>\n',
     ]
     for left, word in ((0, "before"), (_WIDTH, "after")):
         parts += _house(figures[word], left, word)
@@ -198,18 +203,16 @@ def _house(side: Mapping[str, Any], left: int, word: str) -> Iterator[str]:
         for below in side["arrows"].get(room, ()):
             if below in places:
                 other, deep, across = places[below]
-                yield (
-                    f'<line x1="{x + width / 2:.1f}" y1="{y + _BOX}" x2="{other + across / 2:.1f}" y2="{deep}" '
-                    'stroke="#7a8ca5" stroke-opacity="0.45"/>\n'
-                )
+                ends = f'x1="{x + width / 2:.1f}" y1="{y + _BOX}" x2="{other + across / 2:.1f}" y2="{deep}"'
+                yield f'<line {ends} stroke="#7a8ca5" stroke-opacity="0.45"/>\n'
     for room, (x, y, width) in places.items():
         count, length = rooms[room]
-        middle = x + width / 2
+        box = f'x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BOX}"'
+        middle = f'x="{x + width / 2:.1f}" text-anchor="middle"'
         yield (
-            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BOX}" rx="4" fill="#e8eef7" '
-            f'stroke="#35507a"/><text x="{middle:.1f}" y="{y + 17}" text-anchor="middle" font-weight="bold">{room}'
-            f'</text><text x="{middle:.1f}" y="{y + 31}" text-anchor="middle" font-size="9">{count} · {length:,}'
-            "</text>\n"
+            f'<rect {box} rx="4" fill="#e8eef7" stroke="#35507a"/>'
+            f'<text {middle} y="{y + 17}" font-weight="bold">{room}</text>'
+            f'<text {middle} y="{y + 31}" font-size="9">{count} · {length:,}</text>\n'
         )
 
 
