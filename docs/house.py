@@ -131,7 +131,7 @@ def rooms_table(figures: Mapping[str, Any]) -> str:
     """Each room before and after, and what it holds now that it did not hold then."""
     before, after, fresh = sizes(figures["before"]), sizes(figures["after"]), new_files(figures)
     lines = [
-        "| room | files | lines | files now | lines now | in new files | what it holds now and did not then |",
+        "| room | files | lines | files now | lines now | in new files | what it holds, and did not then |",
         "|---|--:|--:|--:|--:|--:|---|",
     ]
     for room in [*ROOMS, "front door"]:
@@ -155,7 +155,7 @@ def files_page(figures: Mapping[str, Any]) -> str:
     head = (
         "# New files since the house was drawn first, by what they brought\n\n"
         "Companion of [decision 12](0012-the-house.md), written by `docs/house.py`: the files that revision\n"
-        f"{BEFORE} had neither under their name nor, as far as git recognises them, under another. The numbers\n"
+        f"{BEFORE} had neither under their name nor, as far as git recognises them, under another. Numbers\n"
         "are lines.\n"
     )
     parts = [head]
