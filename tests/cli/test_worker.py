@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from tests.durable.work import agent
-from wesichain.cli.worker import load_durable
+from wesichain.cli.durable_runs import load_durable
 from wesichain.durable import DurableAgent, RunState
 
 MAIN = "from wesichain.cli import main; main()"

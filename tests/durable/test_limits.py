@@ -19,10 +19,11 @@ from tests.durable.poison import durable as poison
 from tests.durable.test_agent import served, turns
 from wesichain import Agent
 from wesichain.core import LlmRequest
-from wesichain.durable import Concurrency, DurableAgent, Rate, RunState
+from wesichain.durable import Concurrency, DurableAgent, DurableGraph, Rate, RunState
 from wesichain.durable.store import Claimed, Lease, NewRun, Serving, Wanted, rates_of
 from wesichain.durable.workflows import Store
 from wesichain.errors import ConfigError, DurableError
+from wesichain.graph import GraphBuilder, MemoryCheckpointer
 from wesichain.testing import FunctionLlm
 
 
@@ -128,6 +129,12 @@ async def test_an_order_that_makes_no_sense_is_refused(url: str, options: dict[s
     async with DurableAgent(Agent(turns("x")), "agent", database_url=url) as durable:
         with pytest.raises(ConfigError, match="must be"):
             await durable.enqueue("hi", **options)
+    graph = (
+        GraphBuilder(dict).add_node("one", lambda state: state).set_entry("one").build(MemoryCheckpointer())
+    )
+    async with DurableGraph[Any](graph, "graph", database_url=url) as served_graph:
+        with pytest.raises(ConfigError, match="must be"):
+            await served_graph.enqueue({}, **options)
 
 
 @pytest.mark.parametrize("make", [lambda: Concurrency(0), lambda: Concurrency(key=0), lambda: Rate(0, 1.0)])

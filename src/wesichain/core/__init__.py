@@ -38,7 +38,7 @@ from .content import (
     result_parts,
     told_content,
 )
-from .dataclass import constructor_of, dataclass
+from .dataclass import OMIT, constructor_of, dataclass
 from .events import (
     AdviceShown,
     AgentEvent,
@@ -75,18 +75,20 @@ from .events import (
     ToolProgress,
     ToolsOffered,
 )
-from .exchange import (
+from .later import later
+from .log import LogView
+from .messages import (
     FinishReason,
     LlmRequest,
     LlmResponse,
+    Message,
+    Role,
     StreamItem,
     TextChunk,
+    ToolCall,
     ToolCallChunk,
     ToolSpec,
 )
-from .later import later
-from .log import LogView
-from .messages import OMIT, Message, Role, ToolCall
 from .protocols import (
     HEADING,
     Advice,
@@ -113,6 +115,7 @@ from .told_messages import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, SystemClock, abandon
 
 if TYPE_CHECKING:
+    from .home import home_folder
     from .state import (
         HasFinalOutput,
         HasUserInput,
@@ -122,13 +125,12 @@ if TYPE_CHECKING:
         state_update,
         write_state,
     )
-    from .storage.home import home_folder
     from .template import PromptTemplate
 else:
     __getattr__ = later(
         __name__,
         {
-            ".storage.home": ("home_folder",),
+            ".home": ("home_folder",),
             ".state": (
                 "HasFinalOutput",
                 "HasUserInput",

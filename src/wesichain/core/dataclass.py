@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Serializer", "constructor_of", "dataclass"]
+__all__ = ["OMIT", "Serializer", "constructor_of", "dataclass"]
+
+OMIT = {"omit_empty": True}  # metadata of a field: the codec leaves it out while it is empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,6 @@ from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plai
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .adoption import adopting
 from .findings import Found, given_up
 from .journal import (
     DurableEffects,
@@ -25,6 +24,7 @@ from .journal import (
     is_of,
 )
 from .stretches import Begin, Ending, GoOn, read_ending, run_of, write_ending
+from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
 from .workflows import Store
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
 
 from wesichain.core import (
     Clock,
     Decision,
-    Event,
     EventSink,
     JsonValue,
     SystemClock,
@@ -26,15 +25,14 @@ from wesichain.errors import (
     DurableError,
     GraphError,
     GraphInterruptedError,
-    RunIdConflictError,
 )
 from wesichain.tools import CancellationToken
 
-from .engine import Engine, engine_for, release
 from .journal import LostRunError, Telling, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
-from .runs import DurableRuns, Pending, mapped
-from .states import RunState, RunStatus, RunSummary, checked_id, checked_name
+from .runs import mapped
+from .served import ServedRuns
+from .states import RunState, checked_id, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
@@ -57,7 +55,7 @@ class Graphlike(Protocol):
     def to_mermaid(self) -> str: ...
 
 
-class DurableGraph(Generic[StateT]):
+class DurableGraph(ServedRuns, Generic[StateT]):
     """Runs a graph as DBOS workflows: a process that dies loses no more than the super-step it was in.
 
     The graph needs a checkpointer that all its workers reach (a SQLite file, Postgres): a run is the thread
@@ -87,27 +85,19 @@ class DurableGraph(Generic[StateT]):
         if lease <= 0 or max_recoveries < 0:
             raise ConfigError("lease of a DurableGraph must be above zero, max_recoveries not below")
         self.graph: Graphlike = graph
-        self.name = checked_name(name)
-        drawn = fingerprint(graph.to_mermaid())[:12]
-        self.version = drawn if version is None else checked_version(version)
         self._make_context = checked_maker(context, "context of a DurableGraph")
-        self._lease = lease
-        self._clock = clock or SystemClock()
         self._sinks = tuple(events)
-        self._runs = DurableRuns(database_url, agent=self.name, clock=self._clock)
         self._options = _options_of(graph)
-        self._engine: Engine | None = None
-        self._service = Service(
-            Serving(self.name, self.version, max_recoveries),
+        drawn = fingerprint(graph.to_mermaid())[:12]
+        named = drawn if version is None else checked_version(version)
+        service = Service(
+            Serving(checked_name(name), named, max_recoveries),
             checked_on_change(on_change),
             concurrency_of(concurrency),
             rates_of(rate),
             self._execute,
         )
-
-    @property
-    def database_url(self) -> str:
-        return self._runs.database_url
+        super().__init__(service, database_url, lease=lease, clock=clock or SystemClock())
 
     def configured(
         self,
@@ -157,16 +147,7 @@ class DurableGraph(Generic[StateT]):
         key: str | None = None,
     ) -> str:
         """Leave a run to whoever serves the graph; returns its id."""
-        new = replace(self._new(state, run_id), priority=priority, delay=delay or None, key=key or None)
-        if not await self._runs.ask(lambda store: store.ledger.begin(new)):
-            await self._check(new)
-        return new.run_id
-
-    async def serve(self, stop: CancellationToken, *, grace: float = 30.0) -> None:
-        """Run what is in the graph's queue until the token is cancelled; then as `close`."""
-        await self._serving()
-        await stop.wait()
-        await self.close(grace=grace)
+        return await self._queue(replace(self._new(state, run_id), priority=priority), delay=delay, key=key)
 
     async def answer(self, run_id: str, value: JsonValue = None) -> None:
         """Answer the question that a run waits with, or several by their ids; it goes back to its queue."""
@@ -209,56 +190,14 @@ class DurableGraph(Generic[StateT]):
         why = (await self._runs.show(run_id)).error or state
         raise DurableError(f"the run {run_id!r} is {state}: {why}")
 
-    async def status(self, run_id: str) -> RunStatus:
-        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
-        return await self._runs.status(run_id)
-
-    async def show(self, run_id: str) -> RunSummary:
-        """One run, as it is listed."""
-        return await self._runs.show(run_id)
-
-    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
-        """The graph's runs and those of agents in its nodes, the newest first: all, or those in a state."""
-        return await self._runs.list(status, limit)
-
-    async def pending(self, run_id: str | None = None) -> Pending:
-        """Everything that waits for an answer, of one run or of all: the questions of nodes, by node, and the
-        calls of agents in nodes."""
-        return await self._runs.pending(run_id)
-
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Answer a waiting question with `Provide(value)`, or decide on a call of an agent in a node, once;
         with the last one the run is queued."""
         await self._runs.approve(run_id, token, decision)
 
-    def events(self, run_id: str) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
-        return self._runs.events(run_id)
-
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever."""
         await self._runs.cancel(run_id)
-
-    async def delete(self, run_id: str) -> None:
-        """Erase a run that is over. Its thread is the checkpointer's."""
-        await self._runs.delete(run_id)
-
-    async def prune(self, *, older_than: float) -> int:
-        """Erase the graph's runs that ended more than so many seconds ago; how many."""
-        return await self._runs.prune(older_than=older_than)
-
-    async def close(self, *, grace: float = 5.0) -> None:
-        """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            await release(engine, id(self), grace=grace)
-        await self._runs.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
 
     # --- inside --------------------------------------------------------------------------------------
 
@@ -266,21 +205,6 @@ class DurableGraph(Generic[StateT]):
         order = dump_json({"state": to_plain(state)})
         run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
         return NewRun(run_id, self.name, self.version, order, asked_of(order), priority=_PRIORITY)
-
-    async def _serving(self) -> Engine:
-        engine = await mapped(engine_for(self.database_url, lease=self._lease))
-        if engine is not self._engine:
-            engine.users.add(id(self))
-            self._engine = engine
-        await mapped(engine.serve(self._service))
-        return engine
-
-    async def _check(self, new: NewRun) -> None:
-        there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
-        if there is None or there.agent != self.name or there.asked != new.asked:
-            raise RunIdConflictError(
-                f"the run id {new.run_id!r} is taken by a run with other input; choose another id"
-            )
 
     async def _execute(self, work: Work) -> WorkResult:
         """Carry the thread on, from where its checkpoints say that it is."""
