@@ -26,8 +26,9 @@ from wesichain.errors import (
     GraphError,
     GraphInterruptedError,
 )
+from wesichain.tools import CancellationToken
 
-from .journal import Telling, fingerprint
+from .journal import LostRunError, Telling, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .runs import mapped
 from .served import ServedRuns
@@ -216,20 +217,36 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         undo = work.token.on_cancel(running.cancel)
         try:
             await asyncio.wait((running, keeping), return_when=asyncio.FIRST_COMPLETED)
-            if keeping.done():
-                await keeping  # the run is not ours any more
-            outcome = await running
-            await telling.keep()
-        except asyncio.CancelledError:
-            if not work.token.cancelled:
-                raise
-            outcome = GraphEnding("interrupted", CANCELLED)
+            outcome = await self._ended(running, keeping, work.token)
+            rest = await telling.rest(is_ours=not work.token.cancelled)
+            if keeping.done() and not work.token.cancelled:
+                await keeping  # it could not be kept: the run is not ours any more
         finally:
             undo()
             running.cancel()
             keeping.cancel()
+        outcome = replace(outcome, events=rest)
         made: Any = outcome  # the engine asks for its kind alone
         return WorkResult(made, write_graph_ending(outcome))
+
+    @staticmethod
+    async def _ended(
+        running: asyncio.Future[GraphEnding], keeping: asyncio.Future[None], token: CancellationToken
+    ) -> GraphEnding:
+        """How it ended, or that it was cancelled; raises where the run is not ours any more."""
+        try:
+            if keeping.done():
+                await keeping
+        except LostRunError as lost:
+            if str(lost) != CANCELLED:
+                raise
+            token.cancel(CANCELLED)  # elsewhere, and the engine has not looked yet
+        try:
+            return await running
+        except asyncio.CancelledError:
+            if not token.cancelled:
+                raise
+            return GraphEnding("interrupted", CANCELLED)
 
     async def _advance(self, run_id: str, given: Any, telling: Telling) -> GraphEnding:
         options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, telling))
