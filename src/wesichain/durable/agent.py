@@ -13,7 +13,7 @@ from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 
 from .engine import Engine, engine_for, release
-from .execution import Execution, MakeDeps, checked_deps
+from .execution import Execution
 from .findings import Found
 from .journal import MAX_STEP, Program
 from .runs import DurableRuns, Pending, mapped
@@ -21,7 +21,7 @@ from .states import PendingDecision, RunStatus, RunSummary, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, new_order, run_of
 from .versions import OnChange, checked_on_change, checked_version, version_of
-from .work import CANCELLED, Service, Work
+from .work import CANCELLED, MakeWorld, Service, Work, checked_maker
 
 OutT = TypeVar("OutT")
 PRIORITY = 10
@@ -49,7 +49,7 @@ class DurableAgent(Generic[OutT]):
         agent: Agent[Any, OutT],
         name: str | None = None,
         *,
-        deps: MakeDeps | None = None,
+        deps: MakeWorld | None = None,
         database_url: str | None = None,
         version: str | None = None,
         on_change: OnChange = "wait",
@@ -66,7 +66,7 @@ class DurableAgent(Generic[OutT]):
                 "lease and max_step of a DurableAgent must be above zero, max_recoveries not below"
             )
         self.agent = agent
-        self._deps = checked_deps(deps)
+        self._deps = checked_maker(deps, "deps of a DurableAgent")
         self.name = checked_name(agent.name if name is None else name)
         self.version = version_of(agent) if version is None else checked_version(version)
         self._is_exact = version is None

@@ -38,7 +38,7 @@ from .states import RunState, RunStatus, RunSummary, checked_id, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
-from .work import CANCELLED, Service, Work, WorkResult
+from .work import CANCELLED, MakeWorld, Service, Work, WorkResult, checked_maker, made_for
 
 StateT = TypeVar("StateT")
 _PRIORITY = 10
@@ -49,8 +49,10 @@ class Graphlike(Protocol):
 
     @property
     def checkpointer(self) -> Any: ...
-    def invoke(self, state: Any = None, options: Any = None) -> Any: ...
-    def resume(self, thread_id: str, value: Any = None, options: Any = None) -> Any: ...
+    def invoke(self, state: Any = None, options: Any = None, *, context: Any = None) -> Any: ...
+    def resume(
+        self, thread_id: str, value: Any = None, options: Any = None, *, context: Any = None
+    ) -> Any: ...
     def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Any: ...
     def to_mermaid(self) -> str: ...
 
@@ -59,7 +61,9 @@ class DurableGraph(Generic[StateT]):
     """Runs a graph as DBOS workflows: a process that dies loses no more than the super-step it was in.
 
     The graph needs a checkpointer that all its workers reach (a SQLite file, Postgres): a run is the thread
-    of its id. `version` is by default a hash of the graph's drawing. The rest is as for a `DurableAgent`.
+    of its id. `version` is by default a hash of the graph's drawing. `context` is a function of nothing, or
+    of the run's id, that makes what `ctx.context` is: the process that runs a run calls it, for each; it is
+    never stored. The rest is as for a `DurableAgent`.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class DurableGraph(Generic[StateT]):
         graph: Any,
         name: str = "graph",
         *,
+        context: MakeWorld | None = None,
         database_url: str | None = None,
         version: str | None = None,
         on_change: OnChange = "wait",
@@ -85,6 +90,7 @@ class DurableGraph(Generic[StateT]):
         self.name = checked_name(name)
         drawn = fingerprint(graph.to_mermaid())[:12]
         self.version = drawn if version is None else checked_version(version)
+        self._make_context = checked_maker(context, "context of a DurableGraph")
         self._lease = lease
         self._clock = clock or SystemClock()
         self._sinks = tuple(events)
@@ -118,6 +124,7 @@ class DurableGraph(Generic[StateT]):
         return DurableGraph(
             self.graph,
             name or self.name,
+            context=self._make_context,
             database_url=database_url or self.database_url,
             version=self.version,
             on_change=on_change or ("adopt" if service.adopts else "wait"),
@@ -306,16 +313,17 @@ class DurableGraph(Generic[StateT]):
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
+        context = await made_for(self._make_context, run_id)
         try:
             if found is None:
-                await self.graph.invoke(given.get("state"), options)
+                await self.graph.invoke(given.get("state"), options, context=context)
                 return GraphEnding("completed")
             waiting = {item.id for item in found.interrupts}
             answers = {key: value for key, value in given.get("answers", {}).items() if key in waiting}
             if waiting and not answers:
                 asked = questions_of(found.interrupts)
                 return GraphEnding("interrupted", "it waits for an answer", asked)
-            await self.graph.resume(run_id, answers or None, options)
+            await self.graph.resume(run_id, answers or None, options, context=context)
         except GraphInterruptedError as error:
             return GraphEnding("interrupted", str(error), questions_of(error.interrupts))
         except GraphError as error:
