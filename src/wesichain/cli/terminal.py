@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from wesichain.agent import Approve, ApproveWith, Decision, Refuse
@@ -59,6 +59,12 @@ def print_json(value: object) -> None:
 def note(text: str) -> None:
     """A line for the person, not for the pipe."""
     tell("[dim]{}[/dim]", text)
+
+
+def progress() -> Progress:
+    """A bar that counts what is done of many, and how long it took: on a terminal's standard error alone."""
+    shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*shown, console=err, disable=not err.is_terminal)
 
 
 class Waiting:

@@ -14,6 +14,7 @@ from .codec import (
     is_object,
     parse_json,
     to_json,
+    to_jsonl,
     to_lines,
     to_plain,
 )
@@ -270,6 +271,7 @@ __all__ = [
     "state_update",
     "text_of",
     "to_json",
+    "to_jsonl",
     "to_lines",
     "to_plain",
     "told_content",

@@ -228,7 +228,8 @@ else:
         def __get__(self, value: object, owner: type) -> Any:
             if self.compile is None:
                 raise AttributeError("__pydantic_serializer__")
-            return self.compile(owner)
+            owner.__pydantic_serializer__ = made = self.compile(owner)  # it is looked for in every value
+            return made
 
     _SHARED = {
         "__setattr__": _setattr,
