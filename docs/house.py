@@ -157,8 +157,8 @@ def balance(figures: Mapping[str, Any]) -> str:
     more = sum(after.values()) - sum(before.values())
     grown = more - sum(fresh.values()) + sum(gone)
     return (
-        f"Of the {more:,} lines more, {sum(fresh.values()):,} stand in {len(fresh)} new files, {grown:,} were "
-        f"added to files that were there, and {sum(gone):,} went with {len(gone)} files."
+        f"Of the {more:,} lines more, {sum(fresh.values()):,} stand in {len(fresh)} new files, {grown:,} "
+        f"were added to files that were there, and {sum(gone):,} went with {len(gone)} files."
     )
 
 
