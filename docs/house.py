@@ -146,7 +146,20 @@ def rooms_table(figures: Mapping[str, Any]) -> str:
         f"| all | {old[0]} | {old[1]:,} | {now[0]} | {now[1]:,} | {sum(fresh.values()):,} "
         f"({len(fresh)} files) | |"
     )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", balance(figures)]) + "\n"
+
+
+def balance(figures: Mapping[str, Any]) -> str:
+    """Where the lines came from, and went."""
+    before, after, renamed = figures["before"]["files"], figures["after"]["files"], figures["renamed"]
+    fresh = new_files(figures)
+    gone = [lines for name, lines in before.items() if name not in after and name not in renamed.values()]
+    more = sum(after.values()) - sum(before.values())
+    grown = more - sum(fresh.values()) + sum(gone)
+    return (
+        f"Of the {more:,} lines more, {sum(fresh.values()):,} stand in {len(fresh)} new files, {grown:,} "
+        f"were added to files that were there, and {sum(gone):,} went with {len(gone)} files."
+    )
 
 
 def files_page(figures: Mapping[str, Any]) -> str:
