@@ -56,6 +56,7 @@ OutT = TypeVar("OutT")
 _CLOCK: Clock = SystemClock()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = constructor_of(Message), constructor_of(RunInfo)
+_USER = Role.USER  # to look a member up takes a third of making the message
 
 
 class AgentRuntime(Stage[OutT], Generic[OutT]):
@@ -214,7 +215,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         text = self._instructions if instructions is None else instructions
         messages = opening(text, advice, self._settings.judge.output.prompt, history)
         first_new = len(messages)
-        messages.append(_message(Role.USER, question if content is None else content))
+        messages.append(_message(_USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
         name, told = self._settings.name, self._reported

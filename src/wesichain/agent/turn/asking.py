@@ -107,7 +107,7 @@ class Asking(Showing[OutT]):
                 verdict = run.settings.judge.judge(
                     reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
                 )
-                if isinstance(verdict, Answer) and run.settings.checks is not None:
+                if run.settings.checks is not None and isinstance(verdict, Answer):
                     verdict = await self._checked(phase, verdict, run.settings.checks)
                 following = self._follow(phase, reply, verdict)
             self._arrived = None
@@ -160,14 +160,15 @@ class Asking(Showing[OutT]):
     ) -> Phase[OutT] | None:
         """Take the transition that a reply leads to; None asks the same again."""
         run = self._run
+        if isinstance(verdict, CallPlan):  # as in the loop: a class pattern costs more
+            sound = verdict.reply
+            run.tally.row = None  # a good step
+            self._slots = [*verdict.calls]
+            self._follows = sound is reply is not self._taken_up
+            return self._begin(phase, sound)
+        if isinstance(verdict, Answer):
+            return phase.complete(verdict.output, text=verdict.text, spent=run.spent(), step=run.step)
         match verdict:
-            case CallPlan(reply=sound, calls=calls):
-                run.tally.row = None  # a good step
-                self._slots = [*calls]
-                self._follows = sound is reply is not self._taken_up
-                return self._begin(phase, sound)
-            case Answer(output=output, text=text):
-                return phase.complete(output, text=text, spent=run.spent(), step=run.step)
             case FlawedPlan():
                 return self._settle(phase, verdict)
             case Malformed():
