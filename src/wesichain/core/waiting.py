@@ -58,6 +58,10 @@ class CancellationToken:
             if self._reason is not None:
                 return
             self._reason = reason or "cancelled"  # None would mean that it is not
+        self._tell()
+
+    def _tell(self) -> None:
+        with _LOCK:
             watchers, self._watchers = self._watchers, None
         if watchers is None:
             return
@@ -78,12 +82,15 @@ class CancellationToken:
         watcher = _Watcher(callback, _running_loop())
         line = self._line()
         with _LOCK:
-            if all(token._reason is None for token in line):
-                for token in line:
-                    if token._watchers is None:
-                        token._watchers = {}
-                    token._watchers[watcher] = None
+            for token in line:
+                if token._watchers is None:
+                    token._watchers = {}
+                token._watchers[watcher] = None
+            if all(
+                token._reason is None for token in line
+            ):  # looked at last: a reason may come without the lock
                 return lambda: _forget(line, watcher)
+            _forget(line, watcher)
         watcher.notify()
         return lambda: None
 
@@ -112,7 +119,7 @@ class HasToken(Protocol):
 
 
 class CallToken(CancellationToken):
-    """The token of one call, for tools and middleware: `cancel` ends the run, `abandon` the call alone.
+    """The token of one call, for tools and middleware: to `cancel` it ends the run.
 
     The token of the run is asked for when somebody looks: most runs then never make one.
     """
@@ -131,14 +138,6 @@ class CallToken(CancellationToken):
     @override
     def cancel(self, reason: str = "cancelled") -> None:
         self._parents[0].cancel(reason)
-
-    def abandon(self, reason: str) -> None:
-        """Tell whoever still works on the call that nobody waits for it any more."""
-        with _LOCK:
-            if self._watchers is None:
-                self._reason = self._reason or reason
-                return
-        CancellationToken.cancel(self, reason)
 
 
 def _forget(line: Iterable[CancellationToken], watcher: _Watcher) -> None:
