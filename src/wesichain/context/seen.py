@@ -9,7 +9,7 @@ from itertools import pairwise
 from wesichain.core import Cut, LogView, Message, Role
 from wesichain.errors import ConfigError
 
-from .tokens import CountTokens, estimate_tokens, tokens_of
+from .tokens import CountTokens, estimate_tokens, tokens_of_each
 
 _SHORT = 40  # tokens: a result that is no longer is not worth clearing
 
@@ -52,11 +52,9 @@ class Seen:
 
     def take(self, messages: Sequence[Message]) -> None:
         """The log has grown."""
-        count, sizes = self._count, self._sizes
-        for message in messages:
-            size = tokens_of(message, count)
-            sizes.append(size)
-            self.tokens += size
+        sizes = tokens_of_each(messages, self._count)
+        self._sizes += sizes
+        self.tokens += sum(sizes)
         self.length += len(messages)
         self._messages += messages
 
@@ -190,7 +188,7 @@ class Seen:
         """Show something else, or nothing, in place of a part of the log."""
         self._file()
         there = self._between(cut.start, cut.end)
-        sizes = [tokens_of(message, self._count) for message in cut.messages]
+        sizes = tokens_of_each(cut.messages, self._count)
         places = range(cut.start, cut.start + len(sizes))
         same_form = self._has_same_form(there, cut.messages)
         self._replaced.difference_update(self._places[there])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
@@ -80,10 +79,14 @@ class Asking(Showing[OutT]):
             reply: LlmResponse | ModelTransportError | None = self._arrived
             if reply is None:
                 run.check_stop()
-                if self._delay or self._seen is not None or run.present is not None:
-                    waiting = self._set_out(phase)
-                    if waiting is not None:
-                        await waiting
+                if self._delay:
+                    await self._rest()
+                seen = self._seen
+                question = None if seen is None else self._reduce(phase, seen)
+                if seen is not None and question is not None:
+                    await self._show(phase, seen, question)
+                if run.present is not None:
+                    await run.present.offer(phase)
                 request = self._request(phase)
                 if request is None:
                     return await self._last_word(phase, None)
@@ -95,9 +98,7 @@ class Asking(Showing[OutT]):
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._reply_failed(cause)
             if isinstance(reply, ModelTransportError):
-                if self._limit is not None:
-                    raise reply
-                self._retry(run.decide(phase, reply))
+                self._ask_again(phase, reply)
                 continue
             self._arrived = reply
             run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
@@ -120,24 +121,16 @@ class Asking(Showing[OutT]):
 
         return StreamRelay(self._run.emitter, self._run.step, self._run.settings.judge.output)
 
-    def _set_out(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, None] | None:
-        """Make ready what the next request shows and offers; what that has to wait for is returned."""
-        if self._delay:
-            return self._set_out_later(phase)
-        seen, present = self._seen, self._run.present
-        question = None if seen is None else self._reduce(phase, seen)
-        if seen is not None and question is not None:
-            return self._show(phase, seen, question)
-        offering: Coroutine[Any, Any, None] | None = None if present is None else present.offer(phase)
-        return offering
-
-    async def _set_out_later(self, phase: Thinking[OutT]) -> None:
-        """The same, after the rest that a provider was to have."""
+    async def _rest(self) -> None:
+        """Give the provider the rest that it was to have."""
         delay, self._delay = self._delay, 0.0
         await self._run.sleep(delay)
-        waiting = self._set_out(phase)
-        if waiting is not None:
-            await waiting
+
+    def _ask_again(self, phase: Thinking[OutT], fault: ModelTransportError) -> None:
+        """Let the policy say when; the last word is asked for once."""
+        if self._limit is not None:
+            raise fault
+        self._retry(self._run.decide(phase, fault))
 
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
