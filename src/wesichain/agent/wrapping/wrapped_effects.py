@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -35,7 +35,7 @@ from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
 from .spare import check_budget, set_aside, step_again
 
-_context = constructor_of(RunContext[Any])
+_context: Callable[..., RunContext[Any]] = constructor_of(RunContext[Any])  # by place: for every call
 _PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
@@ -59,10 +59,11 @@ class WrappedEffects(Effects):
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        if not self._models or self._run is None or self._token is None:
+        run, token = self._run, self._token
+        if not self._models or run is None or token is None:
             return self._live.ask(request, step_id=step_id, on_text=on_text)
-        question = _Question(self._run, self._live, self._models, request, on_text)
-        return question.answer(context_of(self._run, question, self._token))
+        question = _Question(run, self._live, self._models, request, on_text)
+        return question.answer(context_of(run, question, token))
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
@@ -90,8 +91,7 @@ class Link(Protocol):
 
 def context_of(run: Running[Any], link: Link, token: CallToken) -> RunContext[Any]:
     """A run, as its middleware sees it."""
-    name, run_id = run.settings.name, run.emitter.run_id
-    return _context(run_id, run.step, token, deps=run.deps, agent=name, scope=run.scope, link=link)
+    return _context(run.emitter.run_id, run.step, token, run.deps, run.settings.name, run.scope, link)
 
 
 class _Question(Link):
@@ -142,8 +142,10 @@ class _Question(Link):
         return self._run.spent()
 
     async def answer(self, ctx: RunContext[Any]) -> LlmResponse:
+        first, request = self._models[0], self._request
+        inner = self._ask_model if len(self._models) == 1 else partial(self._ask, ctx, 1)
         try:
-            answer = await self._ask(ctx, 0, self._request)
+            answer = await first.wrap_model(ctx, request, inner)
         except BaseException:
             self._is_over = True
             self._set_aside()
@@ -162,20 +164,14 @@ class _Question(Link):
 
     async def _ask_model(self, request: LlmRequest) -> LlmResponse:
         run = self._run
-        given: Any = request
-        if not isinstance(given, LlmRequest):
-            raise ConfigError(
-                f"call_next was given a {type(given).__name__}; wrap_model hands on an LlmRequest"
-            )
-        self._check_open()
+        if self._is_over or not isinstance(request, LlmRequest):
+            raise _misused(request)
         self._calls += 1
-        if self._calls == 1:
-            step = run.step
-        else:
+        if self._calls > 1:
             self._set_aside()
             check_budget(run)
-            step = step_again(run)
-        started = run.now()
+            step_again(run)
+        step, started = run.step, run.now()
         reply: Any = await self._live.ask(request, step_id=step, on_text=self._on_text)
         if isinstance(reply, LlmResponse) and reply.finish_reason != "error":
             if self._is_over:  # whoever asked did not wait for it: it has its price all the same
@@ -183,10 +179,6 @@ class _Question(Link):
             else:
                 self._arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
-
-    def _check_open(self) -> None:
-        if self._is_over:
-            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
 
     def _set_aside(self) -> None:
         for step, reply, started, ended in self._arrived:
@@ -212,6 +204,14 @@ class _Question(Link):
         is_paid = any(reply.usage is answer.usage for reply in self._reported)
         self._set_aside()
         return replace(answer, usage=NO_USAGE) if is_paid else answer
+
+
+def _misused(request: Any) -> ConfigError:
+    if not isinstance(request, LlmRequest):
+        return ConfigError(
+            f"call_next was given a {type(request).__name__}; wrap_model hands on an LlmRequest"
+        )
+    return ConfigError("call_next was called after wrap_model had answered; await it before that")
 
 
 class _Call(Caller):
