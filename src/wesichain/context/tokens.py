@@ -20,12 +20,12 @@ def estimate_tokens(text: str) -> int:
 
 def tokens_of(message: Message, count: CountTokens = estimate_tokens) -> int:
     """The tokens of a message: its text, reasoning and calls, and a thousand for each picture or the like."""
-    return tokens_of_each((message,), count)[0]
+    return count_each((message,), count, [])
 
 
-def tokens_of_each(messages: Iterable[Message], count: CountTokens) -> list[int]:
-    """The same of several messages."""
-    found: list[int] = []
+def count_each(messages: Iterable[Message], count: CountTokens, sizes: list[int]) -> int:
+    """The same of several messages together; that of each is added to `sizes`."""
+    total = 0
     for message in messages:
         content = message.content
         if count is estimate_tokens and content.__class__ is str:  # the usual: it is not worth the calls
@@ -40,8 +40,9 @@ def tokens_of_each(messages: Iterable[Message], count: CountTokens) -> list[int]
                 tokens += count(f"{call.name}{call.args}")
         if message.reasoning:
             tokens += count(message.reasoning)
-        found.append(tokens)
-    return found
+        sizes.append(tokens)
+        total += tokens
+    return total
 
 
 def check_tokens(name: str, value: Any, *, least: int = 1) -> None:

@@ -93,8 +93,8 @@ else:
     def constructor_of(cls: type, /) -> Any:
         """A function that makes instances quicker than the class does, for code that makes thousands.
 
-        It takes what the class takes, but leaves out `__post_init__`: what it is given must be right. What the
-        class takes by name alone it takes by place as well, behind the rest: names have to be looked up.
+        It takes what the class takes, but leaves out `__post_init__`: what it is given must be right. What
+        the class takes by name alone it takes by place as well, behind the rest: a name is looked up.
         """
         cls = getattr(cls, "__origin__", cls)  # of a generic class with its types filled in
         scope: dict[str, Any] = {"own": cls, "write": _write_maker}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
+from wesichain.agent.phases import Completed, Failed, Outcome
 from wesichain.core import (
     Event,
     JsonValue,
