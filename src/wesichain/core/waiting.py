@@ -86,9 +86,8 @@ class CancellationToken:
                 if token._watchers is None:
                     token._watchers = {}
                 token._watchers[watcher] = None
-            if all(
-                token._reason is None for token in line
-            ):  # looked at last: a reason may come without the lock
+            # Looked at last: see `CallToken.abandon`.
+            if all(token._reason is None for token in line):
                 return lambda: _forget(line, watcher)
             _forget(line, watcher)
         watcher.notify()
@@ -119,7 +118,7 @@ class HasToken(Protocol):
 
 
 class CallToken(CancellationToken):
-    """The token of one call, for tools and middleware: to `cancel` it ends the run.
+    """The token of one call, for tools and middleware: `cancel` ends the run, `abandon` the call alone.
 
     The token of the run is asked for when somebody looks: most runs then never make one.
     """
@@ -138,6 +137,14 @@ class CallToken(CancellationToken):
     @override
     def cancel(self, reason: str = "cancelled") -> None:
         self._parents[0].cancel(reason)
+
+    def abandon(self, reason: str) -> None:
+        """Tell whoever still works on the call that nobody waits for it any more."""
+        # Without the lock, which took most of a call's end: the reason stands before the watchers are looked
+        # at, and `on_cancel` adds a watcher before it looks at the reason: one of them sees the other.
+        self._reason = self._reason or reason
+        if self._watchers is not None:
+            self._tell()
 
 
 def _forget(line: Iterable[CancellationToken], watcher: _Watcher) -> None:

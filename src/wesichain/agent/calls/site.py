@@ -239,11 +239,7 @@ class Site(CallToken):
         for emitter in self.living:
             if not emitter.is_closed:
                 emitter.run_interrupted(0, _GIVEN_UP, Spent())
-        # Without the lock, which would take as long as the rest: the reason stands before the watchers are
-        # looked at, and `on_cancel` adds one before it looks at the reason.
-        self._reason = _GIVEN_UP
-        if self._watchers is not None:
-            self._tell()
+        self.abandon(_GIVEN_UP)
 
 
 def site_of(parent: ToolContext | None) -> Site | None:

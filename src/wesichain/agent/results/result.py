@@ -95,7 +95,9 @@ def question_of(outcome: Completed[Any]) -> Message:
     return first if is_it else Message(Role.USER, outcome.user_input)
 
 
-def result_of(outcome: Outcome[OutT], *, decide: str) -> RunResult[OutT]:
+def result_of(
+    outcome: Outcome[OutT], *, decide: str = "agent.resume(error.outcome, {token: Approve()})"
+) -> RunResult[OutT]:
     """The result of a completed run; any other raises. `decide`: how a person decides on its calls."""
     if isinstance(outcome, Completed):
         return _run_result(outcome)
