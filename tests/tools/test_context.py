@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sys
 import threading
 import time
 
 import pytest
 
+from wesichain.core import CallToken
 from wesichain.tools import CancellationToken, ToolContext
+
+
+class Run:
+    """Has a token, as a run does."""
+
+    def __init__(self) -> None:
+        self.token = CancellationToken()
 
 
 def test_a_token_starts_quiet() -> None:
@@ -78,6 +87,44 @@ def test_a_callback_may_cancel_again() -> None:
     token.on_cancel(token.cancel)
     token.cancel("first")
     assert token.reason == "first"
+
+
+class TestACallThatIsGivenUp:
+    """`abandon` takes no lock: a watcher that comes at the same moment is told all the same, and once."""
+
+    def test_its_run_goes_on(self) -> None:
+        run = Run()
+        call, seen = CallToken(run), list[str]()
+        call.on_cancel(lambda: seen.append("heard"))
+        call.abandon("given up")
+        call.abandon("again")
+        assert (seen, call.reason, run.token.cancelled) == (["heard"], "given up", False)
+        call.on_cancel(lambda: seen.append("late"))
+        assert seen == ["heard", "late"]
+
+    def test_whoever_watches_at_that_moment_is_told_once(self) -> None:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for _ in range(300):
+                call, seen = CallToken(Run()), list[int]()
+                start = threading.Barrier(5)
+
+                def watch(number: int, call: CallToken = call, seen: list[int] = seen) -> None:
+                    start.wait()  # noqa: B023  # joined below, in the same round
+                    for offset in range(4):
+                        call.on_cancel(lambda: seen.append(number * 4 + offset))  # noqa: B023  # likewise
+
+                watchers = [threading.Thread(target=watch, args=(number,)) for number in range(4)]
+                for watcher in watchers:
+                    watcher.start()
+                start.wait()
+                call.abandon("given up")
+                for watcher in watchers:
+                    watcher.join()
+                assert len(seen) == 16
+        finally:
+            sys.setswitchinterval(before)
 
 
 async def test_wait_returns_on_cancel() -> None:

@@ -93,8 +93,7 @@ else:
     def constructor_of(cls: type, /) -> Any:
         """A function that makes instances quicker than the class does, for code that makes thousands.
 
-        It takes what the class takes, but leaves out `__post_init__`: what it is given must be right. What
-        the class takes by name alone it takes by place as well, behind the rest: a name is looked up.
+        It takes what the class takes, but leaves out `__post_init__`: what it is given must be right.
         """
         cls = getattr(cls, "__origin__", cls)  # of a generic class with its types filled in
         scope: dict[str, Any] = {"own": cls, "write": _write_maker}
@@ -154,8 +153,6 @@ else:
         fields = dataclasses.fields(cls)
         given = [field for field in fields if not field.kw_only]
         named = [field for field in fields if field.kw_only]
-        if not first and all(map(_has_default, named)):
-            given, named = given + named, []
         names = [field.name for field in given] + (["*"] if named else []) + [field.name for field in named]
         signature = ", ".join([first, *names] if first else names)
         source = f"def __init__({signature}):\n " + "\n ".join(body)

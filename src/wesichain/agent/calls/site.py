@@ -40,7 +40,7 @@ from wesichain.tools import ToolContext
 
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
 _GIVEN_UP = "the call that it ran in was given up"
-_context: Callable[..., ToolContext[Any]] = constructor_of(ToolContext[Any])  # by place: for every call
+_context = constructor_of(ToolContext[Any])
 
 
 class Host(Protocol):
@@ -133,14 +133,14 @@ class Site(CallToken):
             step,
             self,
             f"{run_id}:{step}:{call_id}",
-            run.deps,
-            run.settings.name,
-            run.scope,
-            self,
-            call_id,
-            self.attempt,
-            run.account,
-            self.emit,
+            deps=run.deps,
+            agent=run.settings.name,
+            scope=run.scope,
+            link=self,
+            call_id=call_id,
+            attempt=self.attempt,
+            budget=run.account,
+            emit=self.emit,
         )
 
     @property

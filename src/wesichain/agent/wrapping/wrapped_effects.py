@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -35,7 +35,7 @@ from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
 from .spare import check_budget, set_aside, step_again
 
-_context: Callable[..., RunContext[Any]] = constructor_of(RunContext[Any])  # by place: for every call
+_context = constructor_of(RunContext[Any])
 _PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
@@ -91,7 +91,8 @@ class Link(Protocol):
 
 def context_of(run: Running[Any], link: Link, token: CallToken) -> RunContext[Any]:
     """A run, as its middleware sees it."""
-    return _context(run.emitter.run_id, run.step, token, run.deps, run.settings.name, run.scope, link)
+    name, run_id = run.settings.name, run.emitter.run_id
+    return _context(run_id, run.step, token, deps=run.deps, agent=name, scope=run.scope, link=link)
 
 
 class _Question(Link):
