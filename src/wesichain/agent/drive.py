@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, TypeVar, cast
 
 from wesichain.core import (
     Action,
@@ -164,10 +164,8 @@ class Drive(Asking[OutT]):
                     following = await self._act(phase)
                 elif isinstance(phase, _READY):
                     following = phase.think()
-                elif isinstance(phase, _ENDED):
+                else:  # it has ended
                     break
-                else:
-                    assert_never(phase)
             except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
                 following = await self._broken(cast("Active[OutT]", phase), cause)
             self.phase = phase = following

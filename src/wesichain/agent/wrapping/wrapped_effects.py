@@ -165,7 +165,8 @@ class _Question(Link):
 
     async def _ask_model(self, request: LlmRequest) -> LlmResponse:
         run = self._run
-        if self._is_over or not isinstance(request, LlmRequest):
+        given: Any = request
+        if self._is_over or not isinstance(given, LlmRequest):
             raise _misused(request)
         self._calls += 1
         if self._calls > 1:
