@@ -8,8 +8,7 @@ from .codec import JsonValue, dump_json
 from .content import Part, parts_of
 from .dataclass import constructor_of
 from .events import ContextReduced, Cut, Event, HandedOff, ModelResponded, StepStarted, ToolCompleted
-from .exchange import LlmResponse
-from .messages import Message, Role
+from .messages import LlmResponse, Message, Role
 
 _message = constructor_of(Message)
 _ASSISTANT = Role.ASSISTANT  # to look a member up takes a third of making the message

@@ -20,6 +20,7 @@ from .json_schema import Issue, RejectedError, shorten
 
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
+from typing import Final
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
@@ -215,3 +216,18 @@ class PythonTool(Tool[DepsT_contra]):
     @override
     def render(self, value: Any) -> JsonValue:
         return self.plan().output.render(value)
+
+
+class Id:
+    """`order: Annotated[str, Id]`: the value names something that exists.
+
+    The schema says so as `"format": "id"`; a model that can be held to the values of its conversation is.
+    """
+
+    FORMAT: Final = "id"
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: Any, handler: Callable[[Any], dict[str, Any]]
+    ) -> dict[str, Any]:
+        return {**handler(core), "format": cls.FORMAT}
