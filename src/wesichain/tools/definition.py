@@ -72,13 +72,14 @@ class Parts(NamedTuple):
     """The functions that a call goes through, in the shortest form that the tool has.
 
     `check` may raise anything for arguments that `Tool.check` should look at. `by_name`: `call` takes the
-    arguments as keywords, and no context.
+    arguments as keywords, and no context; `context_first`, of a tool that is async: the context before them.
     """
 
     check: Callable[[Any], Any]
     call: Callable[..., Any]
     render: Callable[[Any], JsonValue]
     by_name: bool = False
+    context_first: bool = False
 
 
 class Tool(ABC, Generic[DepsT_contra]):
