@@ -29,7 +29,7 @@ class Glanced(CancellationToken):
         super().__init__()
 
     @property
-    def _reason(self) -> str | None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # a slot there
+    def _reason(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]  # a slot there
         self._happens()
         return None
 
