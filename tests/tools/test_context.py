@@ -29,12 +29,12 @@ class Glanced(CancellationToken):
         super().__init__()
 
     @property
-    def _reason(self) -> str | None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # a slot there
+    def _reason(self) -> str | None:
         self._happens()
         return None
 
     @_reason.setter
-    def _reason(self, reason: str | None) -> None: ...
+    def _reason(self, reason: str | None) -> None: ...  # pyright: ignore[reportIncompatibleVariableOverride]  # a slot there
 
 
 def test_a_token_starts_quiet() -> None:

@@ -164,9 +164,9 @@ class _Question(Link):
         return self._models[index].wrap_model(ctx, request, inner)
 
     async def _ask_model(self, request: LlmRequest) -> LlmResponse:
-        run = self._run
+        run, is_late = self._run, self._is_over
         given: Any = request
-        if self._is_over or not isinstance(given, LlmRequest):
+        if is_late or not isinstance(given, LlmRequest):
             raise _misused(request)
         self._calls += 1
         if self._calls > 1:
