@@ -63,7 +63,7 @@ from .phases import (
     Unfinished,
 )
 from .rules import Refused, sentences
-from .run_under_way import CutOff, LimitAbove, Running, Stopped
+from .run_under_way import TASK_CANCELLED, CutOff, LimitAbove, Running, Stopped
 from .trail import Observed
 from .turn import Asking
 
@@ -72,7 +72,6 @@ OutT = TypeVar("OutT")
 _request = constructor_of(LlmRequest)
 _READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
-_TASK_CANCELLED = "the task that ran it was cancelled"
 
 
 class Drive(Asking[OutT]):
@@ -182,7 +181,7 @@ class Drive(Asking[OutT]):
             self._cut_off(phase)
             if isinstance(cause, CutOff):
                 await asyncio.sleep(0)  # where the cancel is still on its way, it is raised here
-                raise asyncio.CancelledError(_TASK_CANCELLED) from None
+                raise asyncio.CancelledError(TASK_CANCELLED) from None
         elif isinstance(cause, ConfigError | ReplayMismatchError):  # the caller's mistake, not the run's
             run.emitter.run_failed(run.step, cause, run.spent())
             if self._site is not None:
@@ -349,8 +348,8 @@ class Drive(Asking[OutT]):
     def _cut_off(self, phase: Active[OutT]) -> None:
         """The task was cancelled: what still works for the run is stopped, and the run is told as ended."""
         run = self._run
-        run.stop_below(_TASK_CANCELLED)
-        self.phase = ended = self._interrupt(phase, _TASK_CANCELLED)
+        run.stop_below(TASK_CANCELLED)
+        self.phase = ended = self._interrupt(phase, TASK_CANCELLED)
         self._tell_end(ended)
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:

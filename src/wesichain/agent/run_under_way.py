@@ -40,6 +40,7 @@ from .phases import Active
 from .rules import Checks, LoopGuard, PolicyView, ReplyJudge, Tally, sentences
 
 OutT = TypeVar("OutT")
+TASK_CANCELLED = "the task that ran it was cancelled"
 R = TypeVar("R")
 
 

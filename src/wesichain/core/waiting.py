@@ -182,7 +182,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 async def abandon(tasks: Iterable[asyncio.Future[Any]], *, grace: float = 0.0) -> None:
     """Cancel what still runs and give it a moment to clean up; what will not stop is left behind.
 
-    With `patience`, those who were told to stop in another way have so many seconds to do it by themselves.
+    With `grace`, those who were told to stop in another way have so many seconds to do it by themselves.
     """
     running = [task for task in tasks if not task.done()]
     if running and grace:

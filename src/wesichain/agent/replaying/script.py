@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from wesichain.agent.calls import ITSELF, waiting_for
 from wesichain.agent.effects import OnText
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.rules import Misshapen, Refused
-from wesichain.agent.run_under_way import LimitAbove, Stopped
+from wesichain.agent.run_under_way import TASK_CANCELLED, LimitAbove, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.core import (
@@ -146,7 +146,8 @@ class Script(RecordingCursor):
         end, inside = self._rest_of_call(scope, call.id, starts.pop(0))
         if prepared.tool.is_agent and (inside or not isinstance(self._at(end), ToolCompleted)):
             again = self._run_again(end, run_again)
-            return await (again if self._is_cut(end) else _to_its_end(again))
+            is_cut = self._is_cut(end)
+            return await (again if is_cut and not _told_its_end(inside) else _to_its_end(again, is_cut=is_cut))
         return await self._told_again(scope, prepared, ctx, end, inside)
 
     async def _run_again(self, end: int, run_again: Callable[[], Any]) -> ToolResult:
@@ -285,15 +286,30 @@ class Script(RecordingCursor):
         return len(self.events), inside
 
 
-async def _to_its_end(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
-    """The result of a call which had arrived while its run was being stopped: it does so again."""
+async def _to_its_end(call: Coroutine[Any, Any, ToolResult], *, is_cut: bool) -> ToolResult:
+    """The result of a call which had arrived while its run was being stopped: it does so again.
+
+    Of a call that was cut nobody takes the result, but the run inside it is left the time that it had.
+    """
     task = asyncio.ensure_future(call)
+    cancelled: asyncio.CancelledError | None = None
     while True:
         try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
+            result = await asyncio.shield(task)
+        except asyncio.CancelledError as error:
             if task.done():
                 raise
+            cancelled = error
+        else:
+            if is_cut and cancelled is not None:
+                raise cancelled
+            return result
+
+
+def _told_its_end(inside: Sequence[tuple[int, Event]]) -> bool:
+    """Whether the run inside a call that was cut told how far it had come: it is stopped there again."""
+    own = [event for _, event in inside if not event.scope]
+    return bool(own) and isinstance(own[-1], RunInterrupted) and own[-1].reason == TASK_CANCELLED
 
 
 def _is_of(item: PendingCall, ctx: ToolContext) -> bool:
