@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import sys
 from collections.abc import Callable
 from functools import partial
-from math import inf, isfinite
-from typing import Any
+from math import inf
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from wesichain.core import MEDIA, JsonValue, Text, dump_json, is_object, parse_json
 from wesichain.errors import ToolDefinitionError, ToolError, ToolErrorKind, ToolSerializationError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool
-from wesichain.tools.failures import RemoteError
+from wesichain.tools.failures import RemoteError, clean
 from wesichain.tools.finish import Finish
 from wesichain.tools.function import FunctionTool
 from wesichain.tools.isolation import Isolation
@@ -21,12 +24,17 @@ from wesichain.tools.running import GRACE, OutOfTimeError, in_thread
 
 from . import pool
 from .frames import ANSWERED, DIED, KILLED
+from .plain import is_plain
 from .pool import ChildDiedError, Keeper
 from .portable import Encoder, NotPortableError
 
 _CONTEXT = object()  # stands for the tool's context among its arguments
 _TOLD = ("correlation_id", "step_id", "idempotency_key", "call_id", "attempt")  # of the context
 _MOST = 33_554_432  # bytes of an answer: parts as base64; all else has the tool's own limit
+_JSON = (str, int, float, bool, None, NoneType, dict, list, Any)
+_JSON_OF = (dict, list, Union, UnionType)
+_DECORATED = "wesichain.tools.schema.signature"  # what a module loads that makes a tool
+_WHOLE = "wesichain.tools.isolated.work"
 _KINDS = {kind.kind: kind for kind in MEDIA}
 
 
@@ -44,25 +52,35 @@ class IsolatedCalls:
             "file_mb": given.file_mb,
         }
         self._recipe()  # to refuse now what could never be run
+        self._is_plain = _takes_and_gives_json(tool)
 
     async def run(self, raw: JsonValue, checked: Any, ctx: ToolContext | None) -> Any:
         """The result, rendered; raises what the tool raised, as far as it can be told across processes."""
         recipe, render = self._recipe()
+        is_light = self._is_plain = self._is_plain and is_plain(checked)
+        recipe["is_plain"] = is_light
         env = pool.environment(self._names)
         key = dump_json([recipe, env])
         keeper = pool.pool.take(key)
         if keeper is None:
-            keeper = await _made(in_thread(partial(pool.pool.make, key, recipe, env)))
-        request: dict[str, Any] = {
-            **self._arguments(raw, checked, is_whole="tool" in recipe),
-            "context": _context_facts(ctx),
-            "limits": self._limits,
-            "limit": _MOST,
-            "cwd": pool.cwd(),
-        }
+            preload = _needed(self._tool) if is_light else _WHOLE
+            keeper = await _made(in_thread(partial(pool.pool.make, key, recipe, env, preload=preload)))
+        request: dict[str, Any] = {"limits": self._limits, "limit": _MOST, "cwd": pool.cwd()}
+        if is_light:
+            request["args"] = checked
+        else:
+            request |= self._arguments(raw, checked, is_whole="tool" in recipe)
+            request["context"] = _context_facts(ctx)
         if not keeper.is_ready:
             request["recipe"] = recipe
-        answer = parse_json((await self._answer(keeper, dump_json(request).encode())).decode())
+        try:
+            answer = parse_json((await self._answer(keeper, dump_json(request).encode())).decode())
+        except BaseException:
+            self._is_plain = False  # it may have taken too long to load what an odd result needs
+            raise
+        if "plain" in answer:
+            return self._tool.render(answer["plain"])
+        self._is_plain = self._is_plain and "error" in answer
         value = _read(answer, render)
         return Finish(value) if answer["finish"] else value
 
@@ -84,7 +102,7 @@ class IsolatedCalls:
     def _arguments(self, raw: JsonValue, checked: Any, *, is_whole: bool) -> dict[str, Any]:
         tool = self._tool
         if is_whole:  # what is JSON after its check is sent as it is; all else is made of JSON over there
-            is_checked = _is_plain(checked)
+            is_checked = is_plain(checked)
             return {"args": checked if is_checked else raw, "is_checked": is_checked}
         if not isinstance(tool, FunctionTool):
             return {
@@ -170,7 +188,7 @@ def _read(answer: Any, render: Callable[[Any], JsonValue]) -> Any:
             Text(part["text"]) if part["kind"] == Text.kind else _KINDS[part["kind"]].from_plain(part)
             for part in answer["parts"]
         ]
-    kind, message = answer["error"], answer["message"]
+    kind, message = answer["error"], clean(answer["message"])
     if kind == "result":
         raise ToolSerializationError(message)
     if kind == "raised":
@@ -190,14 +208,30 @@ def _has_code(plain: Any) -> bool:
     return is_object(plain) and (plain.get("$") in ("code", "sent") or _has_code(plain.get("function")))
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value is JSON and nothing else, to the last item."""
-    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any value at all
-    if kind is dict:
-        return all(type(key) is str and _is_plain(item) for key, item in value.items())
-    if kind is list:
-        return all(map(_is_plain, value))
-    return kind in (str, int, bool, type(None)) or (kind is float and isfinite(value))
+def _takes_and_gives_json(tool: Tool) -> bool:
+    """Whether a tool is a function that can be called with JSON as it is, and says that it returns JSON."""
+    if not isinstance(tool, FunctionTool) or tool.is_async:
+        return False
+    signature = tool.plan().signature
+    return signature.is_simple and signature.returns is not Any and _is_json(signature.returns)
+
+
+def _is_json(annotation: Any) -> bool:
+    if annotation in _JSON:
+        return True
+    return get_origin(annotation) in _JSON_OF and all(map(_is_json, get_args(annotation)))
+
+
+def _needed(tool: Tool) -> str:
+    """The module of ours that a tool's own module loads, as far as its names tell; a guess that saves time."""
+    function: Any = tool.function if isinstance(tool, FunctionTool) else None
+    names = vars(sys.modules.get(getattr(function, "__module__", ""), builtins))
+    if function is None or function.__module__ == "__main__":
+        return ""
+    homes = {str(getattr(kind, "__module__", "")) for value in names.values() for kind in (value, type(value))}
+    if any(home.startswith("pydantic") for home in homes):
+        return _WHOLE
+    return _DECORATED if any(home.startswith("wesichain") for home in homes) else ""
 
 
 def _as_it_is(value: Any) -> JsonValue:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -26,11 +26,13 @@ _registered: list[Any] = []  # what was registered since `watch`
 
 
 def watch() -> None:
-    """From now on, notice what is registered for the child of a fork. Our own modules are loaded by then."""
+    """From now on, notice what is registered for the child of a fork, but for Python's own modules and ours."""
     register: Any = os.register_at_fork
 
     def noticed(**functions: Callable[..., Any] | None) -> None:
-        _registered.append(functions)
+        by = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]
+        if by != "wesichain" and by not in sys.stdlib_module_names:
+            _registered.append(functions)
         register(**functions)
 
     setattr(os, "register_at_fork", noticed)  # noqa: B010  # its keywords are known to it alone
@@ -40,7 +42,8 @@ def fork() -> int:
     """As `os.fork`, for a process that has one thread."""
     if _libc_fork is None or _registered:
         return os.fork()
-    random.seed()  # here, where it copies nothing: otherwise each child would draw the same
+    if "random" in sys.modules:
+        sys.modules["random"].seed()  # here, where it copies nothing: otherwise each child would draw the same
     pid = _libc_fork()
     if pid < 0:
         raise OSError("the system lets no more processes be made")

@@ -16,16 +16,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn
-
-from wesichain.core import dump_json, parse_json
-from wesichain.tools.failures import describe
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .forking import fork
 from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
 from .limits import confine, confine_all
+from .plain import PlainWork, describe, read, unmade, write
 from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
-from .work import IsolatedWork
+
+if TYPE_CHECKING:
+    from .work import IsolatedWork
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
 _QUICK = 50  # milliseconds in which most answers are there; what the keeper touches meanwhile is copied
@@ -33,6 +33,8 @@ _QUICK = 50  # milliseconds in which most answers are there; what the keeper tou
 _reset: Callable[[int, int], object] = import_module("_signal").signal
 _DEFAULT = int(signal.SIG_DFL)
 _TERM, _INT, _KILL = int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGKILL)
+_POLLIN = int(select.POLLIN)
+_STANDARD = (sys.stdout, sys.stderr)
 
 
 def keep(descriptor: int, server: int) -> NoReturn:
@@ -47,9 +49,11 @@ def keep(descriptor: int, server: int) -> NoReturn:
         try:
             with socket.socket(fileno=descriptor) as program:
                 hello = read_frame(program.recv)
-                work = _prepare(parse_json(hello.decode()), program) if hello else None
+                work = _prepare(read(hello), program) if hello else None
+                poll = select.poll()
+                poll.register(descriptor, select.POLLIN)
                 while (request := read_frame(program.recv)) is not None:
-                    program.sendall(frame(_call(program, work, parse_json(request.decode()), workers)))
+                    program.sendall(frame(_call(program, poll, work, read(request), workers)))
         finally:
             end_all(workers)
     finally:  # the signal raises once, wherever we are: the second time nothing keeps us from it
@@ -57,7 +61,7 @@ def keep(descriptor: int, server: int) -> NoReturn:
         os._exit(0)
 
 
-def _prepare(hello: Any, program: socket.socket) -> IsolatedWork | None:
+def _prepare(hello: Any, program: socket.socket) -> PlainWork | IsolatedWork | None:
     """Make the tool before its calls, unless it starts threads, which no fork copies."""
     sys.path[:] = hello["path"]
     os.environ.clear()
@@ -68,7 +72,7 @@ def _prepare(hello: Any, program: socket.socket) -> IsolatedWork | None:
         program.sendall(frame(READY))
         return None
     try:
-        work = IsolatedWork(hello["recipe"])
+        work = _made(hello["recipe"])
     except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
         program.sendall(frame(UNMADE + describe(error).encode()))
         os._exit(0)
@@ -82,24 +86,39 @@ def _prepare(hello: Any, program: socket.socket) -> IsolatedWork | None:
     return work
 
 
-def _call(program: socket.socket, work: IsolatedWork | None, request: Any, workers: set[int]) -> bytes:
+def _made(recipe: Any) -> PlainWork | IsolatedWork:
+    if recipe["is_plain"]:
+        return PlainWork(recipe)
+    from .work import IsolatedWork  # it loads types and all
+
+    return IsolatedWork(recipe)
+
+
+def _call(
+    program: socket.socket,
+    poll: select.poll,
+    work: PlainWork | IsolatedWork | None,
+    request: Any,
+    workers: set[int],
+) -> bytes:
     keeper = os.getpid()
-    readable, writable = os.pipe()
     answer_it = partial(work.run, work.prepare(request)) if work else partial(_made_late, request)
-    with suppress(OSError):
+    try:  # noqa: SIM105  # an object less to make, and to copy memory for
         os.chdir(request["cwd"])
-    poll = select.poll()
-    for each in (program.fileno(), readable):
-        poll.register(each, select.POLLIN)
+    except OSError:
+        pass
+    readable, writable = os.pipe()
+    poll.register(readable, _POLLIN)
     worker = fork()
     if worker == 0:
-        _be_the_worker(keeper, writable, request, answer_it)
-    poll.poll(_QUICK)
+        _be_the_worker(keeper, writable, request["limits"], answer_it)
+    first = poll.poll(_QUICK)
     workers.add(worker)
     os.close(writable)
     try:
-        answer, verdict = _listen(program, poll, worker, readable, limit=request["limit"])
+        answer, verdict = _listen(program, poll, worker, readable, first, limit=request["limit"])
     finally:
+        poll.unregister(readable)
         os.close(readable)
     status = _end(worker, hurry=bool(answer) or verdict != DIED)
     end_all(workers)
@@ -112,19 +131,25 @@ def _call(program: socket.socket, work: IsolatedWork | None, request: Any, worke
 
 
 def _listen(
-    program: socket.socket, poll: select.poll, worker: int, readable: int, *, limit: int
+    program: socket.socket,
+    poll: select.poll,
+    worker: int,
+    readable: int,
+    found: list[tuple[int, int]],
+    *,
+    limit: int,
 ) -> tuple[bytes | None, bytes]:
     """The worker's answer; or why there is none: it died, it said too much, the program wants it ended."""
     ended = -1
     said = bytearray()
+    descriptor = program.fileno()
     try:
         while True:
-            found = poll.poll(0 if ended < 0 else None)
             if not found and ended < 0 and hasattr(os, "pidfd_open"):  # one that takes long may die silently
                 ended = os.pidfd_open(worker)
-                poll.register(ended, select.POLLIN)
-            ready = {each for each, _ in found or poll.poll()}
-            if program.fileno() in ready:
+                poll.register(ended, _POLLIN)
+            ready = [each for each, _ in found or poll.poll()]
+            if descriptor in ready:
                 if not program.recv(1):
                     sys.exit(0)  # the program is gone; what is here goes with it
                 return None, KILLED
@@ -140,8 +165,10 @@ def _listen(
                     return None, DIED
             elif ended in ready:
                 return None, DIED
+            found = poll.poll(0) if ended < 0 else []
     finally:
         if ended >= 0:
+            poll.unregister(ended)
             os.close(ended)
 
 
@@ -151,9 +178,11 @@ def _end(worker: int, *, hurry: bool) -> int:
         waited, status = _wait(worker, seconds=_LAST_BREATH)
         if waited:
             return status
-    for kill in (os.killpg, os.kill):  # the group exists only once the worker has made it
+    try:
+        os.killpg(worker, _KILL)
+    except (ProcessLookupError, PermissionError):  # the group exists only once the worker has made it
         with suppress(ProcessLookupError, PermissionError):
-            kill(worker, signal.SIGKILL)
+            os.kill(worker, _KILL)
     return os.waitpid(worker, 0)[1]
 
 
@@ -176,31 +205,36 @@ def _how_it_ended(status: int, limits: dict[str, int | None]) -> str:
     return f"its process was killed by {name}"
 
 
-def _be_the_worker(keeper: int, writable: int, request: Any, answer_it: Callable[[], bytes]) -> NoReturn:
+def _be_the_worker(keeper: int, writable: int, limits: Any, answer_it: Callable[[], bytes]) -> NoReturn:
     status = 1
     try:
         _reset(_TERM, _DEFAULT)
         _reset(_INT, _DEFAULT)
         os.setsid()
         die_with_parent(keeper, _KILL)
-        confine(writable, request["limits"])
+        confine(writable, limits)
         answer = answer_it()
-        for stream in (sys.stdout, sys.stderr):
-            try:  # noqa: SIM105  # an object less to make, and to copy memory for
-                stream.flush()
-            except (AttributeError, OSError, ValueError):
-                pass
-        view = memoryview(frame(answer))
-        while view:
-            view = view[os.write(writable, view) :]
+        if sys.stdout is not _STANDARD[0] or sys.stderr is not _STANDARD[1]:
+            _flush()
+        data = frame(answer)
+        written = os.write(writable, data)
+        while written < len(data):
+            written += os.write(writable, memoryview(data)[written:])
         status = 0
     finally:
         os._exit(status)  # no unwinding into the keeper's frames, no atexit
 
 
+def _flush() -> None:
+    """Write out what a tool's own streams hold; the interpreter's have no buffer here."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+
+
 def _made_late(request: Any) -> bytes:
     try:
-        work = IsolatedWork(request["recipe"])
+        work = _made(request["recipe"])
     except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
-        return dump_json({"error": "made", "message": describe(error)}).encode()
+        return write(unmade(error))
     return work.run(work.prepare(request))

@@ -26,6 +26,8 @@ from wesichain.tools.definition import Tool
 from wesichain.tools.function import FunctionTool
 from wesichain.tools.json_schema import preview
 
+from .remake import resolve
+
 _ATOMS = (str, int, bool, type(None))
 _TAG = "$"
 
@@ -238,13 +240,3 @@ def _without_plan(value: Any, state: Any) -> Any:
         if isinstance(value, Tool) and state
         else state
     )
-
-
-def resolve(module: Any, qualname: str) -> Any:
-    """The object that a qualified name leads to; of a tool, its function."""
-    found = module
-    for name in qualname.split("."):
-        found = vars(found)[name] if isinstance(found, type) and name in vars(found) else getattr(found, name)
-    if isinstance(found, staticmethod | classmethod):
-        found = found.__func__  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # any function
-    return found.function if isinstance(found, FunctionTool) else found  # pyright: ignore[reportUnknownVariableType]  # any value at all

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 _PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # of <linux/prctl.h>
@@ -79,11 +78,11 @@ def _has_children() -> bool:
 def below(root: int, *, without: Collection[int] = ()) -> list[int]:
     """The processes below one, by what the system says of their parents; `without`: not these, nor theirs."""
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir() if IS_LINUX else ():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                fields = (entry / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
-                children.setdefault(int(fields.split()[1]), []).append(int(entry.name))
+    for name in os.listdir("/proc") if IS_LINUX else ():  # noqa: PTH208  # names alone are wanted
+        if name.isdigit():
+            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  # paths load much
+                fields = file.read().rpartition(b")")[2]
+                children.setdefault(int(fields.split()[1]), []).append(int(name))
     found: list[int] = []
     pending = [root]
     while pending:

@@ -1,4 +1,4 @@
-"""Work: in the worker, a tool is made from its recipe, and a call of it answered in JSON."""
+"""Work: calls of any tool, types and all: it is made from its recipe, and a call of it answered in JSON."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from functools import partial
 from typing import Any, cast
 
 from wesichain.core import dump_json, to_plain
-from wesichain.errors import InvalidArgsError, ToolError, ToolSerializationError
+from wesichain.errors import InvalidArgsError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool
-from wesichain.tools.failures import clean, describe
 from wesichain.tools.finish import Finish
 from wesichain.tools.function import FunctionTool
+from wesichain.tools.json_schema.compile import compile_schema
 from wesichain.tools.media import parts_in
 from wesichain.tools.schema.output import Output
+from wesichain.tools.schema.plan import plan_function, plan_types
 
+from .plain import failure
 from .remake import decode, fill_main
 
+LOADED = (compile_schema, plan_function, plan_types)  # by the server, with pydantic, for every keeper
 _PLAIN = frozenset({str, int, float, bool, type(None), dict})
 
 
@@ -38,6 +41,7 @@ class IsolatedWork:
         """Do once, here, what every worker would otherwise do for the first time."""
         if self._tool is not None:
             self._tool.parts()  # its plan
+            _ = self._tool.returns  # what it declares
         ToolContext()
         dump_json({"value": None, "finish": False})
 
@@ -64,12 +68,8 @@ class IsolatedWork:
             parts = parts_in(value)
             answer: dict[str, Any] = {"finish": finish}
             answer |= {"parts": to_plain(parts)} if parts else {"value": self._render(value)}
-        except ToolSerializationError as error:
-            answer = {"error": "result", "message": clean(str(error))}
-        except ToolError as error:
-            answer = {"error": error.kind.value, "message": clean(str(error))}
         except BaseException as error:  # noqa: BLE001  # the program decides what it means
-            answer = {"error": "raised", "message": describe(error)}
+            answer = failure(error)
         return dump_json(answer).encode()
 
     def _called(self, request: dict[str, Any]) -> Any:
