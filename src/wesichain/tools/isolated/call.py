@@ -26,7 +26,7 @@ from . import pool
 from .frames import ANSWERED, DIED, KILLED
 from .plain import is_plain
 from .pool import ChildDiedError, Keeper
-from .portable import Encoder, NotPortableError
+from .portable import Encoder, NotPortableError, of_function
 
 _CONTEXT = object()  # stands for the tool's context among its arguments
 _TOLD = ("correlation_id", "step_id", "idempotency_key", "call_id", "attempt")  # of the context
@@ -95,6 +95,7 @@ class IsolatedCalls:
                 function = encoder.encode(tool.function, "its function")
                 if _has_code(function):
                     return {"function": function, "main": encoder.main}, tool.render
+                return {"tool": of_function(tool, function), "main": encoder.main}, _as_it_is
             return {"tool": encoder.encode(tool, "it"), "main": encoder.main}, _as_it_is
         except (NotPortableError, RecursionError) as error:
             raise ToolDefinitionError(f"tool {tool.name!r} cannot be isolated: {error}") from error
@@ -129,7 +130,7 @@ class IsolatedCalls:
     async def _answer(self, keeper: Keeper, request: bytes) -> bytes:
         """The answer within the tool's time; when this returns or raises, the process is gone."""
         seconds = self._tool.timeout
-        reply = in_thread(partial(keeper.ask, request))
+        reply = keeper.reply(request)
         expired = False
         try:
             await asyncio.wait({reply}, timeout=None if seconds == inf else seconds)

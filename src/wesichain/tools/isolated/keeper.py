@@ -148,7 +148,7 @@ def _listen(
             if not found and ended < 0 and hasattr(os, "pidfd_open"):  # one that takes long may die silently
                 ended = os.pidfd_open(worker)
                 poll.register(ended, _POLLIN)
-            ready = [each for each, _ in found or poll.poll()]
+            ready = dict(found or poll.poll())
             if descriptor in ready:
                 if not program.recv(1):
                     sys.exit(0)  # the program is gone; what is here goes with it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import queue
@@ -12,13 +13,15 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wesichain.core import dump_json
 from wesichain.tools.failures import RemoteError
+from wesichain.tools.running import in_thread
 
-from .frames import READY, THREADED, frame, read_frame
+from .frames import HEADER, READY, THREADED, frame, read_frame
 
 # Our packages stand empty while the server's own modules are loaded: these need nothing of ours. Afterwards
 # they are loaded as anywhere, by whoever needs them.
@@ -42,6 +45,9 @@ _FOLDERS = {
 # What programs need to find others and to read text and time; none of it is a secret.
 _ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _MOST_IDLE = 8  # keepers
+_AT_ONCE = int(socket.MSG_DONTWAIT)
+_PEEK = int(socket.MSG_PEEK) | _AT_ONCE
+_SMALL = 65_536  # bytes of a request that the system takes at once, whoever reads it when
 
 
 class ChildDiedError(RemoteError):
@@ -50,7 +56,8 @@ class ChildDiedError(RemoteError):
 
 def environment(names: tuple[str, ...]) -> dict[str, str]:
     """The variables of our environment that an isolated tool gets."""
-    return {name: os.environ[name] for name in (*_ALWAYS, *names) if name in os.environ}
+    known = os.environ.get
+    return {name: value for name in (*_ALWAYS, *names) if (value := known(name)) is not None}
 
 
 class Keeper:
@@ -62,13 +69,15 @@ class Keeper:
         self.server = server  # the process that it ends with
         self.is_ready = is_ready  # it has the tool; otherwise each request brings the recipe
         self.is_spent = False
+        self._reply: asyncio.Future[bytes | None] | None = None
+        self._stop_reading: Callable[[], object] | None = None
         weakref.finalize(self, end.close)  # one that was made for a loop that has ended meanwhile
 
     @property
     def is_gone(self) -> bool:
         """Whether an idle keeper has ended: it says nothing by itself, so what can be read is its end."""
         try:
-            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            self._socket.recv(1, _PEEK)
         except BlockingIOError:
             return False
         except OSError:
@@ -86,6 +95,44 @@ class Keeper:
             self.close()
         return reply
 
+    def reply(self, request: bytes) -> asyncio.Future[bytes | None]:
+        """As `ask`, in the running loop: a thread that waits for it costs more than the rest of it."""
+        if len(request) > _SMALL:
+            return in_thread(partial(self.ask, request))
+        loop = asyncio.get_running_loop()
+        self._reply = future = loop.create_future()
+        number, said = self._socket.fileno(), bytearray()
+        try:
+            self._socket.sendall(frame(request))
+            loop.add_reader(number, self._read, said)
+            self._stop_reading = partial(loop.remove_reader, number)
+        except OSError:
+            self.close()
+            future.set_result(None)
+        return future
+
+    def _read(self, said: bytearray) -> None:
+        """What has come of a reply; the last of it settles whoever waits."""
+        try:
+            part = self._socket.recv(1 << 16, _AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        said += part
+        if part and (len(said) < HEADER or len(said) < HEADER + int.from_bytes(said[:HEADER], "big")):
+            return
+        self._stop()
+        if not part:
+            self.close()
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(bytes(said[HEADER:]) if part else None)
+
+    def _stop(self) -> None:
+        stop, self._stop_reading = self._stop_reading, None
+        if stop is not None:
+            stop()
+
     def kill(self) -> None:
         """End the call under way; its reply still comes."""
         self.is_spent = True  # the byte may come after the reply: nothing more is asked of this one
@@ -94,6 +141,7 @@ class Keeper:
 
     def close(self) -> None:
         self.is_spent = True
+        self._stop()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
         self._socket.close()
@@ -206,7 +254,7 @@ class Pool:
                     [sys.executable, "-I", "-u", "-c", _START, dump_json(known)],
                     stdin=subprocess.DEVNULL,
                     stdout=_standard_error(),
-                    env=environment(()),
+                    env=environment(("ROOMY","NOGATHER")),
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )

@@ -100,12 +100,7 @@ class Encoder:
                 "named": self.encode(parts.keywords, where),
             }
         if isinstance(value, FunctionTool):
-            options: dict[str, JsonValue] = {
-                "name": value.name,
-                "description": value.description,
-                "max_output": value.max_output,
-            }
-            return {_TAG: "tool", "function": self.encode(value.function, where), "options": options}
+            return of_function(value, self.encode(value.function, where))
         if isinstance(value, types.BuiltinFunctionType) and isinstance(
             value.__self__, types.ModuleType | None
         ):
@@ -207,6 +202,12 @@ class Encoder:
                 f"finds functions but no classes; put it into a file"
             )
         return {"module": "__main__", "file": file}
+
+
+def of_function(tool: FunctionTool[..., Any], function: JsonValue) -> dict[str, JsonValue]:
+    """A tool, by its function that is written already."""
+    options = {"name": tool.name, "description": tool.description, "max_output": tool.max_output}
+    return {_TAG: "tool", "function": function, "options": options}
 
 
 def _contents(cell: types.CellType) -> Any:
