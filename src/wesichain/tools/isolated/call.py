@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -39,8 +38,9 @@ _KINDS = {kind.kind: kind for kind in MEDIA}
 
 
 class IsolatedCalls:
-    """The calls of one tool. Where its function can be named, the whole tool is made there, types and all;
-    a function without a name elsewhere gets its arguments as they were checked here."""
+    """The calls of one tool. Where it takes and gives JSON, its function alone is made there, and its result
+    is checked here. Else, where its function can be named, the whole tool is made there, types and all; a
+    function without a name elsewhere gets its arguments as they were checked here."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
@@ -59,28 +59,31 @@ class IsolatedCalls:
         recipe, render = self._recipe()
         is_light = self._is_plain = self._is_plain and is_plain(checked)
         recipe["is_plain"] = is_light
-        env = pool.environment(self._names)
-        key = dump_json([recipe, env])
+        rules = {
+            "recipe": recipe,
+            "env": pool.environment(self._names),
+            "limits": self._limits,
+            "limit": _MOST,
+        }
+        key = dump_json(rules)
         keeper = pool.pool.take(key)
         if keeper is None:
-            preload = _needed(self._tool) if is_light else _WHOLE
-            keeper = await _made(in_thread(partial(pool.pool.make, key, recipe, env, preload=preload)))
-        request: dict[str, Any] = {"limits": self._limits, "limit": _MOST, "cwd": pool.cwd()}
+            preload = _needed(recipe, self._tool) if is_light else _WHOLE
+            keeper = await _made(in_thread(partial(pool.pool.make, key, rules, preload=preload)))
+        request: dict[str, Any] = {"cwd": pool.cwd()}
         if is_light:
             request["args"] = checked
         else:
             request |= self._arguments(raw, checked, is_whole="tool" in recipe)
             request["context"] = _context_facts(ctx)
-        if not keeper.is_ready:
-            request["recipe"] = recipe
         try:
             answer = parse_json((await self._answer(keeper, dump_json(request).encode())).decode())
-        except BaseException:
-            self._is_plain = False  # it may have taken too long to load what an odd result needs
+        except (OutOfTimeError, ChildDiedError):
+            self._is_plain = False  # to load what an odd result needs may have been too much for it
             raise
         if "plain" in answer:
             return self._tool.render(answer["plain"])
-        self._is_plain = self._is_plain and "error" in answer
+        self._is_plain = self._is_plain and answer.get("error") not in (None, "result", "made")
         value = _read(answer, render)
         return Finish(value) if answer["finish"] else value
 
@@ -218,17 +221,17 @@ def _takes_and_gives_json(tool: Tool) -> bool:
 
 
 def _is_json(annotation: Any) -> bool:
-    if annotation in _JSON:
+    if any(annotation is kind for kind in _JSON):
         return True
     return get_origin(annotation) in _JSON_OF and all(map(_is_json, get_args(annotation)))
 
 
-def _needed(tool: Tool) -> str:
-    """The module of ours that a tool's own module loads, as far as its names tell; a guess that saves time."""
-    function: Any = tool.function if isinstance(tool, FunctionTool) else None
-    names = vars(sys.modules.get(getattr(function, "__module__", ""), builtins))
-    if function is None or function.__module__ == "__main__":
+def _needed(recipe: dict[str, Any], tool: Tool) -> str:
+    """The module of ours that a tool's own module loads, as far as its names tell; a wrong guess costs time."""
+    if recipe.get("function", {}).get("$") == "sent":
         return ""
+    function: Any = tool.function if isinstance(tool, FunctionTool) else tool
+    names = vars(sys.modules.get(str(function.__module__), sys))
     homes = {str(getattr(kind, "__module__", "")) for value in names.values() for kind in (value, type(value))}
     if any(home.startswith("pydantic") for home in homes):
         return _WHOLE

@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
-from .forking import gather, room, watch
+from .forking import watch
 from .keeper import keep
 from .tree import adopt_orphans, below, die_with_parent, end_all, leave_on
 
@@ -39,13 +39,9 @@ def main(descriptor: int, parent: int, preload: str) -> NoReturn:
     signal.signal(signal.SIGCHLD, _wake)  # it wakes the loop below, which looks for who has ended
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     if preload:
-        held = room(int(os.environ.get("ROOMY","8")))
         import_module(preload)
-        del held
     gc.collect()
     gc.freeze()  # a fork does not copy what the collector does not touch
-    if preload and not os.environ.get("NOGATHER"):
-        gather()
     try:
         try:
             _serve(descriptor, readable, keepers)

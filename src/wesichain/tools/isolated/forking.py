@@ -22,7 +22,6 @@ from typing import Any
 from .tree import IS_LINUX
 
 _libc_fork: Callable[[], int] | None = ctypes.PyDLL(None).fork if IS_LINUX else None  # it keeps the lock
-_LARGE_PAGE, _COLLAPSE = 2 << 20, 25  # of <linux/mman.h>
 _registered: list[Any] = []  # what was registered since `watch`
 
 
@@ -49,28 +48,3 @@ def fork() -> int:
     if pid < 0:
         raise OSError("the system lets no more processes be made")
     return pid
-
-
-def room(megabytes: int) -> list[bytes]:
-    """Memory that lies in one piece, for what is loaded next; let go of it when that is done.
-
-    Python asks the system for it by the megabyte, wherever there is a gap between two libraries; here it asks
-    for all at once, and one small object in each keeps it.
-    """
-    a_megabyte = (1 << 20) // 448
-    return [bytes(400) for _ in range(megabytes * a_megabyte)][::a_megabyte]
-
-
-def gather() -> None:
-    """Put our memory into large pages, which a fork and an exit take as one (Linux 6.1 and later)."""
-    if not IS_LINUX:
-        return
-    advise = ctypes.CDLL(None).madvise
-    with open("/proc/self/maps", encoding="utf-8") as file:  # noqa: PTH123  # paths load much
-        maps = [line.split() for line in file]
-    for where, rights, *_ in (line for line in maps if len(line) == 5 or line[5] == "[heap]"):
-        first, end = (int(number, 16) for number in where.split("-"))
-        start = -(-first // _LARGE_PAGE) * _LARGE_PAGE
-        if rights == "rw-p":
-            for page in range(start, end - _LARGE_PAGE + 1, _LARGE_PAGE):
-                advise(ctypes.c_void_p(page), ctypes.c_size_t(_LARGE_PAGE), _COLLAPSE)

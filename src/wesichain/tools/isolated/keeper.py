@@ -14,7 +14,6 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -33,6 +32,7 @@ _QUICK = 50  # milliseconds in which most answers are there; what the keeper tou
 _reset: Callable[[int, int], object] = import_module("_signal").signal
 _DEFAULT = int(signal.SIG_DFL)
 _TERM, _INT, _KILL = int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGKILL)
+_LITTLE, _MUCH = 448, 1 << 16  # bytes to read: most answers are short, and a short text is kept among others
 _POLLIN = int(select.POLLIN)
 _STANDARD = (sys.stdout, sys.stderr)
 
@@ -49,11 +49,13 @@ def keep(descriptor: int, server: int) -> NoReturn:
         try:
             with socket.socket(fileno=descriptor) as program:
                 hello = read_frame(program.recv)
-                work = _prepare(read(hello), program) if hello else None
+                rules = read(hello) if hello else {}
+                work = _prepare(rules, program) if hello else None
                 poll = select.poll()
                 poll.register(descriptor, select.POLLIN)
                 while (request := read_frame(program.recv)) is not None:
-                    program.sendall(frame(_call(program, poll, work, read(request), workers)))
+                    answer = _call(program, poll, work, read(request), rules, workers)
+                    program.sendall(frame(answer))
         finally:
             end_all(workers)
     finally:  # the signal raises once, wherever we are: the second time nothing keeps us from it
@@ -99,10 +101,12 @@ def _call(
     poll: select.poll,
     work: PlainWork | IsolatedWork | None,
     request: Any,
+    rules: Any,
     workers: set[int],
 ) -> bytes:
     keeper = os.getpid()
-    answer_it = partial(work.run, work.prepare(request)) if work else partial(_made_late, request)
+    run: Callable[[Any], bytes] = work.run if work else _made_late
+    call: Any = work.prepare(request) if work else {**request, "recipe": rules["recipe"]}
     try:  # noqa: SIM105  # an object less to make, and to copy memory for
         os.chdir(request["cwd"])
     except OSError:
@@ -111,12 +115,12 @@ def _call(
     poll.register(readable, _POLLIN)
     worker = fork()
     if worker == 0:
-        _be_the_worker(keeper, writable, request["limits"], answer_it)
+        _be_the_worker(keeper, writable, rules["limits"], run, call)
     first = poll.poll(_QUICK)
     workers.add(worker)
     os.close(writable)
     try:
-        answer, verdict = _listen(program, poll, worker, readable, first, limit=request["limit"])
+        answer, verdict = _listen(program, poll, worker, readable, first, limit=rules["limit"])
     finally:
         poll.unregister(readable)
         os.close(readable)
@@ -126,7 +130,7 @@ def _call(
     if answer is not None:
         return ANSWERED + answer
     if verdict == DIED:
-        return DIED + _how_it_ended(status, request["limits"]).encode()
+        return DIED + _how_it_ended(status, rules["limits"]).encode()
     return verdict
 
 
@@ -148,13 +152,15 @@ def _listen(
             if not found and ended < 0 and hasattr(os, "pidfd_open"):  # one that takes long may die silently
                 ended = os.pidfd_open(worker)
                 poll.register(ended, _POLLIN)
-            ready = dict(found or poll.poll())
+            ready: list[int] = []
+            for each, _ in found or poll.poll():
+                ready.append(each)  # noqa: PERF401  # a comprehension is a function to make, and to copy
             if descriptor in ready:
                 if not program.recv(1):
                     sys.exit(0)  # the program is gone; what is here goes with it
                 return None, KILLED
             if readable in ready:
-                part = os.read(readable, 1 << 16)
+                part = os.read(readable, _MUCH if said else _LITTLE)
                 said += part
                 size = int.from_bytes(said[:HEADER], "big") if len(said) >= HEADER else 0
                 if size > limit:
@@ -205,7 +211,9 @@ def _how_it_ended(status: int, limits: dict[str, int | None]) -> str:
     return f"its process was killed by {name}"
 
 
-def _be_the_worker(keeper: int, writable: int, limits: Any, answer_it: Callable[[], bytes]) -> NoReturn:
+def _be_the_worker(
+    keeper: int, writable: int, limits: Any, run: Callable[[Any], bytes], call: Any
+) -> NoReturn:
     status = 1
     try:
         _reset(_TERM, _DEFAULT)
@@ -213,7 +221,7 @@ def _be_the_worker(keeper: int, writable: int, limits: Any, answer_it: Callable[
         os.setsid()
         die_with_parent(keeper, _KILL)
         confine(writable, limits)
-        answer = answer_it()
+        answer = run(call)
         if sys.stdout is not _STANDARD[0] or sys.stderr is not _STANDARD[1]:
             _flush()
         data = frame(answer)

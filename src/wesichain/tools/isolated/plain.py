@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from json import JSONDecoder, JSONEncoder, encoder
 from math import isfinite
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 from .remake import decode, fill_main
 
 _MOST_CHARACTERS = 4_000  # of an error; the program shortens it
+_MOST_LEVELS = 150  # fewer than a reader of JSON takes
+_ATOMS = (str, int, bool, type(None))
 _LARGE = 262_144  # bytes of a result that the program's loop should not have to look at
 _scan: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once
 
@@ -60,14 +61,14 @@ class PlainWork:
         """Do once, here, what every worker would otherwise do for the first time."""
         write({"plain": None})
 
-    def prepare(self, request: dict[str, Any]) -> Callable[[], Any]:
-        """The call, made ready in the keeper: what is done before the fork need not be copied by the worker."""
-        return partial(self._function, **request["args"])
+    def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call."""
+        return request["args"]  # type: ignore[no-any-return]  # a dict, as the program has checked
 
-    def run(self, call: Callable[[], Any]) -> bytes:
+    def run(self, call: dict[str, Any]) -> bytes:
         """In the worker: make the call, and say in JSON what came of it."""
         try:
-            value = call()
+            value = self._function(**call)
         except BaseException as error:  # noqa: BLE001  # the program decides what it means
             return write(failure(error))
         try:
@@ -75,7 +76,7 @@ class PlainWork:
                 answer = b'{"plain":%b}' % write(value)
                 if len(answer) < _LARGE:
                     return answer
-        except (ValueError, RecursionError):  # too many digits, half of a character, too deep
+        except ValueError:  # too many digits, or half of a character
             pass
         return self._carefully(value)
 
@@ -89,14 +90,16 @@ class PlainWork:
         return work.run(lambda: value)
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: Any, levels: int = _MOST_LEVELS) -> bool:
     """Whether a value is JSON and nothing else, to the last item."""
     kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any value at all
     if kind is dict:
-        return all(type(key) is str and is_plain(item) for key, item in value.items())
+        inner = levels - 1
+        return levels > 0 and all(type(key) is str and is_plain(each, inner) for key, each in value.items())
     if kind is list:
-        return all(map(is_plain, value))
-    return kind in (str, int, bool, type(None)) or (kind is float and isfinite(value))
+        inner = levels - 1
+        return levels > 0 and all(is_plain(each, inner) for each in value)
+    return kind in _ATOMS or (kind is float and isfinite(value))
 
 
 def failure(error: BaseException) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Pool: the program's side of isolation: one server, and keepers that wait for calls of their tools."""
+"""Pool: the program's side of isolation: servers, and keepers that wait for calls of their tools."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FOLDERS = {
 # What programs need to find others and to read text and time; none of it is a secret.
 _ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _MOST_IDLE = 8  # keepers
-_AT_ONCE = int(socket.MSG_DONTWAIT)
+_AT_ONCE: int = getattr(socket, "MSG_DONTWAIT", 0)  # not on Windows, where nothing is isolated
 _PEEK = int(socket.MSG_PEEK) | _AT_ONCE
 _SMALL = 65_536  # bytes of a request that the system takes at once, whoever reads it when
 
@@ -63,11 +63,10 @@ def environment(names: tuple[str, ...]) -> dict[str, str]:
 class Keeper:
     """The program's end of one keeper: one call at a time, from any thread; `kill` from any other."""
 
-    def __init__(self, end: socket.socket, key: str, server: _Server, *, is_ready: bool) -> None:
+    def __init__(self, end: socket.socket, key: str, server: _Server) -> None:
         self._socket = end
         self.key = key
         self.server = server  # the process that it ends with
-        self.is_ready = is_ready  # it has the tool; otherwise each request brings the recipe
         self.is_spent = False
         self._reply: asyncio.Future[bytes | None] | None = None
         self._stop_reading: Callable[[], object] | None = None
@@ -131,7 +130,8 @@ class Keeper:
     def _stop(self) -> None:
         stop, self._stop_reading = self._stop_reading, None
         if stop is not None:
-            stop()
+            with suppress(RuntimeError):  # the loop is closed
+                stop()
 
     def kill(self) -> None:
         """End the call under way; its reply still comes."""
@@ -205,14 +205,13 @@ class Pool:
         if keeper.is_spent:
             keeper.close()
 
-    def make(self, key: str, recipe: Any, env: dict[str, str], *, preload: str) -> Keeper:
+    def make(self, key: str, rules: dict[str, Any], *, preload: str) -> Keeper:
         """A new keeper of that tool; takes as long as its module does to load."""
-        is_ready = key not in self._threaded
-        hello = {"recipe": recipe, "env": env, "ready": is_ready, "path": sys.path, "cwd": cwd()}
-        keeper = self._fork(key, preload, is_ready=is_ready)
+        hello = {**rules, "ready": key not in self._threaded, "path": sys.path, "cwd": cwd()}
+        keeper = self._fork(key, preload)
         reply = keeper.ask(dump_json(hello).encode())
         if reply is None:
-            keeper = self._fork(key, preload, is_ready=is_ready)  # the server had been killed: there is a new one
+            keeper = self._fork(key, preload)  # the server had been killed: there is a new one
             reply = keeper.ask(dump_json(hello).encode())
         if reply is None:
             raise ChildDiedError("the process that would run it ended while it was made")
@@ -221,12 +220,12 @@ class Pool:
         keeper.close()
         if reply[:1] == THREADED:
             self._threaded.add(key)
-            return self.make(key, recipe, env, preload=preload)
+            return self.make(key, rules, preload=preload)
         raise ChildDiedError(
             f"it cannot be made in a process of its own: {reply[1:].decode(errors='replace')}"
         )
 
-    def _fork(self, key: str, preload: str, *, is_ready: bool) -> Keeper:
+    def _fork(self, key: str, preload: str) -> Keeper:
         ours, theirs = socket.socketpair()
         _open_ends.add(ours)
         with theirs, self._lock:
@@ -234,7 +233,7 @@ class Pool:
                 server = self._reach(preload)
                 try:
                     server.fork(theirs)
-                    return Keeper(ours, key, server, is_ready=is_ready)
+                    return Keeper(ours, key, server)
                 except OSError:  # it is gone
                     self._forget(server)
         raise ChildDiedError("the server of isolated processes cannot be started")
@@ -254,7 +253,7 @@ class Pool:
                     [sys.executable, "-I", "-u", "-c", _START, dump_json(known)],
                     stdin=subprocess.DEVNULL,
                     stdout=_standard_error(),
-                    env=environment(("ROOMY","NOGATHER")),
+                    env={**environment(()), "LD_BIND_NOW": "1"},  # not at the first use, in each worker
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )

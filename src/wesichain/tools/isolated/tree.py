@@ -18,7 +18,11 @@ from typing import NoReturn
 
 _PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # of <linux/prctl.h>
 IS_LINUX = sys.platform.startswith("linux")
-_prctl = ctypes.CDLL(None, use_errno=True).prctl if IS_LINUX else None
+_prctl = ctypes.CDLL(None).prctl if IS_LINUX else None
+_waitpid = ctypes.PyDLL(None).waitpid if IS_LINUX else None
+
+
+_handlers: list[object] = []  # a worker that takes its own back would free them, and copy memory for it
 
 
 def die_with_parent(parent: int, number: int) -> None:
@@ -37,6 +41,7 @@ def leave_on(number: int) -> None:
         sys.exit(0)
 
     signal.signal(number, leave)
+    _handlers.append(leave)
 
 
 def adopt_orphans() -> None:
@@ -67,6 +72,10 @@ def end_all(leaders: set[int], *, seconds: float = 10.0) -> None:
 
 def _has_children() -> bool:
     """Whether there are any, after those that have ended are reaped. Every orphan is one, sooner or later."""
+    if _waitpid is not None:  # as below, but that it says no without an exception, at each call's end
+        while (ended := _waitpid(-1, None, os.WNOHANG)) > 0:
+            pass
+        return bool(ended == 0)
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
