@@ -227,12 +227,14 @@ def _is_json(annotation: Any) -> bool:
 
 
 def _needed(recipe: dict[str, Any], tool: Tool) -> str:
-    """The module of ours that a tool's own module loads, as far as its names tell; a wrong guess costs time."""
+    """The module of ours that a tool's own loads, as far as its names tell; a wrong guess costs time."""
     if recipe.get("function", {}).get("$") == "sent":
         return ""
     function: Any = tool.function if isinstance(tool, FunctionTool) else tool
     names = vars(sys.modules.get(str(function.__module__), sys))
-    homes = {str(getattr(kind, "__module__", "")) for value in names.values() for kind in (value, type(value))}
+    homes = {
+        str(getattr(kind, "__module__", "")) for value in names.values() for kind in (value, type(value))
+    }
     if any(home.startswith("pydantic") for home in homes):
         return _WHOLE
     return _DECORATED if any(home.startswith("wesichain") for home in homes) else ""

@@ -15,16 +15,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from .forking import fork
 from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
 from .limits import confine, confine_all
 from .plain import PlainWork, describe, read, unmade, write
 from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
-
-if TYPE_CHECKING:
-    from .work import IsolatedWork
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
 _QUICK = 50  # milliseconds in which most answers are there; what the keeper touches meanwhile is copied
@@ -35,6 +32,14 @@ _TERM, _INT, _KILL = int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGKILL
 _LITTLE, _MUCH = 448, 1 << 16  # bytes to read: most answers are short, and a short text is kept among others
 _POLLIN = int(select.POLLIN)
 _STANDARD = (sys.stdout, sys.stderr)
+
+
+class Work(Protocol):
+    """One tool, ready to be called: the keeper makes a call of a request, the worker runs it."""
+
+    def warm_up(self) -> None: ...
+    def prepare(self, request: dict[str, Any]) -> Any: ...
+    def run(self, call: Any) -> bytes: ...
 
 
 def keep(descriptor: int, server: int) -> NoReturn:
@@ -54,7 +59,7 @@ def keep(descriptor: int, server: int) -> NoReturn:
                 poll = select.poll()
                 poll.register(descriptor, select.POLLIN)
                 while (request := read_frame(program.recv)) is not None:
-                    answer = _call(program, poll, work, read(request), rules, workers)
+                    answer = _call(program, poll, work, read(request), rules=rules, workers=workers)
                     program.sendall(frame(answer))
         finally:
             end_all(workers)
@@ -63,7 +68,7 @@ def keep(descriptor: int, server: int) -> NoReturn:
         os._exit(0)
 
 
-def _prepare(hello: Any, program: socket.socket) -> PlainWork | IsolatedWork | None:
+def _prepare(hello: Any, program: socket.socket) -> Work | None:
     """Make the tool before its calls, unless it starts threads, which no fork copies."""
     sys.path[:] = hello["path"]
     os.environ.clear()
@@ -88,7 +93,7 @@ def _prepare(hello: Any, program: socket.socket) -> PlainWork | IsolatedWork | N
     return work
 
 
-def _made(recipe: Any) -> PlainWork | IsolatedWork:
+def _made(recipe: Any) -> Work:
     if recipe["is_plain"]:
         return PlainWork(recipe)
     from .work import IsolatedWork  # it loads types and all
@@ -99,14 +104,15 @@ def _made(recipe: Any) -> PlainWork | IsolatedWork:
 def _call(
     program: socket.socket,
     poll: select.poll,
-    work: PlainWork | IsolatedWork | None,
+    work: Work | None,
     request: Any,
+    *,
     rules: Any,
     workers: set[int],
 ) -> bytes:
     keeper = os.getpid()
-    run: Callable[[Any], bytes] = work.run if work else _made_late
-    call: Any = work.prepare(request) if work else {**request, "recipe": rules["recipe"]}
+    run = work.run if work else _made_late
+    call = work.prepare(request) if work else {**request, "recipe": rules["recipe"]}
     try:  # noqa: SIM105  # an object less to make, and to copy memory for
         os.chdir(request["cwd"])
     except OSError:
@@ -154,7 +160,7 @@ def _listen(
                 poll.register(ended, _POLLIN)
             ready: list[int] = []
             for each, _ in found or poll.poll():
-                ready.append(each)  # noqa: PERF401  # a comprehension is a function to make, and to copy
+                ready.append(each)  # a comprehension is a function to make, and to copy
             if descriptor in ready:
                 if not program.recv(1):
                     sys.exit(0)  # the program is gone; what is here goes with it

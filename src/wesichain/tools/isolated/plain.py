@@ -18,7 +18,7 @@ _MOST_CHARACTERS = 4_000  # of an error; the program shortens it
 _MOST_LEVELS = 150  # fewer than a reader of JSON takes
 _ATOMS = (str, int, bool, type(None))
 _LARGE = 262_144  # bytes of a result that the program's loop should not have to look at
-_scan: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once
+_scan: Callable[[str, int], tuple[Any, int]] = vars(JSONDecoder())["scan_once"]
 
 
 def _writer() -> Callable[[Any], str]:
@@ -54,7 +54,7 @@ class PlainWork:
         ours: Any = sys.modules.get("wesichain.tools.function")
         if ours:
             ours.FunctionTool.reads_at_once = False  # types are not looked at here
-        made = recipe["tool"] if "tool" in recipe else recipe
+        made = recipe.get("tool", recipe)
         self._function: Callable[..., Any] = decode(made["function"])
 
     def warm_up(self) -> None:
@@ -108,7 +108,7 @@ def failure(error: BaseException) -> dict[str, Any]:
     if ours and isinstance(error, ours.ToolSerializationError):
         return {"error": "result", "message": _cut(str(error))}
     if ours and isinstance(error, ours.ToolError):
-        return {"error": error.kind.value, "message": _cut(str(error))}  # type: ignore[attr-defined]  # it is one
+        return {"error": error.kind.value, "message": _cut(str(error))}
     return {"error": "raised", "message": describe(error)}
 
 

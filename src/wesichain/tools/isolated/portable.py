@@ -206,7 +206,11 @@ class Encoder:
 
 def of_function(tool: FunctionTool[..., Any], function: JsonValue) -> dict[str, JsonValue]:
     """A tool, by its function that is written already."""
-    options = {"name": tool.name, "description": tool.description, "max_output": tool.max_output}
+    options: dict[str, JsonValue] = {
+        "name": tool.name,
+        "description": tool.description,
+        "max_output": tool.max_output,
+    }
     return {_TAG: "tool", "function": function, "options": options}
 
 
