@@ -35,7 +35,7 @@ def watch() -> None:
     register: Any = os.register_at_fork
 
     def noticed(**functions: Callable[..., Any] | None) -> None:
-        by = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]
+        by = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]  # pyright: ignore[reportPrivateUsage]  # there is no other
         if by != "wesichain" and by not in sys.stdlib_module_names:
             _registered.append(functions)
         register(**functions)

@@ -54,7 +54,7 @@ def keep(descriptor: int, server: int) -> NoReturn:
         try:
             with socket.socket(fileno=descriptor) as program:
                 hello = read_frame(program.recv)
-                rules = read(hello) if hello else {}
+                rules: Any = read(hello) if hello else None
                 work = _prepare(rules, program) if hello else None
                 poll = select.poll()
                 poll.register(descriptor, select.POLLIN)
@@ -94,11 +94,22 @@ def _prepare(hello: Any, program: socket.socket) -> Work | None:
 
 
 def _made(recipe: Any) -> Work:
-    if recipe["is_plain"]:
-        return PlainWork(recipe)
+    return PlainWork(recipe, _answer_oddly) if recipe["is_plain"] else _whole(recipe)
+
+
+def _whole(recipe: Any) -> Work:
     from .work import IsolatedWork  # it loads types and all
 
     return IsolatedWork(recipe)
+
+
+def _answer_oddly(recipe: Any, value: Any) -> bytes:
+    """In the worker: the answer of a tool that was to return JSON, and has returned something else."""
+    try:
+        work = _whole(recipe)
+    except BaseException as error:  # noqa: BLE001  # a type that is made may raise anything
+        return write(unmade(error))
+    return work.run(lambda: value)
 
 
 def _call(

@@ -45,10 +45,14 @@ def write(value: Any) -> bytes:
 
 
 class PlainWork:
-    """One function, ready to be called: answers `{"plain"}` or `{"error", "message"}`, or as `work` does."""
+    """One function, ready to be called: answers `{"plain"}` or `{"error", "message"}`.
 
-    def __init__(self, recipe: dict[str, Any]) -> None:
+    `answer_oddly` answers for the tool of a recipe that has returned something else.
+    """
+
+    def __init__(self, recipe: dict[str, Any], answer_oddly: Callable[[dict[str, Any], Any], bytes]) -> None:
         self._recipe = recipe
+        self._answer_oddly = answer_oddly
         if recipe["main"] is not None:
             fill_main(recipe["main"])
         ours: Any = sys.modules.get("wesichain.tools.function")
@@ -78,16 +82,7 @@ class PlainWork:
                     return answer
         except ValueError:  # too many digits, or half of a character
             pass
-        return self._carefully(value)
-
-    def _carefully(self, value: Any) -> bytes:
-        try:
-            from .work import IsolatedWork
-
-            work = IsolatedWork(self._recipe)
-        except BaseException as error:  # noqa: BLE001  # a type that is made may raise anything
-            return write(unmade(error))
-        return work.run(lambda: value)
+        return self._answer_oddly(self._recipe, value)
 
 
 def is_plain(value: Any, levels: int = _MOST_LEVELS) -> bool:
@@ -102,7 +97,7 @@ def is_plain(value: Any, levels: int = _MOST_LEVELS) -> bool:
     return kind in _ATOMS or (kind is float and isfinite(value))
 
 
-def failure(error: BaseException) -> dict[str, Any]:
+def failure(error: Any) -> dict[str, Any]:
     """What a tool raised; ours are known where they have been loaded, and so could be raised."""
     ours: Any = sys.modules.get("wesichain.errors")
     if ours and isinstance(error, ours.ToolSerializationError):

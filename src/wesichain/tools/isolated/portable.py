@@ -204,7 +204,7 @@ class Encoder:
         return {"module": "__main__", "file": file}
 
 
-def of_function(tool: FunctionTool[..., Any], function: JsonValue) -> dict[str, JsonValue]:
+def of_function(tool: Tool, function: JsonValue) -> dict[str, JsonValue]:
     """A tool, by its function that is written already."""
     options: dict[str, JsonValue] = {
         "name": tool.name,

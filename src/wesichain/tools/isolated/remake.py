@@ -94,7 +94,7 @@ def resolve(module: Any, qualname: str) -> Any:
     if isinstance(found, staticmethod | classmethod):
         found = found.__func__  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # any function
     ours: Any = sys.modules.get("wesichain.tools.function")  # without it there is no tool to be found
-    return found.function if ours and isinstance(found, ours.FunctionTool) else found  # pyright: ignore[reportUnknownVariableType]  # any value at all
+    return getattr(found, "function") if ours and isinstance(found, ours.FunctionTool) else found  # noqa: B009  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]  # any value at all
 
 
 def _tool(plain: dict[str, Any]) -> Any:

@@ -103,7 +103,8 @@ def _whole(value: Any) -> Any:
         return list(value)
     if inspect.isasyncgen(value):
         return asyncio.run(_collect(cast("AsyncGenerator[Any, Any]", value)))
-    return asyncio.run(_finish(value)) if hasattr(type(value), "__await__") else value
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+    return asyncio.run(_finish(value)) if hasattr(kind, "__await__") else value
 
 
 async def _collect(items: AsyncGenerator[Any, Any]) -> list[Any]:
