@@ -231,10 +231,8 @@ def _needed(recipe: dict[str, Any], tool: Tool) -> str:
     if recipe.get("function", {}).get("$") == "sent":
         return ""
     function: Any = tool.function if isinstance(tool, FunctionTool) else tool
-    names = vars(sys.modules.get(str(function.__module__), sys))
-    homes = {
-        str(getattr(kind, "__module__", "")) for value in names.values() for kind in (value, type(value))
-    }
+    names: list[Any] = list(vars(sys.modules.get(str(function.__module__), sys)).values())
+    homes = {str(getattr(each, "__module__", "")) for each in (*names, *map(type, names))}
     if any(home.startswith("pydantic") for home in homes):
         return _WHOLE
     return _DECORATED if any(home.startswith("wesichain") for home in homes) else ""

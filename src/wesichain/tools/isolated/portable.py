@@ -204,8 +204,8 @@ class Encoder:
         return {"module": "__main__", "file": file}
 
 
-def of_function(tool: Tool, function: JsonValue) -> dict[str, JsonValue]:
-    """A tool, by its function that is written already."""
+def of_function(tool: Any, function: JsonValue) -> dict[str, JsonValue]:
+    """A `FunctionTool`, whose function is written already."""
     options: dict[str, JsonValue] = {
         "name": tool.name,
         "description": tool.description,
