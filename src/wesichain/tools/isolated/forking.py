@@ -7,13 +7,14 @@ has one thread, which holds no lock, and keeps no threads or ids that a child wo
 library's fork is enough. Where a tool's own modules have registered anything, it is `os.fork` again.
 
 The rest is memory: what there is, and what is touched. A bare fork, exit and wait of an interpreter take
-0.5 ms of CPU with 5 MB, 1.5 ms with the 14 MB of our packages and asyncio, 1.8 ms with the 21 MB of
+0.6 ms of CPU with 5 MB, 1.5 ms with the 14 MB of our packages and asyncio, 1.8 ms with the 21 MB of
 pydantic too (aarch64, Linux 6.18, a busy machine), and every page that keeper or worker touch another 2 to
 4 us. Hence a keeper loads no more than its tool needs, and a call touches 200 pages, where it touched 390.
 So a call of a function in a bare module came down from 5.2 ms to 2.3, of one that is decorated in its
 module to 3.3, of one that takes and gives models from 10.7 to 5.9 (the same machine). Large pages were
-tried twice (the C library's for Python's memory; one piece of it, collapsed by `madvise`), and gained
-nothing that could be told from chance.
+tried twice. Where the C library allocates for Python they take a third off a bare fork, and make tools that
+allocate a lot a fifth slower; with Python's own memory in one piece, collapsed by `madvise`, they take as
+much off a bare fork, and nothing off a whole call that could be told from chance: not done.
 """
 
 from __future__ import annotations
