@@ -10,13 +10,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from wesichain.tools import Finish, Isolation, ToolContext, TypedTool, tool
+from wesichain.errors import ToolErrorKind
+from wesichain.tools import Finish, Isolation, ToolContext, ToolError, TypedTool, tool
 
 SECRETS: list[str] = []  # filled in by the tests, in their own process
 CALLS: list[int] = []
@@ -141,6 +146,65 @@ def locks() -> str:
         thread.start()
         thread.join()
     return "free"
+
+
+# --- results that are not quite JSON ---------------------------------------------------------------
+
+
+@dataclass
+class Spot:
+    x: int
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"in": value}
+    return value
+
+
+class BadText(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "plain": lambda: {"a": [1, 2.5, True, None, "é"]},
+    "not-declared": lambda: [1],
+    "date": lambda: {"on": date(2026, 1, 2)},
+    "tuple": lambda: {"pair": (1, 2)},
+    "set": lambda: {"one": {1}},
+    "dataclass": lambda: {"spot": Spot(1)},
+    "enum": lambda: {"size": Size.SMALL},
+    "number-key": lambda: {1: 2},
+    "nan": lambda: {"n": float("nan")},
+    "object": lambda: {"o": object},
+    "many-digits": lambda: {"n": 10**5000},
+    "half-a-character": lambda: {"t": "\ud800"},
+    "deep": lambda: nested(100),
+    "too-deep": lambda: nested(199),
+    "far-too-deep": lambda: nested(5000),
+    "large": lambda: {"t": "é" * 400_000},
+    "subclass": lambda: defaultdict(int, a=1),
+    "tool-error": lambda: _raise(ToolError("there is none", ToolErrorKind.NOT_FOUND)),
+    "half-an-error": lambda: _raise(ToolError("\ud800")),
+    "long-error": lambda: _raise(ValueError("x" * 9000)),
+    "bad-error": lambda: _raise(BadText()),
+    "exit": lambda: _raise(SystemExit(3)),
+}
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def odd(name: str) -> dict[str, Any]:
+    """Return something that may have no JSON."""
+    return ODD[name]()  # type: ignore[no-any-return]  # that is the point
 
 
 # --- tools of every kind -----------------------------------------------------------------------------

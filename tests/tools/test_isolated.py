@@ -198,8 +198,8 @@ async def test_one_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -
 
 async def test_a_server_that_was_killed_is_replaced() -> None:
     await asyncio.gather(*(value(attacks.remember) for _ in range(6)))  # each leaves a keeper behind
-    (server,) = warm_processes()
-    psutil.Process(server).kill()
+    for server in warm_processes():
+        psutil.Process(server).kill()
     results = [await call(attacks.remember) for _ in range(10)]
     assert sum(not result.ok for result in results) <= 1  # the one that was on its way when it died
     assert {result.value for result in results if result.ok} == {1}
@@ -229,6 +229,31 @@ async def test_nothing_leaks() -> None:
     for _ in range(20):
         await call(attacks.remember)
     assert psutil.Process().num_fds() == before
+
+
+# --- what it returns, and what is loaded for it ------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", attacks.ODD)
+async def test_what_it_returns_or_raises_is_told_as_if_it_had_run_here(name: str) -> None:
+    isolated = ToolSet.of([tool(attacks.odd, isolate=True)]).build()
+    here = await call(tool(attacks.odd), name=name)
+    for _ in range(2):  # by a keeper without types, and by one with them where those were needed
+        there = await isolated.dispatch(ToolCall("c", "odd", {"name": name}))
+        assert (there.value, there.parts) == (here.value, here.parts)
+        assert (type(there.error), str(there.error)) == (type(here.error), str(here.error))
+
+
+async def test_a_function_that_takes_and_gives_json_has_nothing_of_ours_around_it() -> None:
+    from . import isolated_bare as bare
+    from . import isolated_hooked as decorated
+
+    made = tool(bare.loaded, isolate=True)
+    assert {"wesichain", "pydantic", "asyncio"}.isdisjoint(await value(made))
+    assert "LookupError: there is nothing" in await error(made, fail=True)
+    seen = await value(decorated.loaded)
+    assert "wesichain" in seen
+    assert "pydantic" not in seen
 
 
 # --- which tools can be isolated -------------------------------------------------------------------

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from functools import partial
-from math import inf, isfinite
-from typing import Any
+from math import inf
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from wesichain.core import MEDIA, JsonValue, Text, dump_json, is_object, parse_json
 from wesichain.errors import ToolDefinitionError, ToolError, ToolErrorKind, ToolSerializationError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool
-from wesichain.tools.failures import RemoteError
+from wesichain.tools.failures import RemoteError, clean
 from wesichain.tools.finish import Finish
 from wesichain.tools.function import FunctionTool
 from wesichain.tools.isolation import Isolation
@@ -21,18 +23,24 @@ from wesichain.tools.running import GRACE, OutOfTimeError, in_thread
 
 from . import pool
 from .frames import ANSWERED, DIED, KILLED
+from .plain import is_plain
 from .pool import ChildDiedError, Keeper
-from .portable import Encoder, NotPortableError
+from .portable import Encoder, NotPortableError, of_function
 
 _CONTEXT = object()  # stands for the tool's context among its arguments
 _TOLD = ("correlation_id", "step_id", "idempotency_key", "call_id", "attempt")  # of the context
 _MOST = 33_554_432  # bytes of an answer: parts as base64; all else has the tool's own limit
+_JSON = (str, int, float, bool, None, NoneType, dict, list, Any)
+_JSON_OF = (dict, list, Union, UnionType)
+_DECORATED = "wesichain.tools.schema.signature"  # what a module loads that makes a tool
+_WHOLE = "wesichain.tools.isolated.work"
 _KINDS = {kind.kind: kind for kind in MEDIA}
 
 
 class IsolatedCalls:
-    """The calls of one tool. Where its function can be named, the whole tool is made there, types and all;
-    a function without a name elsewhere gets its arguments as they were checked here."""
+    """The calls of one tool. Where it takes and gives JSON, its function alone is made there, and its result
+    is checked here. Else, where its function can be named, the whole tool is made there, types and all; a
+    function without a name elsewhere gets its arguments as they were checked here."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
@@ -44,25 +52,38 @@ class IsolatedCalls:
             "file_mb": given.file_mb,
         }
         self._recipe()  # to refuse now what could never be run
+        self._is_plain = _takes_and_gives_json(tool)
 
     async def run(self, raw: JsonValue, checked: Any, ctx: ToolContext | None) -> Any:
         """The result, rendered; raises what the tool raised, as far as it can be told across processes."""
         recipe, render = self._recipe()
-        env = pool.environment(self._names)
-        key = dump_json([recipe, env])
-        keeper = pool.pool.take(key)
-        if keeper is None:
-            keeper = await _made(in_thread(partial(pool.pool.make, key, recipe, env)))
-        request: dict[str, Any] = {
-            **self._arguments(raw, checked, is_whole="tool" in recipe),
-            "context": _context_facts(ctx),
+        is_light = self._is_plain = self._is_plain and is_plain(checked)
+        recipe["is_plain"] = is_light
+        rules = {
+            "recipe": recipe,
+            "env": pool.environment(self._names),
             "limits": self._limits,
             "limit": _MOST,
-            "cwd": pool.cwd(),
         }
-        if not keeper.is_ready:
-            request["recipe"] = recipe
-        answer = parse_json((await self._answer(keeper, dump_json(request).encode())).decode())
+        key = dump_json(rules)
+        keeper = pool.pool.take(key)
+        if keeper is None:
+            preload = _needed(recipe, self._tool) if is_light else _WHOLE
+            keeper = await _made(in_thread(partial(pool.pool.make, key, rules, preload=preload)))
+        request: dict[str, Any] = {"cwd": pool.cwd()}
+        if is_light:
+            request["args"] = checked
+        else:
+            request |= self._arguments(raw, checked, is_whole="tool" in recipe)
+            request["context"] = _context_facts(ctx)
+        try:
+            answer = parse_json((await self._answer(keeper, dump_json(request).encode())).decode())
+        except (OutOfTimeError, ChildDiedError):
+            self._is_plain = False  # to load what an odd result needs may have been too much for it
+            raise
+        if "plain" in answer:
+            return self._tool.render(answer["plain"])
+        self._is_plain = self._is_plain and answer.get("error") not in (None, "result", "made")
         value = _read(answer, render)
         return Finish(value) if answer["finish"] else value
 
@@ -77,6 +98,7 @@ class IsolatedCalls:
                 function = encoder.encode(tool.function, "its function")
                 if _has_code(function):
                     return {"function": function, "main": encoder.main}, tool.render
+                return {"tool": of_function(tool, function), "main": encoder.main}, _as_it_is
             return {"tool": encoder.encode(tool, "it"), "main": encoder.main}, _as_it_is
         except (NotPortableError, RecursionError) as error:
             raise ToolDefinitionError(f"tool {tool.name!r} cannot be isolated: {error}") from error
@@ -84,7 +106,7 @@ class IsolatedCalls:
     def _arguments(self, raw: JsonValue, checked: Any, *, is_whole: bool) -> dict[str, Any]:
         tool = self._tool
         if is_whole:  # what is JSON after its check is sent as it is; all else is made of JSON over there
-            is_checked = _is_plain(checked)
+            is_checked = is_plain(checked)
             return {"args": checked if is_checked else raw, "is_checked": is_checked}
         if not isinstance(tool, FunctionTool):
             return {
@@ -111,7 +133,7 @@ class IsolatedCalls:
     async def _answer(self, keeper: Keeper, request: bytes) -> bytes:
         """The answer within the tool's time; when this returns or raises, the process is gone."""
         seconds = self._tool.timeout
-        reply = in_thread(partial(keeper.ask, request))
+        reply = keeper.reply(request)
         expired = False
         try:
             await asyncio.wait({reply}, timeout=None if seconds == inf else seconds)
@@ -170,7 +192,7 @@ def _read(answer: Any, render: Callable[[Any], JsonValue]) -> Any:
             Text(part["text"]) if part["kind"] == Text.kind else _KINDS[part["kind"]].from_plain(part)
             for part in answer["parts"]
         ]
-    kind, message = answer["error"], answer["message"]
+    kind, message = answer["error"], clean(answer["message"])
     if kind == "result":
         raise ToolSerializationError(message)
     if kind == "raised":
@@ -190,14 +212,30 @@ def _has_code(plain: Any) -> bool:
     return is_object(plain) and (plain.get("$") in ("code", "sent") or _has_code(plain.get("function")))
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value is JSON and nothing else, to the last item."""
-    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any value at all
-    if kind is dict:
-        return all(type(key) is str and _is_plain(item) for key, item in value.items())
-    if kind is list:
-        return all(map(_is_plain, value))
-    return kind in (str, int, bool, type(None)) or (kind is float and isfinite(value))
+def _takes_and_gives_json(tool: Tool) -> bool:
+    """Whether a tool is a function that can be called with JSON as it is, and says that it returns JSON."""
+    if not isinstance(tool, FunctionTool) or tool.is_async:
+        return False
+    signature = tool.plan().signature
+    return signature.is_simple and signature.returns is not Any and _is_json(signature.returns)
+
+
+def _is_json(annotation: Any) -> bool:
+    if any(annotation is kind for kind in _JSON):
+        return True
+    return get_origin(annotation) in _JSON_OF and all(map(_is_json, get_args(annotation)))
+
+
+def _needed(recipe: dict[str, Any], tool: Tool) -> str:
+    """The module of ours that a tool's own loads, as far as its names tell; a wrong guess costs time."""
+    if recipe.get("function", {}).get("$") == "sent":
+        return ""
+    function: Any = tool.function if isinstance(tool, FunctionTool) else tool
+    names: list[Any] = list(vars(sys.modules.get(str(function.__module__), sys)).values())
+    homes = {str(getattr(each, "__module__", "")) for each in (*names, *map(type, names))}
+    if any(home.startswith("pydantic") for home in homes):
+        return _WHOLE
+    return _DECORATED if any(home.startswith("wesichain") for home in homes) else ""
 
 
 def _as_it_is(value: Any) -> JsonValue:

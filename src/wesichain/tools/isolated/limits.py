@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import suppress
-from pathlib import Path
 
 from .tree import drop_privileges
 
@@ -43,8 +42,8 @@ def _limit(which: int, value: int, *, extra: int = 0) -> None:
 
 def _private_bytes() -> int | None:
     """The bytes that count against RLIMIT_DATA already; None where the system does not say."""
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("VmData:"):
+    with suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:  # noqa: PTH123  # paths load much
+        for line in file:
+            if line.startswith(b"VmData:"):
                 return int(line.split()[1]) * 1024
     return None

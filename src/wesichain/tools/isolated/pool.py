@@ -1,7 +1,8 @@
-"""Pool: the program's side of isolation: one server, and keepers that wait for calls of their tools."""
+"""Pool: the program's side of isolation: servers, and keepers that wait for calls of their tools."""
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import queue
@@ -12,20 +13,41 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from wesichain.core import dump_json
 from wesichain.tools.failures import RemoteError
+from wesichain.tools.running import in_thread
 
-from .frames import READY, THREADED, frame, read_frame
+from .frames import HEADER, READY, THREADED, frame, read_frame
 
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from wesichain.tools.isolated.fork_server import main; main(int(sys.argv[2]), int(sys.argv[3]))"
-)
+# Our packages stand empty while the server's own modules are loaded: these need nothing of ours. Afterwards
+# they are loaded as anywhere, by whoever needs them.
+_START = """
+import json, sys, types
+sys.path[:], folders, descriptor, parent, preload = json.loads(sys.argv[1])
+for name, folder in folders.items():
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
+from wesichain.tools.isolated.fork_server import main
+for name in folders:
+    del sys.modules[name]
+main(descriptor, parent, preload)
+"""
+_HERE = Path(__file__).parent
+_FOLDERS = {
+    "wesichain": str(_HERE.parent.parent),
+    "wesichain.tools": str(_HERE.parent),
+    "wesichain.tools.isolated": str(_HERE),
+}
 # What programs need to find others and to read text and time; none of it is a secret.
 _ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _MOST_IDLE = 8  # keepers
+_AT_ONCE: int = getattr(socket, "MSG_DONTWAIT", 0)  # not on Windows, where nothing is isolated
+_PEEK = int(socket.MSG_PEEK) | _AT_ONCE
+_SMALL = 65_536  # bytes of a request that the system takes at once, whoever reads it when
 
 
 class ChildDiedError(RemoteError):
@@ -34,25 +56,27 @@ class ChildDiedError(RemoteError):
 
 def environment(names: tuple[str, ...]) -> dict[str, str]:
     """The variables of our environment that an isolated tool gets."""
-    return {name: os.environ[name] for name in (*_ALWAYS, *names) if name in os.environ}
+    known = os.environ.get
+    return {name: value for name in (*_ALWAYS, *names) if (value := known(name)) is not None}
 
 
 class Keeper:
     """The program's end of one keeper: one call at a time, from any thread; `kill` from any other."""
 
-    def __init__(self, end: socket.socket, key: str, server: object, *, is_ready: bool) -> None:
+    def __init__(self, end: socket.socket, key: str, server: _Server) -> None:
         self._socket = end
         self.key = key
         self.server = server  # the process that it ends with
-        self.is_ready = is_ready  # it has the tool; otherwise each request brings the recipe
         self.is_spent = False
+        self._reply: asyncio.Future[bytes | None] | None = None
+        self._stop_reading: Callable[[], object] | None = None
         weakref.finalize(self, end.close)  # one that was made for a loop that has ended meanwhile
 
     @property
     def is_gone(self) -> bool:
         """Whether an idle keeper has ended: it says nothing by itself, so what can be read is its end."""
         try:
-            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            self._socket.recv(1, _PEEK)
         except BlockingIOError:
             return False
         except OSError:
@@ -70,6 +94,45 @@ class Keeper:
             self.close()
         return reply
 
+    def reply(self, request: bytes) -> asyncio.Future[bytes | None]:
+        """As `ask`, in the running loop: a thread that waits for it costs more than the rest of it."""
+        if len(request) > _SMALL:
+            return in_thread(partial(self.ask, request))
+        loop = asyncio.get_running_loop()
+        self._reply = future = loop.create_future()
+        number, said = self._socket.fileno(), bytearray()
+        try:
+            self._socket.sendall(frame(request))
+            loop.add_reader(number, self._read, said)
+            self._stop_reading = partial(loop.remove_reader, number)
+        except OSError:
+            self.close()
+            future.set_result(None)
+        return future
+
+    def _read(self, said: bytearray) -> None:
+        """What has come of a reply; the last of it settles whoever waits."""
+        try:
+            part = self._socket.recv(1 << 16, _AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        said += part
+        if part and (len(said) < HEADER or len(said) < HEADER + int.from_bytes(said[:HEADER], "big")):
+            return
+        self._stop()
+        if not part:
+            self.close()
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(bytes(said[HEADER:]) if part else None)
+
+    def _stop(self) -> None:
+        stop, self._stop_reading = self._stop_reading, None
+        if stop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                stop()
+
     def kill(self) -> None:
         """End the call under way; its reply still comes."""
         self.is_spent = True  # the byte may come after the reply: nothing more is asked of this one
@@ -78,18 +141,41 @@ class Keeper:
 
     def close(self) -> None:
         self.is_spent = True
+        self._stop()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
         self._socket.close()
 
 
+class _Server:
+    """A process that forks keepers, each with one module of ours in it (`preload`), and what that needs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self.pid = process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def fork(self, end: socket.socket) -> None:
+        """Have a keeper forked that serves this socket; `OSError` where the server is gone."""
+        socket.send_fds(self._control, [b"k"], [end.fileno()])
+
+    def close(self) -> None:
+        """End it, and everything below it."""
+        self._control.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5)
+
+
 class Pool:
-    """Starts the server at the first need, and keeps a few keepers warm."""
+    """Starts a server at the first need of what it has loaded, and keeps a few keepers warm."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._server: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._servers: dict[str, _Server] = {}
         self._idle: list[Keeper] = []
         self._threaded: set[str] = set()  # recipes that start threads when they are made
         self._spawner = _Spawner()
@@ -97,9 +183,10 @@ class Pool:
     def take(self, key: str) -> Keeper | None:
         """An idle keeper of that tool, if there is one."""
         with self._lock:
-            if self._server is not None and self._server.poll() is not None:
-                self._forget_server()  # it was killed, and its keepers are about to end
             for keeper in [each for each in reversed(self._idle) if each.key == key]:
+                if not keeper.server.is_alive:  # it was killed, and its keepers are about to end
+                    self._forget(keeper.server)
+                    return None
                 self._idle.remove(keeper)
                 if not keeper.is_gone:
                     return keeper
@@ -108,7 +195,7 @@ class Pool:
 
     def give_back(self, keeper: Keeper) -> None:
         with self._lock:
-            if keeper.server is not self._server:
+            if keeper.server not in self._servers.values():
                 keeper.is_spent = True
             if not keeper.is_spent:
                 self._idle.append(keeper)
@@ -118,14 +205,13 @@ class Pool:
         if keeper.is_spent:
             keeper.close()
 
-    def make(self, key: str, recipe: Any, env: dict[str, str]) -> Keeper:
+    def make(self, key: str, rules: dict[str, Any], *, preload: str) -> Keeper:
         """A new keeper of that tool; takes as long as its module does to load."""
-        is_ready = key not in self._threaded
-        hello = {"recipe": recipe, "env": env, "ready": is_ready, "path": sys.path, "cwd": cwd()}
-        keeper = self._fork(key, is_ready=is_ready)
+        hello = {**rules, "ready": key not in self._threaded, "path": sys.path, "cwd": cwd()}
+        keeper = self._fork(key, preload)
         reply = keeper.ask(dump_json(hello).encode())
         if reply is None:
-            keeper = self._fork(key, is_ready=is_ready)  # the server had been killed: there is a new one
+            keeper = self._fork(key, preload)  # the server had been killed: there is a new one
             reply = keeper.ask(dump_json(hello).encode())
         if reply is None:
             raise ChildDiedError("the process that would run it ended while it was made")
@@ -134,68 +220,63 @@ class Pool:
         keeper.close()
         if reply[:1] == THREADED:
             self._threaded.add(key)
-            return self.make(key, recipe, env)
+            return self.make(key, rules, preload=preload)
         raise ChildDiedError(
             f"it cannot be made in a process of its own: {reply[1:].decode(errors='replace')}"
         )
 
-    def _fork(self, key: str, *, is_ready: bool) -> Keeper:
+    def _fork(self, key: str, preload: str) -> Keeper:
         ours, theirs = socket.socketpair()
         _open_ends.add(ours)
         with theirs, self._lock:
             for _ in range(2):
-                control = self._reach()
+                server = self._reach(preload)
                 try:
-                    socket.send_fds(control, [b"k"], [theirs.fileno()])
-                    break
+                    server.fork(theirs)
+                    return Keeper(ours, key, server)
                 except OSError:  # it is gone
-                    self._forget_server()
-            else:
-                raise ChildDiedError("the server of isolated processes cannot be started")
-            server = self._server
-        return Keeper(ours, key, server, is_ready=is_ready)
+                    self._forget(server)
+        raise ChildDiedError("the server of isolated processes cannot be started")
 
-    def _reach(self) -> socket.socket:
-        if self._control is not None and self._server is not None and self._server.poll() is None:
-            return self._control
-        self._forget_server()
+    def _reach(self, preload: str) -> _Server:
+        server = self._servers.get(preload)
+        if server is not None and server.is_alive:
+            return server
+        if server is not None:
+            self._forget(server)
         ours, theirs = socket.socketpair()
         _open_ends.add(ours)
         with theirs:
-            command = [sys.executable, "-I", "-c", _START]
-            command += [dump_json(sys.path), str(theirs.fileno()), str(os.getpid())]
-            self._server = self._spawner.do(
+            known = [sys.path, _FOLDERS, theirs.fileno(), os.getpid(), preload]
+            process = self._spawner.do(
                 lambda: subprocess.Popen(  # noqa: S603  # our own interpreter and words
-                    command,
+                    [sys.executable, "-I", "-u", "-c", _START, dump_json(known)],
                     stdin=subprocess.DEVNULL,
                     stdout=_standard_error(),
-                    env=environment(()),
+                    env={**environment(()), "LD_BIND_NOW": "1"},  # not at the first use, in each worker
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
             )
-        self._control = ours
-        return ours
+        server = self._servers[preload] = _Server(process, ours)
+        return server
 
-    def _forget_server(self) -> None:
-        idle, self._idle = self._idle, []
-        for keeper in idle:
+    def _forget(self, server: _Server) -> None:
+        self._servers = {preload: each for preload, each in self._servers.items() if each is not server}
+        for keeper in [each for each in self._idle if each.server is server]:
+            self._idle.remove(keeper)
             keeper.close()
-        if self._control is not None:
-            self._control.close()
-        if self._server is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._server.wait(timeout=5)
-        self._control = self._server = None
+        server.close()
 
     def close(self) -> None:
-        """End all that is idle, and the server with everything below it."""
+        """End all that is idle, and the servers with everything below them."""
         with self._lock:
-            self._forget_server()
+            for server in list(self._servers.values()):
+                self._forget(server)
 
     def processes(self) -> list[int]:
         with self._lock:
-            return [self._server.pid] if self._server is not None else []
+            return [server.pid for server in self._servers.values()]
 
 
 def cwd() -> str:

@@ -26,6 +26,8 @@ from wesichain.tools.definition import Tool
 from wesichain.tools.function import FunctionTool
 from wesichain.tools.json_schema import preview
 
+from .remake import resolve
+
 _ATOMS = (str, int, bool, type(None))
 _TAG = "$"
 
@@ -98,12 +100,7 @@ class Encoder:
                 "named": self.encode(parts.keywords, where),
             }
         if isinstance(value, FunctionTool):
-            options: dict[str, JsonValue] = {
-                "name": value.name,
-                "description": value.description,
-                "max_output": value.max_output,
-            }
-            return {_TAG: "tool", "function": self.encode(value.function, where), "options": options}
+            return of_function(value, self.encode(value.function, where))
         if isinstance(value, types.BuiltinFunctionType) and isinstance(
             value.__self__, types.ModuleType | None
         ):
@@ -207,6 +204,16 @@ class Encoder:
         return {"module": "__main__", "file": file}
 
 
+def of_function(tool: Any, function: JsonValue) -> dict[str, JsonValue]:
+    """A `FunctionTool`, whose function is written already."""
+    options: dict[str, JsonValue] = {
+        "name": tool.name,
+        "description": tool.description,
+        "max_output": tool.max_output,
+    }
+    return {_TAG: "tool", "function": function, "options": options}
+
+
 def _contents(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
@@ -238,13 +245,3 @@ def _without_plan(value: Any, state: Any) -> Any:
         if isinstance(value, Tool) and state
         else state
     )
-
-
-def resolve(module: Any, qualname: str) -> Any:
-    """The object that a qualified name leads to; of a tool, its function."""
-    found = module
-    for name in qualname.split("."):
-        found = vars(found)[name] if isinstance(found, type) and name in vars(found) else getattr(found, name)
-    if isinstance(found, staticmethod | classmethod):
-        found = found.__func__  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # any function
-    return found.function if isinstance(found, FunctionTool) else found  # pyright: ignore[reportUnknownVariableType]  # any value at all

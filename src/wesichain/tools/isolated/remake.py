@@ -1,32 +1,28 @@
-"""Remake: in the other process, what `portable` wrote becomes functions, objects and tools again."""
+"""Remake: in the other process, what `portable` wrote becomes functions, objects and tools again.
+
+Nothing of ours is loaded that the tool does not need: what is loaded is copied for every call.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-from typing_extensions import override
-
-from wesichain.core import is_array, is_object
-from wesichain.tools.function import FunctionTool
-
-from .portable import resolve
+from typing import Any, NoReturn
 
 _MAIN = "__mp_main__"  # what multiprocessing calls a program's own module in its children
 
 
 def decode(plain: Any) -> Any:
     """The value that `encode` was given, made anew."""
-    if is_array(plain):
+    kind: Any = type(plain)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+    if kind is list:
         return [decode(item) for item in plain]
-    if not is_object(plain):
+    if kind is not dict:
         return plain
     if "$" not in plain:
         return {key: decode(value) for key, value in plain.items()}
@@ -90,6 +86,23 @@ def _codes(code: types.CodeType | None) -> Iterator[types.CodeType]:
         pending += [each for each in current.co_consts if isinstance(each, types.CodeType)]
 
 
+def resolve(module: Any, qualname: str) -> Any:
+    """The object that a qualified name leads to; of a tool, its function."""
+    found = module
+    for name in qualname.split("."):
+        found = vars(found)[name] if isinstance(found, type) and name in vars(found) else getattr(found, name)
+    if isinstance(found, staticmethod | classmethod):
+        found = found.__func__  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # any function
+    ours: Any = sys.modules.get("wesichain.tools.function")  # without it there is no tool to be found
+    return getattr(found, "function") if ours and isinstance(found, ours.FunctionTool) else found  # noqa: B009  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]  # any value at all
+
+
+def _tool(plain: dict[str, Any]) -> Any:
+    from wesichain.tools.function import FunctionTool
+
+    return FunctionTool(decode(plain["function"]), **plain["options"])
+
+
 def _named(plain: dict[str, Any]) -> Any:
     return resolve(load(plain["module"], plain["file"]), plain["qualname"])
 
@@ -114,7 +127,7 @@ _MAKERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "ref": _named,
     "method": lambda plain: types.MethodType(decode(plain["function"]), decode(plain["of"])),
     "partial": _partial,
-    "tool": lambda plain: FunctionTool(decode(plain["function"]), **plain["options"]),
+    "tool": _tool,
     "code": _function_in,
     "code object": _code,
     "sent": lambda plain: _function_of(decode(plain["code"]), vars(sys.modules[_MAIN]), plain),
@@ -141,7 +154,7 @@ def load(name: str, file: str | None) -> types.ModuleType:
 
 
 def _is_same(one: str, other: str) -> bool:
-    return Path(one).resolve() == Path(other).resolve()
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _from_file(name: str, file: str) -> types.ModuleType:
@@ -156,8 +169,12 @@ def _from_file(name: str, file: str) -> types.ModuleType:
 
 def _load_main(file: str) -> types.ModuleType:
     """The program's own file, under another name: what is below `if __name__ == "__main__":` does not run."""
+    import asyncio
+
     policy = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated]  # there is no other way yet
-    asyncio.set_event_loop_policy(_NoLoops())  # pyright: ignore[reportDeprecated]  # likewise
+    refusing: Any = asyncio.DefaultEventLoopPolicy()
+    refusing.new_event_loop = _refuse_loop
+    asyncio.set_event_loop_policy(refusing)  # pyright: ignore[reportDeprecated]  # likewise
     try:
         module = _from_file(_MAIN, file)
     finally:
@@ -166,11 +183,8 @@ def _load_main(file: str) -> types.ModuleType:
     return module
 
 
-class _NoLoops(asyncio.DefaultEventLoopPolicy):
+def _refuse_loop() -> NoReturn:
     """A program that would run, agents and all, while it is read for its tools, is stopped before it does."""
-
-    @override
-    def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        raise RuntimeError(
-            "the program runs when its file is read; put what it does under if __name__ == '__main__':"
-        )
+    raise RuntimeError(
+        "the program runs when its file is read; put what it does under if __name__ == '__main__':"
+    )

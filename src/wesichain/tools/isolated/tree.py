@@ -14,12 +14,15 @@ import sys
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 _PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # of <linux/prctl.h>
 IS_LINUX = sys.platform.startswith("linux")
-_prctl = ctypes.CDLL(None, use_errno=True).prctl if IS_LINUX else None
+_prctl = ctypes.CDLL(None).prctl if IS_LINUX else None
+_waitpid = ctypes.PyDLL(None).waitpid if IS_LINUX else None
+
+
+_handlers: list[object] = []  # a worker that takes its own back would free them, and copy memory for it
 
 
 def die_with_parent(parent: int, number: int) -> None:
@@ -38,6 +41,7 @@ def leave_on(number: int) -> None:
         sys.exit(0)
 
     signal.signal(number, leave)
+    _handlers.append(leave)
 
 
 def adopt_orphans() -> None:
@@ -68,6 +72,10 @@ def end_all(leaders: set[int], *, seconds: float = 10.0) -> None:
 
 def _has_children() -> bool:
     """Whether there are any, after those that have ended are reaped. Every orphan is one, sooner or later."""
+    if _waitpid is not None:  # as below, but that it says no without an exception, at each call's end
+        while (ended := _waitpid(-1, None, os.WNOHANG)) > 0:
+            pass
+        return bool(ended == 0)
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -79,11 +87,11 @@ def _has_children() -> bool:
 def below(root: int, *, without: Collection[int] = ()) -> list[int]:
     """The processes below one, by what the system says of their parents; `without`: not these, nor theirs."""
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir() if IS_LINUX else ():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                fields = (entry / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
-                children.setdefault(int(fields.split()[1]), []).append(int(entry.name))
+    for name in os.listdir("/proc") if IS_LINUX else ():  # noqa: PTH208  # names alone are wanted
+        if name.isdigit():
+            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  # paths load much
+                fields = file.read().rpartition(b")")[2]
+                children.setdefault(int(fields.split()[1]), []).append(int(name))
     found: list[int] = []
     pending = [root]
     while pending:

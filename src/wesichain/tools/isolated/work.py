@@ -1,4 +1,4 @@
-"""Work: in the worker, a tool is made from its recipe, and a call of it answered in JSON."""
+"""Work: calls of any tool, types and all: it is made from its recipe, and a call of it answered in JSON."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import asyncio
 import inspect
 import sys
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
 from wesichain.core import dump_json, to_plain
-from wesichain.errors import InvalidArgsError, ToolError, ToolSerializationError
+from wesichain.errors import InvalidArgsError
 from wesichain.tools.context import ToolContext
-from wesichain.tools.definition import Tool
-from wesichain.tools.failures import clean, describe
+from wesichain.tools.definition import Parts, Tool
 from wesichain.tools.finish import Finish
-from wesichain.tools.function import FunctionTool
+from wesichain.tools.json_schema.compile import compile_schema
 from wesichain.tools.media import parts_in
 from wesichain.tools.schema.output import Output
+from wesichain.tools.schema.plan import plan_function, plan_types
 
+from .plain import failure
 from .remake import decode, fill_main
 
+LOADED = (compile_schema, plan_function, plan_types)  # by the server, with pydantic, for every keeper
 _PLAIN = frozenset({str, int, float, bool, type(None), dict})
 
 
@@ -32,12 +35,13 @@ class IsolatedWork:
             fill_main(recipe["main"])
         self._tool: Tool | None = decode(recipe["tool"]) if "tool" in recipe else None
         self._function: Any = decode(recipe["function"]) if "function" in recipe else None
-        self._render = self._tool.render if self._tool else Output(limit=sys.maxsize).render
+        self._parts = self._tool.parts() if self._tool else None
+        self._render = self._parts.render if self._parts else Output(limit=sys.maxsize).render
 
     def warm_up(self) -> None:
         """Do once, here, what every worker would otherwise do for the first time."""
         if self._tool is not None:
-            self._tool.parts()  # its plan
+            _ = self._tool.returns  # its schema is made when it is first needed
         ToolContext()
         dump_json({"value": None, "finish": False})
 
@@ -46,9 +50,9 @@ class IsolatedWork:
 
         In the keeper: what is done before the fork need not be copied by the worker.
         """
-        tool = self._tool
-        if isinstance(tool, FunctionTool) and request["is_checked"] and tool.plan().signature.is_simple:
-            return partial(tool.function, **request["args"])
+        parts = self._parts
+        if parts and parts.by_name and request["is_checked"]:
+            return partial(parts.call, **request["args"])
         return partial(self._called, request)
 
     def run(self, call: Callable[[], Any]) -> bytes:
@@ -64,34 +68,33 @@ class IsolatedWork:
             parts = parts_in(value)
             answer: dict[str, Any] = {"finish": finish}
             answer |= {"parts": to_plain(parts)} if parts else {"value": self._render(value)}
-        except ToolSerializationError as error:
-            answer = {"error": "result", "message": clean(str(error))}
-        except ToolError as error:
-            answer = {"error": error.kind.value, "message": clean(str(error))}
         except BaseException as error:  # noqa: BLE001  # the program decides what it means
-            answer = {"error": "raised", "message": describe(error)}
+            answer = failure(error)
         return dump_json(answer).encode()
 
     def _called(self, request: dict[str, Any]) -> Any:
-        context = ToolContext(**request["context"])
-        if self._tool is None:
-            positional, named, inject = (
-                decode(request["positional"]),
-                decode(request["named"]),
-                request["inject"],
-            )
-            if isinstance(inject, int):
-                positional.insert(inject, context)
-            elif inject is not None:
-                named[inject] = context
-            return self._function(*positional, **named)
-        if request["is_checked"]:
-            return self._tool.call(request["args"], context)
+        parts = self._parts
+        if parts is None:
+            return self._call_function(request)
+        args: Any = request["args"] if request["is_checked"] else self._checked(request["args"], parts)
+        return parts.call(**args) if parts.by_name else parts.call(args, ToolContext(**request["context"]))
+
+    def _checked(self, args: Any, parts: Parts) -> Any:
+        assert self._tool is not None
         try:
-            args = self._tool.check(request["args"])
-        except InvalidArgsError:  # in the strict form, which the program has accepted, null says nothing
-            args = self._tool.check(request["args"], null_is_absent=True)
-        return self._tool.call(args, context)
+            return parts.check(args)
+        except Exception:  # noqa: BLE001  # what is not plainly right gets a second look
+            with suppress(InvalidArgsError):
+                return self._tool.check(args)
+        return self._tool.check(args, null_is_absent=True)  # as the program has done with its strict form
+
+    def _call_function(self, request: dict[str, Any]) -> Any:
+        positional, named, inject = decode(request["positional"]), decode(request["named"]), request["inject"]
+        if isinstance(inject, int):
+            positional.insert(inject, ToolContext(**request["context"]))
+        elif inject is not None:
+            named[inject] = ToolContext(**request["context"])
+        return self._function(*positional, **named)
 
 
 def _whole(value: Any) -> Any:
@@ -100,7 +103,8 @@ def _whole(value: Any) -> Any:
         return list(value)
     if inspect.isasyncgen(value):
         return asyncio.run(_collect(cast("AsyncGenerator[Any, Any]", value)))
-    return asyncio.run(_finish(value)) if inspect.isawaitable(value) else value
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+    return asyncio.run(_finish(value)) if hasattr(kind, "__await__") else value
 
 
 async def _collect(items: AsyncGenerator[Any, Any]) -> list[Any]:
