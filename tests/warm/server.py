@@ -54,11 +54,17 @@ USED = (
 )
 
 
+OWN = "wesichain.cli"  # looks at the terminal and the environment as it is imported: each program does that itself
+
+
 def warm() -> None:
     """Load everything once. No thread is started: a fork has none but its own."""
     for name in USED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    for name in [*sys.modules]:
+        if name == OWN or name.startswith(f"{OWN}."):
+            del sys.modules[name]
 
     @tool
     async def add(a: int, b: int = 1) -> int:
