@@ -7,6 +7,8 @@ JOBS   ?= 3  # more than the cores: a part of the tests waits for processes and 
 
 # The models of the real-model tests and the demo; a download survives 'make clean'.
 export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
+# Without what Python compiled the last time, every worker and every process of the tests compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
@@ -41,9 +43,10 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local m
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
+# A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices
 	@$(BIN)/python -m pytest -m slow
@@ -62,12 +65,12 @@ lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .
 
 types: $(STAMP)
-	@echo "==> types: mypy"
-	@$(BIN)/mypy
-	@echo "==> types: pyright"
-	@$(BIN)/basedpyright
-	@echo "==> types: the public API is typed throughout"
-	@$(BIN)/python tests/typing/verify_types.py
+	@echo "==> types: mypy, with pyright beside it, and that the public API is typed throughout"
+	@mkdir -p build; $(BIN)/mypy > build/mypy.txt 2>&1 & mypy=$$!; \
+	$(BIN)/basedpyright; pyright=$$?; \
+	$(BIN)/python tests/typing/verify_types.py; api=$$?; \
+	wait $$mypy; mypy=$$?; cat build/mypy.txt; \
+	test "$$mypy $$pyright $$api" = "0 0 0"
 
 bench: $(STAMP)  ## the figures of this machine, against a loop written by hand
 	@$(BIN)/python -m bench.speed
