@@ -16,11 +16,20 @@ unexport PYTHONDONTWRITEBYTECODE
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# $(call fill,ENVIRONMENT,LOCK,OPTIONS): by uv, itself as it is locked, in a fraction of pip's time; by pip where uv finds no way.
+define fill
+mkdir -p build && sed -n '/^uv==/,/[^\\]$$/p' requirements/dev.lock > build/uv.lock && \
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r build/uv.lock && \
+$(1)/bin/uv pip install $(3) --python $(1)/bin/python --require-hashes -r $(2) || { \
+echo "==> uv could not; with pip, which takes some minutes"; \
+$(1)/bin/python -m pip install --disable-pip-version-check --require-hashes -r $(2); }
+endef
+
 $(STAMP): requirements/dev.lock pyproject.toml
-	@echo "==> creating $(VENV) and installing the locked dependencies (a few minutes the first time)"
+	@echo "==> creating $(VENV) and installing the locked dependencies (a minute or a few the first time)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(call fill,$(VENV),requirements/dev.lock,--quiet --compile-bytecode)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
@@ -33,8 +42,7 @@ $(DEMO_STAMP): requirements/demo.lock
 	@echo "==> creating $(DEMO) for the demo alone: a part of what the tests need"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
-	@$(DEMO)/bin/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements/demo.lock \
-	    | grep --line-buffered -E '^(Collecting|Downloading|Installing|Successfully)' || true
+	@$(call fill,$(DEMO),requirements/demo.lock)
 	@$(DEMO)/bin/python -c 'import xllamacpp, faiss, typer, starlette'
 	@touch $(DEMO_STAMP)
 
@@ -85,8 +93,7 @@ bench-peers: $(STAMP) ## the same scenarios with other frameworks, each in an en
 .venv-docs/.installed: requirements/docs.lock
 	@echo "==> creating .venv-docs and installing what builds the site"
 	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	@if test -x $(BIN)/uv; then $(BIN)/uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r requirements/docs.lock; \
-	else .venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock; fi
+	@$(call fill,.venv-docs,requirements/docs.lock,--quiet)
 	@touch .venv-docs/.installed
 
 docs: .venv-docs/.installed ## the documentation as a site, in build/site; a warning is an error
