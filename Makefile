@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 3  # more than the cores: a part of the tests waits for processes and servers
+HANGS  := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true  # a test that hangs shows where, and fails
 
 # The models of the real-model tests and the demo; a download survives 'make clean'.
 export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
@@ -54,7 +55,7 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local m
 # A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices
 	@$(BIN)/python -m pytest -m slow

@@ -276,8 +276,6 @@ def test_no_private_module_name_stands_three_times() -> None:
 SHARED_CLASS_NAMES = {
     # A step of the agent's rules, never seen outside; a reply of the fake provider of the tests.
     "Answer": {"wesichain.agent.rules.reply_judge", "wesichain.testing.providers"},
-    # One thing: a person's verdict on a run; as `wesichain learn` takes it, and as the viewer stores it.
-    "Mark": {"wesichain.cli.learning", "wesichain.web.marks"},
     # A question to a person, of a call and of a durable graph's node; in `context` a deprecated name.
     "Question": {"wesichain.context.view", "wesichain.core.events", "wesichain.durable.questions"},
     # One thing: a run as a list shows it; of a folder of recordings, and of a database.

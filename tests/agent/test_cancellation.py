@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +23,12 @@ from wesichain.trace import CollectingSink
 async def settle() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():
+            await asyncio.sleep(0.001)
 
 
 async def stop_and_wait(token: CancellationToken, task: asyncio.Task[Any]) -> Any:
@@ -79,9 +86,10 @@ async def test_during_the_model_call() -> None:
 async def test_during_a_tool_and_the_results_before_it_are_kept(hanging: Any) -> None:
     token = CancellationToken()
     reply = say(ADD, call(hanging.name))
-    runtime = AgentRuntime(ScriptedLlm([reply, "done"]), [add, sleeper, blocker])
+    sink = CollectingSink()
+    runtime = AgentRuntime(ScriptedLlm([reply, "done"]), [add, sleeper, blocker], events=sink)
     task = asyncio.create_task(runtime.run("q", cancellation=token))
-    await asyncio.sleep(0.05)
+    await until(lambda: kinds(sink.events).count("ToolDispatched") == 2)
     outcome = await stop_and_wait(token, task)
     assert outcome.unfinished is not None
     assert [item.value for item in outcome.unfinished.done] == [3]
@@ -170,11 +178,12 @@ async def test_cancelling_the_task_cleans_up_tells_and_propagates(where: str) ->
 
 
 async def test_a_sync_tool_is_told_when_the_task_is_cancelled() -> None:
-    stopped = threading.Event()
+    begun, stopped = threading.Event(), threading.Event()
 
     @tool
     def watch(ctx: ToolContext) -> str:
         """Waits for the word."""
+        begun.set()
         for _ in range(500):
             if ctx.cancellation.cancelled:
                 stopped.set()
@@ -183,7 +192,7 @@ async def test_a_sync_tool_is_told_when_the_task_is_cancelled() -> None:
         return "x"
 
     task = asyncio.create_task(AgentRuntime(ScriptedLlm([say(call("watch"))]), [watch]).run("q"))
-    await asyncio.sleep(0.1)
+    await until(begun.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -210,7 +219,7 @@ async def test_an_interrupted_run_goes_on_where_it_stopped() -> None:
 
     runtime = AgentRuntime(ScriptedLlm([say(call("first"), call("second")), "ok"]), [first, second])
     task = asyncio.create_task(runtime.run("q", cancellation=token))
-    await asyncio.sleep(0.05)
+    await until(lambda: "second" in runs)
     outcome = await stop_and_wait(token, task)
     resumed = await runtime.resume(outcome)
     assert isinstance(resumed, Completed)

@@ -86,7 +86,7 @@ def test_the_image_is_made_of_what_is_here(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"wesichain/cli/worker.py", "wesichain/web/static/index.html"} <= {*names}
+    assert {"wesichain/cli/durable_runs.py", "wesichain/web/static/index.html"} <= {*names}
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from tests.durable.work import agent
 from tests.warm import python
-from wesichain.cli.worker import load_durable
+from wesichain.cli.durable_runs import load_durable
 from wesichain.durable import DurableAgent, RunState
 
 MAIN = "from wesichain.cli import main; main()"
@@ -83,15 +83,20 @@ def test_a_worker_keeps_the_settings_of_the_object_that_it_serves(tmp_path: Path
     plain = found.configured()
     assert settings_of(plain) == settings_of(found)
     other = found.configured(concurrency=8, on_change="wait", database_url="sqlite:///x.db", name="other")
-    assert other._concurrency == replace(found._concurrency, worker=8)
-    assert (other.name, other.version, other._adopts) == ("other", "v7", False)
-    same = ("_rates", "_max_recoveries", "_lease", "_max_step", "_sinks")
+    ours, theirs = other._service, found._service
+    assert ours.concurrency == replace(theirs.concurrency, worker=8)
+    assert (other.name, other.version, ours.adopts) == ("other", "v7", False)
+    assert (ours.rates, ours.serving.max_recoveries) == (theirs.rates, theirs.serving.max_recoveries)
+    same = ("_lease", "_max_step", "_sinks")
     assert [getattr(other, name) for name in same] == [getattr(found, name) for name in same]
 
 
 def settings_of(durable: DurableAgent[Any]) -> dict[str, Any]:
-    left_out = {"_runs", "_engine", "_execution", "_service"}  # made of the others
-    return {name: value for name, value in vars(durable).items() if name not in left_out}
+    left_out = {"_runs", "_engine", "_execution", "_service"}  # made of the others, and those below
+    service = durable._service
+    served = {"serving": service.serving, "adopts": service.adopts, "rates": service.rates}
+    own = {name: value for name, value in vars(durable).items() if name not in left_out}
+    return {**own, **served, "concurrency": service.concurrency}
 
 
 GRAPH = """

@@ -17,7 +17,9 @@ from tests.durable.test_agent import turns
 from tests.warm import python
 from wesichain import Agent, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Provide, Refuse
+from wesichain.core import RunCompleted, SystemClock, Usage, from_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
+from wesichain.durable.journal import JournalRecord, Telling
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
 from wesichain.graph import END, Append, Graph, GraphBuilder, interrupt, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
@@ -215,6 +217,56 @@ async def test_an_agent_in_a_node_is_a_run_of_its_own_at_each_visit(url: str, tm
         await runs.delete("r")
         assert await runs.list() == []
     assert yard.dug == [f"{run_id}:1:dig-0" for run_id in (VISITS[1], VISITS[3])]
+
+
+async def test_a_cancelled_run_of_a_graph_tells_all_that_it_came_to_and_goes_on(
+    url: str, tmp_path: Path
+) -> None:
+    yard, sink = Yard(tmp_path), CollectingSink()
+    yard.gate.clear()
+    made = DurableGraph[Any](yard.graph(), "yard", database_url=url, lease=1.0, events=[sink])
+    async with made as durable, DurableRuns(url) as runs:
+        running = asyncio.create_task(durable.run({"input": "go"}, run_id="r"))
+        await asyncio.wait_for(yard.begun.wait(), 30)
+        await runs.cancel("r")
+        with pytest.raises(DurableError, match="cancelled"):
+            await running
+        async with asyncio.timeout(60):
+            while not sink.events or sink.events[-1].kind != "run_interrupted":
+                await asyncio.sleep(0.02)
+            while [event async for event in runs.events("r")] != [*sink.events]:
+                await asyncio.sleep(0.05)
+        assert {row.status for row in await runs.list()} == {RunState.CANCELLED}
+        yard.gate.set()
+        assert (await durable.resume("r"))["output"] == "rich"
+        rows = [row for row in await durable.list("completed") if row.parent]
+        assert sorted(row.run_id for row in rows) == VISITS
+        assert [event.kind async for event in runs.events("r")][-1] == "run_completed"
+
+
+async def test_what_is_being_kept_when_a_run_ends_is_kept_and_the_rest_is_its_ending_s() -> None:
+    first, second = (RunCompleted("r", 0, number, 0.0, "x", Usage()) for number in (1, 2))
+    kept: list[str] = []
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def step(name: str, act: Any) -> str:
+        begun.set()
+        await gate.wait()
+        kept.append(await act())
+        return kept[-1]
+
+    telling = Telling({}, step, clock=SystemClock(), version="v", inside=None)
+    telling.emit(first)
+    keeping = asyncio.create_task(telling.keep())
+    await begun.wait()
+    telling.emit(second)
+    rest = asyncio.create_task(telling.rest(is_ours=True))
+    await asyncio.sleep(0.01)
+    assert not rest.done(), "the order of events is that of the steps"
+    gate.set()
+    assert await rest == (second,)
+    await keeping
+    assert [from_json(JournalRecord, text).told for text in kept] == [(first,)]
 
 
 async def test_a_call_of_an_agent_in_a_node_is_decided_on_like_any_other(url: str, tmp_path: Path) -> None:

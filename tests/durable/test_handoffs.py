@@ -10,9 +10,8 @@ import pytest
 from tests.agent.kit import ADD, add, call, say
 from wesichain.agent import Agent, Approve, Completed
 from wesichain.durable import DurableAgent
-from wesichain.durable.adoption import adopting
 from wesichain.durable.journal import DurableEffects, StepJournal
-from wesichain.durable.versions import version_of
+from wesichain.durable.versions import adopting, version_of
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import ToolSearch, tool

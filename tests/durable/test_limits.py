@@ -19,17 +19,19 @@ from tests.durable.test_agent import served, turns
 from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
-from wesichain.durable import Concurrency, DurableAgent, Rate, RunState
+from wesichain.durable import Concurrency, DurableAgent, DurableGraph, Rate, RunState
 from wesichain.durable.store import Claimed, Lease, NewRun, Serving, Wanted, rates_of
 from wesichain.durable.workflows import Store
 from wesichain.errors import ConfigError, DurableError
+from wesichain.graph import GraphBuilder, MemoryCheckpointer
 from wesichain.testing import FunctionLlm
 
 
 class Crowd:
-    """A model that stays a moment, and knows how many of its runs were under way at once."""
+    """A model that stays until so many are there, and a moment; it knows how many were there at once."""
 
-    def __init__(self, seconds: float = 0.3) -> None:
+    def __init__(self, wanted: int = 1, seconds: float = 0.3) -> None:
+        self.wanted = wanted
         self.seconds = seconds
         self.now: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
@@ -45,6 +47,9 @@ class Crowd:
             self.now.update([kind, "all"])
             for key in (kind, "all"):
                 self.most[key] = max(self.most[key], self.now[key])
+            deadline = time.monotonic() + 20
+            while self.most["all"] < self.wanted and time.monotonic() < deadline:
+                await asyncio.sleep(0.01)
             await asyncio.sleep(self.seconds)
             self.now.subtract([kind, "all"])
             return "done"
@@ -58,7 +63,7 @@ async def finish(client: DurableAgent[Any], run_ids: list[str]) -> None:
 
 
 async def test_each_worker_has_a_concurrency_of_its_own(url: str) -> None:
-    one, two = Crowd(), Crowd()
+    one, two = Crowd(), Crowd(3)
     first = DurableAgent(one.agent(), "crowd", database_url=url, concurrency=1, version="a")
     second = DurableAgent(two.agent(), "crowd", database_url=url, concurrency=3, version="b")
     async with served(first), served(second):
@@ -71,7 +76,7 @@ async def test_each_worker_has_a_concurrency_of_its_own(url: str) -> None:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_a_queue_and_each_key_have_theirs(kind: str, url: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres") if kind == "postgres" else url
-    crowd = Crowd(seconds=0.6)
+    crowd = Crowd(4, seconds=0.6)
     limits = Concurrency(worker=8, queue=4, key=2)
     durable = DurableAgent(crowd.agent(), f"keys-{kind}", database_url=url, concurrency=limits)
     run_ids = [await durable.enqueue(f"a {n}", key="a") for n in range(6)]
@@ -86,7 +91,7 @@ async def test_a_queue_and_each_key_have_theirs(kind: str, url: str, request: py
 
 async def test_a_rate_holds_back_what_would_begin_too_soon(url: str) -> None:
     crowd = Crowd(seconds=0.0)
-    durable = DurableAgent(crowd.agent(), "rate", database_url=url, rate=(2, 1.5))
+    durable = DurableAgent(crowd.agent(), "rate", database_url=url, rate=(2, 3.0))
     run_ids = [await durable.enqueue(f"x {n}") for n in range(5)]
     async with served(durable):
         await finish(durable, run_ids)
@@ -96,24 +101,24 @@ async def test_a_rate_holds_back_what_would_begin_too_soon(url: str) -> None:
 
 async def test_a_rate_of_a_worker_counts_what_it_begins_itself(url: str) -> None:
     crowd = Crowd(seconds=0.0)
-    durable = DurableAgent(crowd.agent(), "rate", database_url=url, rate=Rate(1, 1.0, per="worker"))
+    durable = DurableAgent(crowd.agent(), "rate", database_url=url, rate=Rate(1, 2.0, per="worker"))
     run_ids = [await durable.enqueue(f"x {n}") for n in range(3)]
     async with served(durable):
         await finish(durable, run_ids)
-    assert crowd.began[-1] - crowd.began[0] > 1.5
+    assert crowd.began[-1] - crowd.began[0] > 2.5
 
 
 async def test_one_is_served_before_two_and_a_delay_is_waited_for(url: str) -> None:
     crowd = Crowd(seconds=0.0)
     durable = DurableAgent(crowd.agent(), "order", database_url=url, concurrency=1)
+    asked = time.monotonic()
     late = await durable.enqueue("late", priority=1, delay=2.0)
     run_ids = [await durable.enqueue(f"p {n}", priority=n) for n in (3, 1, 2)]
     run_ids.append(await durable.enqueue("plain"))
     async with served(durable):
-        await finish(durable, run_ids)
-        assert await durable.status(late) == RunState.PENDING
-        await finish(durable, [late])
-    assert crowd.order == ["p 1", "p 2", "p 3", "plain", "late"]
+        await finish(durable, [*run_ids, late])
+    assert [task for task in crowd.order if task != "late"] == ["p 1", "p 2", "p 3", "plain"]
+    assert crowd.began[crowd.order.index("late")] - asked > 1.9
 
 
 @pytest.mark.parametrize(
@@ -124,6 +129,12 @@ async def test_an_order_that_makes_no_sense_is_refused(url: str, options: dict[s
     async with DurableAgent(Agent(turns("x")), "agent", database_url=url) as durable:
         with pytest.raises(ConfigError, match="must be"):
             await durable.enqueue("hi", **options)
+    graph = (
+        GraphBuilder(dict).add_node("one", lambda state: state).set_entry("one").build(MemoryCheckpointer())
+    )
+    async with DurableGraph[Any](graph, "graph", database_url=url) as served_graph:
+        with pytest.raises(ConfigError, match="must be"):
+            await served_graph.enqueue({}, **options)
 
 
 @pytest.mark.parametrize("make", [lambda: Concurrency(0), lambda: Concurrency(key=0), lambda: Rate(0, 1.0)])

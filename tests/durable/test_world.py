@@ -8,7 +8,7 @@ import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -19,8 +19,10 @@ from wesichain import Agent, RunContext, ToolContext, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.context import Summarise
 from wesichain.core import Event, LlmRequest
-from wesichain.durable import DurableAgent
-from wesichain.errors import ConfigError, DurableError, RunInterruptedError
+from wesichain.durable import DurableAgent, DurableGraph
+from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunInterruptedError
+from wesichain.graph import Graph, GraphBuilder, GraphContext
+from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm, calls
 
 CANARY = "canary-7f3a1c"
@@ -209,6 +211,55 @@ async def test_deps_that_are_missing_or_wrong_end_the_run_until_they_are_there(
     async with DurableAgent(office(), "a", deps=lambda: World(tmp_path), database_url=url) as durable:
         for number in range(len(wrong)):
             assert (await durable.resume(f"r{number}")).output == "all filed"
+
+
+class Paper(TypedDict, total=False):
+    input: str
+    output: str
+
+
+def desk(folder: Path) -> Graph[Any]:
+    """A graph whose nodes need the caller's world: a plain one, and an agent that asks before it files."""
+
+    def stamp(state: Paper, ctx: GraphContext[World]) -> Any:
+        ctx.context.note(f"stamped in {ctx.context.run_id}")
+        return {"input": "go"}
+
+    builder = GraphBuilder(Paper, context_type=World).add_node("stamp", stamp)
+    builder.add_node("office", office(approval=True)).set_entry("stamp").add_edge("stamp", "office")
+    return builder.build(SqliteCheckpointer(folder / "threads.db"))
+
+
+async def test_a_graph_s_context_is_made_where_its_run_goes_on_and_reaches_the_agents_in_its_nodes(
+    url: str, tmp_path: Path
+) -> None:
+    async def world(run_id: str) -> World:
+        await asyncio.sleep(0)
+        return World(tmp_path, run_id=run_id)
+
+    def durable(context: Any = world) -> DurableGraph[Any]:
+        return DurableGraph[Any](desk(tmp_path), "desk", context=context, database_url=url)
+
+    with pytest.raises(ConfigError, match=r"context=.* of a DurableGraph is called for each run"):
+        durable(World(tmp_path))
+    async with durable(lambda: "text") as wrong:
+        with pytest.raises(DurableError, match="built with context_type=World"):
+            await wrong.run({}, run_id="r")
+        assert await wrong.status("r") == "failed"
+    async with durable() as first:
+        with pytest.raises(GraphInterruptedError):
+            await first.resume("r")
+        (waiting,) = await first.pending("r")
+    async with durable().configured(concurrency=1) as elsewhere:
+        await elsewhere.approve("r", waiting.token, Approve())
+        with pytest.raises(GraphInterruptedError):  # the clerk's own paper
+            await elsewhere.run({}, run_id="r")
+        (again,) = await elsewhere.pending("r")
+        await elsewhere.approve("r", again.token, Approve())
+        assert (await elsewhere.run({}, run_id="r"))["output"] == "all filed"
+    assert effects(tmp_path) == ["stamped in r", "instructions", "filed top in r", "filed below in r"]
+    for path in (*tmp_path.glob("runs.db*"), *tmp_path.glob("threads.db*")):
+        assert CANARY.encode() not in path.read_bytes()
 
 
 @pytest.mark.parametrize(

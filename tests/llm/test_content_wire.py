@@ -27,8 +27,8 @@ from wesichain.llm.anthropic.wire import to_wire as to_messages
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.google.wire import to_config, to_contents
 from wesichain.llm.openai.items import to_items
+from wesichain.llm.openai.wire import is_strict
 from wesichain.llm.openai.wire import to_wire as to_chat
-from wesichain.llm.strict import is_strict
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 PICTURE = Image(PNG)

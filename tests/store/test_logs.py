@@ -12,14 +12,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
 from tests.conftest import ROOT
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Layout, Logs, MemoryLogs
-from wesichain.store.files import FileLogs
 from wesichain.store.postgres import PostgresLogs, PostgresSchema
 from wesichain.store.sqlite import SqliteLogs, SqliteSchema
 from wesichain.testing import LogsContract
@@ -82,21 +81,6 @@ class TestMemoryLogs(LogsContract):
         return MemoryLogs(conflict)
 
 
-class TestFileLogs(LogsContract):
-    @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path) -> None:
-        self.folder = tmp_path
-
-    @override
-    async def make_logs(self) -> Logs:
-        return FileLogs(self.folder / "logs", conflict, error=CheckpointError, durable=False)
-
-    @override
-    async def close(self, logs: Logs) -> None:
-        assert isinstance(logs, FileLogs)
-        logs.close()
-
-
 class TestSqliteLogs(LogsContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
@@ -144,18 +128,9 @@ class TestPostgresLogs(LogsContract):
 # --- what no store may lose -----------------------------------------------------------------------------
 
 
-def make(kind: str, folder: Path) -> Logs:
-    if kind == "memory":
-        return MemoryLogs(conflict)
-    if kind == "files":
-        return FileLogs(folder / "logs", conflict, error=CheckpointError, durable=False)
+def make(folder: Path) -> SqliteLogs:
     layout = Layout("logs", "entries", "log", conflict, "parts", key=str.encode, name=bytes.decode)
     return SqliteLogs(folder / "logs.db", SQLITE, layout, durable=False)
-
-
-async def shut(logs: Logs) -> None:
-    closing: Any = getattr(logs, "close", lambda: None)
-    closing()
 
 
 _NAME = st.sampled_from(["a", "b"])
@@ -172,27 +147,25 @@ _OPEN = st.tuples(st.just("another process"))
 
 
 @settings(max_examples=40)
-@given(
-    steps=st.lists(st.one_of(_APPEND, _APPEND, _APPEND, _DELETE, _OPEN), max_size=25),
-    kind=st.sampled_from(["files", "sqlite"]),
-)
-def test_every_store_does_what_memory_does(steps: list[Any], kind: str) -> None:
+@example([("append", "a", [""], None, None, 0), ("delete", "a", None), ("append", "a", [""], None, None, 0)])
+@given(st.lists(st.one_of(_APPEND, _APPEND, _APPEND, _DELETE, _OPEN), max_size=25))
+def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
     """Whoever opens the store in between, and whatever is deleted and settled."""
 
     async def law(folder: Path) -> None:
-        model, logs = MemoryLogs(conflict), make(kind, folder)
-        others: list[Logs] = [logs]
+        model, logs = MemoryLogs(conflict), make(folder)
+        others = [logs]
         for number, step in enumerate(steps):
             if step[0] == "another process":
-                others.append(make(kind, folder))
+                others.append(make(folder))
                 logs = others[-1]
                 continue
-            told = [await outcome(one, step, number) for one in (logs, model)]
+            told = [await outcome(logs, step, number), await outcome(model, step, number)]
             assert told[0] == told[1], step
             for one in others:
                 assert await seen(one) == await seen(model), step
         for one in others:
-            await shut(one)
+            one.close()
 
     with TemporaryDirectory() as folder:
         asyncio.run(law(Path(folder)))
@@ -222,63 +195,27 @@ async def seen(logs: Logs) -> list[Any]:
     return [*found, sorted(await logs.names(), key=lambda log: log.name)]
 
 
-def test_a_file_cut_at_any_byte_keeps_every_whole_append_and_takes_the_next(tmp_path: Path) -> None:
-    async def law() -> None:
-        logs = make("files", tmp_path)
-        for number in range(1, 4):
-            entries = [Entry(0, "", 0, 1.0, f'"{number}{part}"') for part in "ab"]
-            await logs.append("t", entries, after=None)
-        await shut(logs)
-        (path,) = (tmp_path / "logs").glob("*.log")
-        whole = path.read_bytes()
-        for cut in range(len(whole)):
-            path.write_bytes(whole[:cut])
-            again = make("files", tmp_path)
-            kept = max(0, whole[:cut].count(b"\n") - 1)
-            assert [one.seq for one in await again.read("t", since=0)] == list(range(1, 2 * kept + 1)), cut
-            await again.append("t", [Entry(0, "", 0, 1.0, '"next"')], after=None)
-            assert [one.body for one in await again.read("t", since=0)][-1] == '"next"'
-            assert len(await again.read("t", since=0)) == 2 * kept + 1
-            await shut(again)
-
-    asyncio.run(law())
-
-
-def test_a_damaged_line_is_an_error_of_the_client_that_names_the_file(tmp_path: Path) -> None:
-    async def law() -> None:
-        logs = make("files", tmp_path)
-        await logs.append("t", [Entry(0, "", 0, 1.0, "{}")], after=None)
-        await shut(logs)
-        (path,) = (tmp_path / "logs").glob("*.log")
-        path.write_bytes(path.read_bytes().replace(b'"entries"', b'"entr\xff'))
-        with pytest.raises(CheckpointError, match=rf"{path.name} is damaged"):
-            await make("files", tmp_path).read("t")
-
-    asyncio.run(law())
-
-
 _WRITER = """
 import asyncio, sys
 from pathlib import Path
 from tests.store.test_logs import Entry, make
 
-async def main(kind, folder, me):
-    logs = make(kind, Path(folder))
-    for number in range(int(sys.argv[4])):
+async def main(folder, me, count):
+    logs = make(Path(folder))
+    for number in range(int(count)):
         body = f'"{me}.{number}' + "z" * (number % 7 * 5000) + '"'
         await logs.append("t", [Entry(0, "", 0, 1.0, body), Entry(0, "", 0, 1.0, body)], after=None)
         print(number, flush=True)
 
-asyncio.run(main(*sys.argv[1:4]))
+asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("kind", ["files", "sqlite"])
-def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_path: Path, kind: str) -> None:
+def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_path: Path) -> None:
     """Four write to the end; two are killed, each in the midst of something."""
 
     def begin(me: int, count: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _WRITER, kind, str(tmp_path), str(me), str(count)]
+        command = [sys.executable, "-c", _WRITER, str(tmp_path), str(me), str(count)]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     running = [begin(me, 40 if me < 4 else 100_000) for me in range(6)]
@@ -294,9 +231,9 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
     assert complaints == [""] * 4
 
     async def read() -> Sequence[Entry]:
-        logs = make(kind, tmp_path)
+        logs = make(tmp_path)
         found = await logs.read("t", since=0)
-        await shut(logs)
+        logs.close()
         return found
 
     found = asyncio.run(read())

@@ -6,10 +6,35 @@ import asyncio
 import dataclasses
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
+from wesichain.core import CallToken
 from wesichain.tools import CancellationToken, ToolContext
+
+
+class Run:
+    """Has a token, as a run does."""
+
+    def __init__(self) -> None:
+        self.token = CancellationToken()
+
+
+class Glanced(CancellationToken):
+    """A token at which something happens when it is looked at, as another thread might do it just then."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._happens = happens
+        super().__init__()
+
+    @property
+    def _reason(self) -> str | None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # a slot there
+        self._happens()
+        return None
+
+    @_reason.setter
+    def _reason(self, reason: str | None) -> None: ...
 
 
 def test_a_token_starts_quiet() -> None:
@@ -78,6 +103,27 @@ def test_a_callback_may_cancel_again() -> None:
     token.on_cancel(token.cancel)
     token.cancel("first")
     assert token.reason == "first"
+
+
+class TestACallThatIsGivenUp:
+    """`abandon` takes no lock: a watcher that comes at the same moment is told all the same, and once."""
+
+    def test_its_run_goes_on(self) -> None:
+        run = Run()
+        call, seen = CallToken(run), list[str]()
+        call.on_cancel(lambda: seen.append("heard"))
+        call.abandon("given up")
+        call.abandon("again")
+        assert (seen, call.reason, run.token.cancelled) == (["heard"], "given up", False)
+        call.on_cancel(lambda: seen.append("late"))
+        assert seen == ["heard", "late"]
+
+    def test_whoever_begins_to_watch_at_that_moment_is_told_once(self) -> None:
+        run, seen = Run(), list[str]()
+        call = CallToken(run)
+        run.token = Glanced(lambda: call.abandon("given up"))
+        call.on_cancel(lambda: seen.append("told"))
+        assert (seen, call.reason) == (["told"], "given up")
 
 
 async def test_wait_returns_on_cancel() -> None:

@@ -156,9 +156,10 @@ async def test_a_function_in_a_thread_may_return_what_waits_and_is_bounded_as_a_
         await asyncio.sleep(seconds)
         return 3
 
-    @tool(description="d", timeout=0.2)
     def waits(seconds: float) -> Any:
         return later(seconds)
+
+    patient, hasty = (tool(waits, description="d", timeout=seconds) for seconds in (30.0, 0.2))
 
     async def at_once() -> int:
         return 4
@@ -167,8 +168,8 @@ async def test_a_function_in_a_thread_may_return_what_waits_and_is_bounded_as_a_
     def does_not() -> Any:
         return at_once()
 
-    assert (await call(waits, seconds=0.0)).value == 3
-    assert isinstance((await call(waits, seconds=60.0)).error, ToolTimeoutError)
+    assert (await call(patient, seconds=0.0)).value == 3
+    assert isinstance((await call(hasty, seconds=60.0)).error, ToolTimeoutError)
     assert (await call(does_not)).value == 4
 
 

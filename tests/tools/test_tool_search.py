@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wesichain.core import ToolCall
 from wesichain.errors import AgentError, DuplicateToolError, ToolDefinitionError
 from wesichain.tools import DynamicTools, JsonTool, RunContext, ToolRegistry, ToolSearch, ToolSet, tool
-from wesichain.tools.search.ranking import WordIndex, best, words_of
+from wesichain.tools.tool_search import WordIndex, best, words_of
 
 
 def named(name: str, description: str = "", **parameters: str) -> JsonTool:

@@ -29,7 +29,7 @@ from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
 from .drive import Drive
 from .model_names import AnyModel, resolve_model
-from .options import AgentOptions, as_sinks, memory_in, run_options
+from .options import NO_OPTIONS, AgentOptions, as_sinks, memory_in, run_options
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of
 from .runtime import AgentRuntime
@@ -187,7 +187,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
         outcome = await self._outcome(task, history, options)
-        return self._result(outcome)
+        return result_of(outcome)
 
     def run_sync(
         self,
@@ -228,7 +228,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             told: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
             if isinstance(task, Interrupted):
                 return await self.resume(task, decisions, **told)
-            return self._result(await self.outcome(task, history=history, **told))
+            return result_of(await self.outcome(task, history=history, **told))
 
         from .results.stream import RunStream
 
@@ -261,7 +261,8 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         instructions = self._instructions
         if "conversation" in options or callable(instructions) or self._playbook is not None:
             return self._prepared(task, history, options)
-        return self.runtime.opened(task, history, run_options(options)).run_to_end()
+        given = run_options(options) if options else NO_OPTIONS
+        return self.runtime.opened(task, history, given).run_to_end()
 
     async def _prepared(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
@@ -352,7 +353,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         memory_in(rest)
         outcome = await self.runtime.resume(interrupted, decisions, **rest)
         await self._ended_of(options)(outcome)
-        return self._result(outcome)
+        return result_of(outcome)
 
     def with_playbook(self, playbook: StrategySource | None, domain: str = "general") -> Self:
         """The same agent, advised by what runs of this domain have taught."""
@@ -387,6 +388,3 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             gives=self._output_type,
             read=self.runtime.read_output,
         )
-
-    def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
-        return result_of(outcome, decide="agent.resume(error.outcome, {token: Approve()})")

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, TypeVar, cast
 
 from wesichain.core import (
     Action,
@@ -70,6 +70,7 @@ from .turn import Asking
 OutT = TypeVar("OutT")
 
 _request = constructor_of(LlmRequest)
+_READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
 _TASK_CANCELLED = "the task that ran it was cancelled"
 
@@ -151,28 +152,27 @@ class Drive(Asking[OutT]):
             self._run.driven_by(task)
         if not self._has_begun:
             self.begin()
-        phase = self.phase
-        while self.outcome is None:
+        phase, at_present = self.phase, self._run.present is not None
+        while True:
             try:
-                match phase:
-                    case Thinking():
-                        think = self._think if self._run.present is None else self._think_at_present
-                        following: Phase[OutT] = await think(phase)
-                    case Acting():
-                        following = await self._act(phase)
-                    case Observing() | Idle():
-                        following = phase.think()
-                    case Completed() | Failed() | Interrupted():
-                        break
-                    case _:
-                        assert_never(phase)
+                # A class pattern that fits makes a set, a list and a tuple: more than to look does.
+                if isinstance(phase, Thinking):
+                    following: Phase[OutT] = await (
+                        self._think_at_present(phase) if at_present else self._think(phase)
+                    )
+                elif isinstance(phase, Acting):
+                    following = await self._act(phase)
+                elif isinstance(phase, _READY):
+                    following = phase.think()
+                else:  # it has ended
+                    break
             except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
                 following = await self._broken(cast("Active[OutT]", phase), cause)
             self.phase = phase = following
-            if isinstance(following, _ENDED):
-                self._tell_end(following)
             if once:
                 break
+        if self.outcome is None and isinstance(phase, _ENDED):
+            self._tell_end(phase)
         return self.outcome
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
@@ -380,15 +380,12 @@ class Drive(Asking[OutT]):
 
     def _tell_end(self, outcome: Outcome[OutT]) -> None:
         run, self.outcome = self._run, outcome
-        match outcome:
-            case Completed(text=text):
-                run.emitter.run_completed(run.step, text, outcome.spent, outcome.stopped_by)
-            case Failed(error=error):
-                run.emitter.run_failed(run.step, error, outcome.spent)
-            case Interrupted(reason=reason, pending=pending):
-                run.emitter.run_interrupted(run.step, reason, outcome.spent, pending)
-            case _:
-                assert_never(outcome)
+        if isinstance(outcome, Completed):
+            run.emitter.run_completed(run.step, outcome.text, outcome.spent, outcome.stopped_by)
+        elif isinstance(outcome, Failed):
+            run.emitter.run_failed(run.step, outcome.error, outcome.spent)
+        else:
+            run.emitter.run_interrupted(run.step, outcome.reason, outcome.spent, outcome.pending)
         if self._site is not None:
             self._site.ended(outcome.info.opened_by or run.name, outcome)
 

@@ -117,7 +117,7 @@ class Thinking(_Active[OutT]):
         self, output: OutT, *, text: str, spent: Spent, step: int = 0, stopped_by: LimitName | None = None
     ) -> Completed[OutT]:
         """End with an answer; `stopped_by` names the limit that made it the last word."""
-        trail = self.trail.grown((_message(Role.ASSISTANT, text),), (text,))
+        trail = self.trail.grown((_message(_ASSISTANT, text),), (text,))
         return completed_phase(self.info, trail, spent, step, output, text, stopped_by)
 
 
@@ -135,9 +135,9 @@ class Acting(_Active[OutT]):
             if call_id is None:
                 messages.append(_message(Role.USER, content))
             elif item.ok:
-                messages.append(_message(Role.TOOL, content, call_id))
+                messages.append(_message(_TOOL, content, call_id))
             else:  # a provider may want to know
-                messages.append(_message(Role.TOOL, content, call_id, is_error=True))
+                messages.append(_message(_TOOL, content, call_id, is_error=True))
         return _observing(self.info, self.trail.grown(messages, observed))
 
 
@@ -150,6 +150,7 @@ class Observing(_Active[OutT]):
 
 
 _message = constructor_of(Message)
+_ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL  # to look a member up takes a third of making the message
 # What only transitions may do: their makers know nothing of what nobody can give.
 begin = cast("Callable[[RunInfo, Trail], Idle[Any]]", constructor_of(Idle))  # the first phase of a run
 _thinking = cast("Callable[[RunInfo, Trail], Thinking[Any]]", constructor_of(Thinking))

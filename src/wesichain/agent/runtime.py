@@ -56,6 +56,7 @@ OutT = TypeVar("OutT")
 _CLOCK: Clock = SystemClock()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
 _message, _info = constructor_of(Message), constructor_of(RunInfo)
+_USER = Role.USER  # to look a member up takes a third of making the message
 
 
 class AgentRuntime(Stage[OutT], Generic[OutT]):
@@ -210,11 +211,11 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             asked = Message(Role.USER, cast("Any", task))
             content, task = asked.content, asked.text
         question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else question_of(task)
-        over = bool(scratchpad) and is_over(scratchpad)
+        over = is_over(scratchpad) if scratchpad else False
         text = self._instructions if instructions is None else instructions
         messages = opening(text, advice, self._settings.judge.output.prompt, history)
         first_new = len(messages)
-        messages.append(_message(Role.USER, question if content is None else content))
+        messages.append(_message(_USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
         name, told = self._settings.name, self._reported
@@ -347,7 +348,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             account = Account(
                 options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
             )
-            effects = live = self._world(info, account)
+            is_plain = not self._is_changing and self._inside is None and not info.opened_by
+            effects = live = self._live if is_plain else self._world(info, account)
             if wrap is not None:
                 effects = wrap(live)
                 around_run = effects.around_run(around_run)
@@ -386,7 +388,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             from .handing.team import present_of
 
             return present_of(self, info, account)
-        return self._live if self._inside is None else self._wrapped(self._live)
+        return self._wrapped(self._live)
 
     def _again(self, options: RunOptions, site: Site | None, start: Any, task: object) -> Drive[OutT]:
         return self._drive(start(task), options, site, start=start)

@@ -111,7 +111,7 @@ class Trail:
 
     def messages_since(self, start: int) -> tuple[Message, ...]:
         """The messages from `start` on: the cost is that of the answer, not of the trail."""
-        return tuple(self.log.messages[start : self.length])
+        return () if start == self.length else tuple(self.log.messages[start : self.length])
 
 
 _trail = constructor_of(Trail)

@@ -13,13 +13,12 @@ import typer
 
 from wesichain import __version__
 
-from . import asking, durable_runs, learning, looking, playbooks
-from .looking import serve
+from . import asking, durable_runs, learning, playbooks, traces
 from .machine import doctor, models
 from .mcp import mcp
+from .serving import serve
 from .tasks import eval_
 from .terminal import fail, note
-from .worker import worker
 
 app = typer.Typer(
     name="wesichain",
@@ -36,9 +35,9 @@ app.command()(learning.learn)
 app.command()(mcp)
 app.command()(models)
 app.command()(doctor)
-app.command()(worker)
+app.command()(durable_runs.worker)
 app.command()(serve)
-app.add_typer(looking.app, name="trace")
+app.add_typer(traces.app, name="trace")
 app.add_typer(durable_runs.app, name="runs")
 app.add_typer(playbooks.app, name="playbook")
 

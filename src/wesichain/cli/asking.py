@@ -19,9 +19,8 @@ from .demo import LESSON, MEANT, ORDER, QUESTION, TASK, Office, lesson
 from .loading import DEFAULT_MODEL, chosen_model, fetch, load_agent, load_tools
 from .mcp import connect
 from .playbooks import advised_by
-from .prompting import read_line
 from .tasks import run_batch
-from .terminal import OK, fail, note
+from .terminal import OK, fail, note, read_line
 from .terminal_run import Shown, carry_on, carry_out
 
 Model = Annotated[

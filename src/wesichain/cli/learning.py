@@ -9,23 +9,15 @@ from typing import Annotated
 
 import typer
 
-from wesichain.core import dataclass, home_folder, is_object, parse_json
+from wesichain.core import home_folder, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 from wesichain.trace import find_run, load
+from wesichain.web import Mark
 
 from .playbooks import Using, opened
 from .terminal import fail, note, say
 
 Playbook = Annotated[Path | None, typer.Option("--playbook", help="The playbook's folder.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A person's mark on a run."""
-
-    run: str
-    good: bool
-    why: str = ""
 
 
 def learn(

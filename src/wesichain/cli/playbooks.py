@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 Domain = Annotated[str, typer.Argument(help="The domain, such as 'billing'.")]
 Where = Annotated[Path | None, typer.Option("--path", help="The playbook's folder.")]
+Bullet = Annotated[str, typer.Argument(help="The id of a bullet.")]
 Using = Annotated[
     str | None,
     typer.Option("--embedder", help="package.module:name, or openai:MODEL:DIMENSION; else the default."),
@@ -118,7 +119,7 @@ def list_(
 
 @app.command()
 def show(
-    bullet: Annotated[str, typer.Argument(help="The id of a bullet.")],
+    bullet: Bullet,
     *,
     path: Where = None,
     embedder: Using = None,
@@ -169,7 +170,7 @@ def consolidate(
 
 @app.command()
 def promote(
-    bullet: Annotated[str, typer.Argument(help="The id of a bullet.")],
+    bullet: Bullet,
     *,
     force: Annotated[bool, typer.Option("--force", help="Without the gate.")] = False,
     path: Where = None,
@@ -213,7 +214,7 @@ def record(
 
 @app.command()
 def quarantine(
-    bullet: Annotated[str, typer.Argument(help="The id of a bullet.")],
+    bullet: Bullet,
     *,
     path: Where = None,
     embedder: Using = None,

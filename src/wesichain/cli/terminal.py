@@ -1,7 +1,9 @@
-"""The terminal: what is printed, how it is asked, and which status a command ends with."""
+"""The terminal: what is printed, how a person is asked, and which status a command ends with."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -10,10 +12,13 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from wesichain.core import dump_json
+from wesichain.agent import Approve, ApproveWith, Decision, Refuse
+from wesichain.core import PendingCall, Provide, Question, dump_json, is_object, parse_json, to_plain
+from wesichain.errors import CodecError
+from wesichain.tools import CancellationToken, validate_json
 from wesichain.trace import neutralise, redact
 
 OK, FAILED, WRONG_USE, INTERRUPTED, CTRL_C = 0, 1, 2, 3, 130
@@ -54,6 +59,12 @@ def print_json(value: object) -> None:
 def note(text: str) -> None:
     """A line for the person, not for the pipe."""
     tell("[dim]{}[/dim]", text)
+
+
+def progress() -> Progress:
+    """A bar that counts what is done of many, and how long it took: on a terminal's standard error alone."""
+    shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*shown, console=err, disable=not err.is_terminal)
 
 
 class Waiting:
@@ -107,3 +118,124 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
 
 def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+_QUESTION = "approve? [y]es, [n]o, or other arguments as JSON [n]: "
+_FIELDS = "the answer, as JSON (empty: decline): "
+_RESULT = "its result, as JSON or text (empty: it failed): "
+
+
+def read_line(question: str) -> str | None:
+    """A line from the terminal, outside of any event loop; None at its end. Ctrl-C raises as usual."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+async def ask_line(question: str, stop: CancellationToken) -> str | None:
+    """A line from the terminal while the loop goes on; None at its end, or as soon as `stop` is cancelled.
+
+    The loop reads what the terminal hands over, so that no thread is left in a read that nothing ends.
+    """
+    if stop.cancelled:
+        return None
+    if sys.platform == "win32":  # there Ctrl-C ends the program at once, also in a read
+        return await asyncio.to_thread(read_line, question)
+    import termios  # which Windows has not
+
+    source = sys.stdin.fileno()
+    termios.tcflush(source, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    loop = asyncio.get_running_loop()
+    typed: asyncio.Future[bool] = loop.create_future()
+    held = bytearray()
+
+    def take() -> None:
+        data = os.read(source, 65536)
+        held.extend(data)
+        if (not data or b"\n" in data) and not typed.done():
+            typed.set_result(bool(data))
+
+    loop.add_reader(source, take)
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((typed, stopped), return_when=asyncio.FIRST_COMPLETED)
+        is_stopped = stopped.done() or not typed.done()
+    finally:
+        loop.remove_reader(source)
+        stopped.cancel()
+    if is_stopped or not (typed.result() or held):
+        sys.stderr.write("\n")
+        return None
+    return held.decode(sys.stdin.encoding, "replace").splitlines()[0]
+
+
+async def ask_person(pending: Iterable[PendingCall], stop: CancellationToken) -> dict[str, Decision] | None:
+    """Show each waiting call and take a decision on it; None where the person left, with nothing decided."""
+    decisions: dict[str, Decision] = {}
+    for item in pending:
+        args = to_plain(item.call.args)
+        shown = redact(args)
+        what = "a result is needed" if item.external else "approval needed"
+        if item.question is not None:
+            what = "an answer is needed"
+        tell(f"[yellow]{what}:[/yellow] {{}}", f"{item.call.name} {dump_json(shown)}")
+        if shown != args:
+            note("secrets in the arguments are hidden here; the call has them")
+        if item.question is not None:
+            answered = await _answer(item.question, stop)
+            if answered is None:
+                return None
+            decisions[item.token] = answered
+            continue
+        answer = await ask_line(_RESULT if item.external else _QUESTION, stop)
+        if answer is None:
+            return None
+        decisions[item.token] = _result(answer.strip()) if item.external else _decision(answer.strip())
+    return decisions
+
+
+async def _answer(question: Question, stop: CancellationToken) -> Decision | None:
+    """The answer to a question of a call: its fields as JSON, or the only one; asked until it fits."""
+    fields = question.schema.get("properties")
+    names = [*fields] if is_object(fields) else []
+    tell("{}", question.message)
+    note(f"its fields: {dump_json(fields)}")
+    while True:
+        line = await ask_line(_FIELDS, stop)
+        if line is None:
+            return None
+        if not line.strip():
+            return Refuse()
+        try:
+            value = parse_json(line)
+        except CodecError:
+            value = line.strip()
+        given = value if is_object(value) or len(names) != 1 else {names[0]: value}
+        wrong = validate_json(question.schema, question.filled(given)) if is_object(given) else ["no object"]
+        if not wrong:
+            return Provide(given)
+        note(f"that is not what is asked for: {wrong[0]}")
+
+
+def _result(answer: str) -> Decision:
+    """Read the result of a call run elsewhere: as JSON, else as a text; an empty line is a failure."""
+    if not answer:
+        return Provide(error="no result was given")
+    try:
+        return Provide(parse_json(answer))
+    except CodecError:
+        return Provide(answer)
+
+
+def _decision(answer: str) -> Decision:
+    if answer.lower() in ("y", "yes"):
+        return Approve()
+    if answer.startswith("{"):
+        try:
+            return ApproveWith(parse_json(answer))
+        except CodecError as error:
+            note(f"not taken as arguments ({error}): refused")
+    return Refuse("" if answer.lower() in ("n", "no", "") else answer)

@@ -33,8 +33,19 @@ from wesichain.tools import CancellationToken
 from wesichain.trace import ConsoleSink, Recorder, Recording
 from wesichain.web import ApprovalFolder, fork
 
-from .prompting import ask_person
-from .terminal import CTRL_C, FAILED, INTERRUPTED, OK, Waiting, fail, is_interactive, note, tell, write
+from .terminal import (
+    CTRL_C,
+    FAILED,
+    INTERRUPTED,
+    OK,
+    Waiting,
+    ask_person,
+    fail,
+    is_interactive,
+    note,
+    tell,
+    write,
+)
 
 _PIECE = 0.25  # seconds of text that are recorded as one
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from wesichain.core import Cut, LogView, Message, Role
 from wesichain.errors import ConfigError
 
-from .tokens import CountTokens, estimate_tokens, tokens_of
+from .tokens import CountTokens, count_each, estimate_tokens
 
 _SHORT = 40  # tokens: a result that is no longer is not worth clearing
 
@@ -52,11 +52,7 @@ class Seen:
 
     def take(self, messages: Sequence[Message]) -> None:
         """The log has grown."""
-        count, sizes = self._count, self._sizes
-        for message in messages:
-            size = tokens_of(message, count)
-            sizes.append(size)
-            self.tokens += size
+        self.tokens += count_each(messages, self._count, self._sizes)
         self.length += len(messages)
         self._messages += messages
 
@@ -190,12 +186,13 @@ class Seen:
         """Show something else, or nothing, in place of a part of the log."""
         self._file()
         there = self._between(cut.start, cut.end)
-        sizes = [tokens_of(message, self._count) for message in cut.messages]
+        sizes: list[int] = []
+        added = count_each(cut.messages, self._count, sizes)
         places = range(cut.start, cut.start + len(sizes))
         same_form = self._has_same_form(there, cut.messages)
         self._replaced.difference_update(self._places[there])
         self._replaced.update(places)
-        self.tokens += sum(sizes) - sum(self._sizes[there])
+        self.tokens += added - sum(self._sizes[there])
         # Requests that were made look into the old list.
         self._messages = self._messages.copy()
         self._messages[there] = cut.messages

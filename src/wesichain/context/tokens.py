@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from wesichain.core import Message, Text
@@ -20,16 +20,29 @@ def estimate_tokens(text: str) -> int:
 
 def tokens_of(message: Message, count: CountTokens = estimate_tokens) -> int:
     """The tokens of a message: its text, reasoning and calls, and a thousand for each picture or the like."""
-    content, quick = message.content, count is estimate_tokens  # which is not worth a call
-    if isinstance(content, str):
-        tokens = len(content) // 4 + 4 if quick else count(content)
-    else:
-        tokens = count(message.text) + _PART * sum(not isinstance(part, Text) for part in content)
-    for call in message.tool_calls:
-        tokens += (
-            (len(call.name) + len(str(call.args))) // 4 + 4 if quick else count(f"{call.name}{call.args}")
-        )
-    return tokens + count(message.reasoning) if message.reasoning else tokens
+    return count_each((message,), count, [])
+
+
+def count_each(messages: Iterable[Message], count: CountTokens, sizes: list[int]) -> int:
+    """The same of several messages together; that of each is added to `sizes`."""
+    total = 0
+    for message in messages:
+        content = message.content
+        if count is estimate_tokens and content.__class__ is str:  # the usual: it is not worth the calls
+            tokens = len(content) // 4 + 4
+            for call in message.tool_calls:
+                tokens += (len(call.name) + len(str(call.args))) // 4 + 4
+        else:
+            tokens = count(message.text)
+            if not isinstance(content, str):
+                tokens += _PART * sum(not isinstance(part, Text) for part in content)
+            for call in message.tool_calls:
+                tokens += count(f"{call.name}{call.args}")
+        if message.reasoning:
+            tokens += count(message.reasoning)
+        sizes.append(tokens)
+        total += tokens
+    return total
 
 
 def check_tokens(name: str, value: Any, *, least: int = 1) -> None:

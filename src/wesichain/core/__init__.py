@@ -14,6 +14,7 @@ from .codec import (
     is_object,
     parse_json,
     to_json,
+    to_jsonl,
     to_lines,
     to_plain,
 )
@@ -38,7 +39,7 @@ from .content import (
     result_parts,
     told_content,
 )
-from .dataclass import constructor_of, dataclass
+from .dataclass import OMIT, constructor_of, dataclass
 from .events import (
     AdviceShown,
     AgentEvent,
@@ -75,18 +76,20 @@ from .events import (
     ToolProgress,
     ToolsOffered,
 )
-from .exchange import (
+from .later import later
+from .log import LogView
+from .messages import (
     FinishReason,
     LlmRequest,
     LlmResponse,
+    Message,
+    Role,
     StreamItem,
     TextChunk,
+    ToolCall,
     ToolCallChunk,
     ToolSpec,
 )
-from .later import later
-from .log import LogView
-from .messages import OMIT, Message, Role, ToolCall
 from .protocols import (
     HEADING,
     Advice,
@@ -113,6 +116,7 @@ from .told_messages import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, SystemClock, abandon
 
 if TYPE_CHECKING:
+    from .home import home_folder
     from .state import (
         HasFinalOutput,
         HasUserInput,
@@ -122,13 +126,12 @@ if TYPE_CHECKING:
         state_update,
         write_state,
     )
-    from .storage.home import home_folder
     from .template import PromptTemplate
 else:
     __getattr__ = later(
         __name__,
         {
-            ".storage.home": ("home_folder",),
+            ".home": ("home_folder",),
             ".state": (
                 "HasFinalOutput",
                 "HasUserInput",
@@ -268,6 +271,7 @@ __all__ = [
     "state_update",
     "text_of",
     "to_json",
+    "to_jsonl",
     "to_lines",
     "to_plain",
     "told_content",

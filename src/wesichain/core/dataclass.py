@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Serializer", "constructor_of", "dataclass"]
+__all__ = ["OMIT", "Serializer", "constructor_of", "dataclass"]
+
+OMIT = {"omit_empty": True}  # metadata of a field: the codec leaves it out while it is empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,7 +228,8 @@ else:
         def __get__(self, value: object, owner: type) -> Any:
             if self.compile is None:
                 raise AttributeError("__pydantic_serializer__")
-            return self.compile(owner)
+            owner.__pydantic_serializer__ = made = self.compile(owner)  # it is looked for in every value
+            return made
 
     _SHARED = {
         "__setattr__": _setattr,

@@ -14,9 +14,8 @@ from typing import ClassVar, TypeAlias
 
 from .codec import JsonValue, is_object
 from .content import Part
-from .dataclass import dataclass
-from .exchange import LlmResponse, ToolSpec
-from .messages import OMIT, Message, ToolCall
+from .dataclass import OMIT, dataclass
+from .messages import LlmResponse, Message, ToolCall, ToolSpec
 from .spending import NO_USAGE, Usage
 
 

@@ -19,8 +19,7 @@ from .codec import is_object, parse_json
 from .content import Audio, Document, Image, Part, Text, made, omitted_line
 from .dataclass import dataclass
 from .events import Event
-from .exchange import LlmRequest, LlmResponse, StreamItem, ToolSpec
-from .messages import Message, ToolCall
+from .messages import LlmRequest, LlmResponse, Message, StreamItem, ToolCall, ToolSpec
 
 HEADING = "Advice from earlier runs of similar tasks; follow it where it fits:"
 _MOST = 3  # pieces of advice from a source that only retrieves

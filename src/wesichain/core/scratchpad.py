@@ -7,8 +7,8 @@ from typing import ClassVar, TypeAlias
 
 from .codec import JsonValue
 from .content import Part
-from .dataclass import dataclass
-from .messages import OMIT, ToolCall
+from .dataclass import OMIT, dataclass
+from .messages import ToolCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from .codec import JsonValue, dump_json
 from .content import Part, parts_of
 from .dataclass import constructor_of
 from .events import ContextReduced, Cut, Event, HandedOff, ModelResponded, StepStarted, ToolCompleted
-from .exchange import LlmResponse
-from .messages import Message, Role
+from .messages import LlmResponse, Message, Role
 
 _message = constructor_of(Message)
+_ASSISTANT = Role.ASSISTANT  # to look a member up takes a third of making the message
 
 
 def text_of(value: JsonValue) -> str:
@@ -24,7 +24,7 @@ def text_of(value: JsonValue) -> str:
 def turn_of(reply: LlmResponse) -> Message:
     """A reply as the model sees it in its next request."""
     content = (*parts_of(reply.content), *reply.parts) if reply.parts else reply.content
-    return _message(Role.ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
+    return _message(_ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
 
 
 def tool_message(call_id: str, value: JsonValue, parts: tuple[Part, ...] = ()) -> Message:

@@ -58,6 +58,10 @@ class CancellationToken:
             if self._reason is not None:
                 return
             self._reason = reason or "cancelled"  # None would mean that it is not
+        self._tell()
+
+    def _tell(self) -> None:
+        with _LOCK:
             watchers, self._watchers = self._watchers, None
         if watchers is None:
             return
@@ -78,12 +82,14 @@ class CancellationToken:
         watcher = _Watcher(callback, _running_loop())
         line = self._line()
         with _LOCK:
+            for token in line:
+                if token._watchers is None:
+                    token._watchers = {}
+                token._watchers[watcher] = None
+            # Looked at last: see `CallToken.abandon`.
             if all(token._reason is None for token in line):
-                for token in line:
-                    if token._watchers is None:
-                        token._watchers = {}
-                    token._watchers[watcher] = None
                 return lambda: _forget(line, watcher)
+            _forget(line, watcher)
         watcher.notify()
         return lambda: None
 
@@ -134,11 +140,11 @@ class CallToken(CancellationToken):
 
     def abandon(self, reason: str) -> None:
         """Tell whoever still works on the call that nobody waits for it any more."""
-        with _LOCK:
-            if self._watchers is None:
-                self._reason = self._reason or reason
-                return
-        CancellationToken.cancel(self, reason)
+        # Without the lock, which took most of a call's end: the reason stands before the watchers are looked
+        # at, and `on_cancel` adds a watcher before it looks at the reason: one of them sees the other.
+        self._reason = self._reason or reason
+        if self._watchers is not None:
+            self._tell()
 
 
 def _forget(line: Iterable[CancellationToken], watcher: _Watcher) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from wesichain.agent import Agent, Completed, Interrupted, Outcome, RunOptions, with_output
 from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plain, to_plain
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .adoption import adopting
 from .findings import Found, given_up
 from .journal import (
     DurableEffects,
@@ -26,22 +24,11 @@ from .journal import (
     is_of,
 )
 from .stretches import Begin, Ending, GoOn, read_ending, run_of, write_ending
-from .work import CANCELLED, Work, WorkResult
+from .versions import adopting
+from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
 from .workflows import Store
 
 OutT = TypeVar("OutT")
-# Makes the deps of a run where it runs: a function of nothing, or of the run's id; it may be async.
-MakeDeps: TypeAlias = Callable[[], Any | Awaitable[Any]] | Callable[[str], Any | Awaitable[Any]]
-
-
-def checked_deps(make: MakeDeps | None) -> MakeDeps | None:
-    given: Any = make  # whatever the annotation says
-    if given is not None and not callable(given):
-        raise ConfigError(
-            f"deps={given!r:.60} of a DurableAgent is called for each run, in the process that runs it: "
-            f"pass a function of nothing, or of the run's id, that returns them"
-        )
-    return make
 
 
 class _Hearing:
@@ -68,7 +55,7 @@ class Execution(Generic[OutT]):
         sinks: Sequence[EventSink],
         clock: Clock,
         max_step: int,
-        deps: MakeDeps | None = None,
+        deps: MakeWorld | None = None,
     ) -> None:
         self._agent = agent
         self._make_deps = deps
@@ -82,18 +69,6 @@ class Execution(Generic[OutT]):
         journal, outcome = await self._execute(work)
         return WorkResult(outcome, write_ending(Ending(outcome, journal.untold()), work.earlier))
 
-    async def _deps(self, run_id: str) -> Any:
-        """The deps of a run in this process. They are nowhere kept: where it goes on, they are made anew."""
-        make: Any = self._make_deps
-        if make is None:
-            return None
-        try:
-            takes_id = bool(inspect.signature(make).parameters)
-        except ValueError:  # of C
-            takes_id = False
-        made = make(run_id) if takes_id else make()
-        return await made if inspect.isawaitable(made) else made
-
     def _check(self, deps: Any) -> None:
         """See that they are what the agent declares, before anything is done with them."""
         try:
@@ -106,7 +81,7 @@ class Execution(Generic[OutT]):
 
     async def _execute(self, work: Work, *, is_looking: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
         runtime, run_id = self._agent.runtime, run_of(work.workflow_id)
-        deps = await self._deps(run_id)
+        deps = await made_for(self._make_deps, run_id)
         if not is_looking:
             self._check(deps)
         given: Begin | GoOn = from_json(Begin | GoOn, work.order)

@@ -39,12 +39,12 @@ def found_of(store: Store, standing: Standing) -> Found:
 def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
     payloads = store.payloads(stretches_of(run_id, stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
-    if graph_ending(texts) is not None:
-        return ()
-    if len(texts) > stretch:
-        return read_ending(texts).events
-    kept = store.ledger.kept_ending(run_id)
-    return read_ending([*texts, kept]).events if kept else ()
+    if len(texts) <= stretch:
+        kept = store.ledger.kept_ending(run_id)
+        if not kept:
+            return ()
+        texts.append(kept)
+    return (graph_ending(texts) or read_ending(texts)).events
 
 
 def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:

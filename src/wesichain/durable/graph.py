@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
 
 from wesichain.core import (
     Clock,
     Decision,
-    Event,
     EventSink,
     JsonValue,
     SystemClock,
@@ -26,19 +25,18 @@ from wesichain.errors import (
     DurableError,
     GraphError,
     GraphInterruptedError,
-    RunIdConflictError,
 )
 from wesichain.tools import CancellationToken
 
-from .engine import Engine, engine_for, release
-from .journal import Telling, fingerprint
+from .journal import LostRunError, Telling, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
-from .runs import DurableRuns, Pending, mapped
-from .states import RunState, RunStatus, RunSummary, checked_id, checked_name
+from .runs import mapped
+from .served import ServedRuns
+from .states import RunState, checked_id, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
-from .work import CANCELLED, Service, Work, WorkResult
+from .work import CANCELLED, MakeWorld, Service, Work, WorkResult, checked_maker, made_for
 
 StateT = TypeVar("StateT")
 _PRIORITY = 10
@@ -49,17 +47,21 @@ class Graphlike(Protocol):
 
     @property
     def checkpointer(self) -> Any: ...
-    def invoke(self, state: Any = None, options: Any = None) -> Any: ...
-    def resume(self, thread_id: str, value: Any = None, options: Any = None) -> Any: ...
+    def invoke(self, state: Any = None, options: Any = None, *, context: Any = None) -> Any: ...
+    def resume(
+        self, thread_id: str, value: Any = None, options: Any = None, *, context: Any = None
+    ) -> Any: ...
     def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Any: ...
     def to_mermaid(self) -> str: ...
 
 
-class DurableGraph(Generic[StateT]):
+class DurableGraph(ServedRuns, Generic[StateT]):
     """Runs a graph as DBOS workflows: a process that dies loses no more than the super-step it was in.
 
     The graph needs a checkpointer that all its workers reach (a SQLite file, Postgres): a run is the thread
-    of its id. `version` is by default a hash of the graph's drawing. The rest is as for a `DurableAgent`.
+    of its id. `version` is by default a hash of the graph's drawing. `context` is a function of nothing, or
+    of the run's id, that makes what `ctx.context` is: the process that runs a run calls it, for each; it is
+    never stored. The rest is as for a `DurableAgent`.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class DurableGraph(Generic[StateT]):
         graph: Any,
         name: str = "graph",
         *,
+        context: MakeWorld | None = None,
         database_url: str | None = None,
         version: str | None = None,
         on_change: OnChange = "wait",
@@ -82,26 +85,19 @@ class DurableGraph(Generic[StateT]):
         if lease <= 0 or max_recoveries < 0:
             raise ConfigError("lease of a DurableGraph must be above zero, max_recoveries not below")
         self.graph: Graphlike = graph
-        self.name = checked_name(name)
-        drawn = fingerprint(graph.to_mermaid())[:12]
-        self.version = drawn if version is None else checked_version(version)
-        self._lease = lease
-        self._clock = clock or SystemClock()
+        self._make_context = checked_maker(context, "context of a DurableGraph")
         self._sinks = tuple(events)
-        self._runs = DurableRuns(database_url, agent=self.name, clock=self._clock)
         self._options = _options_of(graph)
-        self._engine: Engine | None = None
-        self._service = Service(
-            Serving(self.name, self.version, max_recoveries),
+        drawn = fingerprint(graph.to_mermaid())[:12]
+        named = drawn if version is None else checked_version(version)
+        service = Service(
+            Serving(checked_name(name), named, max_recoveries),
             checked_on_change(on_change),
             concurrency_of(concurrency),
             rates_of(rate),
             self._execute,
         )
-
-    @property
-    def database_url(self) -> str:
-        return self._runs.database_url
+        super().__init__(service, database_url, lease=lease, clock=clock or SystemClock())
 
     def configured(
         self,
@@ -118,6 +114,7 @@ class DurableGraph(Generic[StateT]):
         return DurableGraph(
             self.graph,
             name or self.name,
+            context=self._make_context,
             database_url=database_url or self.database_url,
             version=self.version,
             on_change=on_change or ("adopt" if service.adopts else "wait"),
@@ -150,16 +147,7 @@ class DurableGraph(Generic[StateT]):
         key: str | None = None,
     ) -> str:
         """Leave a run to whoever serves the graph; returns its id."""
-        new = replace(self._new(state, run_id), priority=priority, delay=delay or None, key=key or None)
-        if not await self._runs.ask(lambda store: store.ledger.begin(new)):
-            await self._check(new)
-        return new.run_id
-
-    async def serve(self, stop: CancellationToken, *, grace: float = 30.0) -> None:
-        """Run what is in the graph's queue until the token is cancelled; then as `close`."""
-        await self._serving()
-        await stop.wait()
-        await self.close(grace=grace)
+        return await self._queue(replace(self._new(state, run_id), priority=priority), delay=delay, key=key)
 
     async def answer(self, run_id: str, value: JsonValue = None) -> None:
         """Answer the question that a run waits with, or several by their ids; it goes back to its queue."""
@@ -202,56 +190,14 @@ class DurableGraph(Generic[StateT]):
         why = (await self._runs.show(run_id)).error or state
         raise DurableError(f"the run {run_id!r} is {state}: {why}")
 
-    async def status(self, run_id: str) -> RunStatus:
-        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
-        return await self._runs.status(run_id)
-
-    async def show(self, run_id: str) -> RunSummary:
-        """One run, as it is listed."""
-        return await self._runs.show(run_id)
-
-    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
-        """The graph's runs and those of agents in its nodes, the newest first: all, or those in a state."""
-        return await self._runs.list(status, limit)
-
-    async def pending(self, run_id: str | None = None) -> Pending:
-        """Everything that waits for an answer, of one run or of all: the questions of nodes, by node, and the
-        calls of agents in nodes."""
-        return await self._runs.pending(run_id)
-
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Answer a waiting question with `Provide(value)`, or decide on a call of an agent in a node, once;
         with the last one the run is queued."""
         await self._runs.approve(run_id, token, decision)
 
-    def events(self, run_id: str) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
-        return self._runs.events(run_id)
-
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever."""
         await self._runs.cancel(run_id)
-
-    async def delete(self, run_id: str) -> None:
-        """Erase a run that is over. Its thread is the checkpointer's."""
-        await self._runs.delete(run_id)
-
-    async def prune(self, *, older_than: float) -> int:
-        """Erase the graph's runs that ended more than so many seconds ago; how many."""
-        return await self._runs.prune(older_than=older_than)
-
-    async def close(self, *, grace: float = 5.0) -> None:
-        """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            await release(engine, id(self), grace=grace)
-        await self._runs.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
 
     # --- inside --------------------------------------------------------------------------------------
 
@@ -259,21 +205,6 @@ class DurableGraph(Generic[StateT]):
         order = dump_json({"state": to_plain(state)})
         run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
         return NewRun(run_id, self.name, self.version, order, asked_of(order), priority=_PRIORITY)
-
-    async def _serving(self) -> Engine:
-        engine = await mapped(engine_for(self.database_url, lease=self._lease))
-        if engine is not self._engine:
-            engine.users.add(id(self))
-            self._engine = engine
-        await mapped(engine.serve(self._service))
-        return engine
-
-    async def _check(self, new: NewRun) -> None:
-        there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
-        if there is None or there.agent != self.name or there.asked != new.asked:
-            raise RunIdConflictError(
-                f"the run id {new.run_id!r} is taken by a run with other input; choose another id"
-            )
 
     async def _execute(self, work: Work) -> WorkResult:
         """Carry the thread on, from where its checkpoints say that it is."""
@@ -286,36 +217,53 @@ class DurableGraph(Generic[StateT]):
         undo = work.token.on_cancel(running.cancel)
         try:
             await asyncio.wait((running, keeping), return_when=asyncio.FIRST_COMPLETED)
-            if keeping.done():
-                await keeping  # the run is not ours any more
-            outcome = await running
-            await telling.keep()
-        except asyncio.CancelledError:
-            if not work.token.cancelled:
-                raise
-            outcome = GraphEnding("interrupted", CANCELLED)
+            outcome = await self._ended(running, keeping, work.token)
+            rest = await telling.rest(is_ours=not work.token.cancelled)
+            if keeping.done() and not work.token.cancelled:
+                await keeping  # it could not be kept: the run is not ours any more
         finally:
             undo()
             running.cancel()
             keeping.cancel()
+        outcome = replace(outcome, events=rest)
         made: Any = outcome  # the engine asks for its kind alone
         return WorkResult(made, write_graph_ending(outcome))
+
+    @staticmethod
+    async def _ended(
+        running: asyncio.Future[GraphEnding], keeping: asyncio.Future[None], token: CancellationToken
+    ) -> GraphEnding:
+        """How it ended, or that it was cancelled; raises where the run is not ours any more."""
+        try:
+            if keeping.done():
+                await keeping
+        except LostRunError as lost:
+            if str(lost) != CANCELLED:
+                raise
+            token.cancel(CANCELLED)  # elsewhere, and the engine has not looked yet
+        try:
+            return await running
+        except asyncio.CancelledError:
+            if not token.cancelled:
+                raise
+            return GraphEnding("interrupted", CANCELLED)
 
     async def _advance(self, run_id: str, given: Any, telling: Telling) -> GraphEnding:
         options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, telling))
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
+        context = await made_for(self._make_context, run_id)
         try:
             if found is None:
-                await self.graph.invoke(given.get("state"), options)
+                await self.graph.invoke(given.get("state"), options, context=context)
                 return GraphEnding("completed")
             waiting = {item.id for item in found.interrupts}
             answers = {key: value for key, value in given.get("answers", {}).items() if key in waiting}
             if waiting and not answers:
                 asked = questions_of(found.interrupts)
                 return GraphEnding("interrupted", "it waits for an answer", asked)
-            await self.graph.resume(run_id, answers or None, options)
+            await self.graph.resume(run_id, answers or None, options, context=context)
         except GraphInterruptedError as error:
             return GraphEnding("interrupted", str(error), questions_of(error.interrupts))
         except GraphError as error:

@@ -9,6 +9,7 @@ from typing import Any
 from wesichain.core import (
     OMIT,
     Decision,
+    Event,
     JsonValue,
     Provide,
     ToolCall,
@@ -38,11 +39,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class GraphEnding:
-    """How a stretch of a graph's run ended; its state is with the checkpointer."""
+    """How a stretch of a graph's run ended, and what it told since its last step.
+
+    Its state is with the checkpointer.
+    """
 
     kind: str  # completed, failed or interrupted
     error: str = ""
     questions: tuple[Question, ...] = field(default=(), metadata=OMIT)
+    events: tuple[Event, ...] = field(default=(), metadata=OMIT)
 
 
 def questions_of(interrupts: Iterable[Any]) -> tuple[Question, ...]:

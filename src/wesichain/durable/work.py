@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from wesichain.agent import Outcome
 from wesichain.core import dataclass
+from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
 from .journal import Inside, Step
@@ -37,6 +39,33 @@ class WorkResult:
 
 
 Execute: TypeAlias = Callable[[Work], Awaitable[WorkResult]]
+# Makes the caller's world for a run, where it runs: a function of nothing, or of the run's id; maybe async.
+MakeWorld: TypeAlias = Callable[[], Any | Awaitable[Any]] | Callable[[str], Any | Awaitable[Any]]
+
+
+def checked_maker(make: MakeWorld | None, what: str) -> MakeWorld | None:
+    """A function that makes the deps or the context of runs; `what` says of which it is one."""
+    given: Any = make  # whatever the annotation says
+    if given is not None and not callable(given):
+        name, _, owner = what.partition(" of ")
+        raise ConfigError(
+            f"{name}={given!r:.60} of {owner} is called for each run, in the process that runs it: "
+            f"pass a function of nothing, or of the run's id, that returns it"
+        )
+    return make
+
+
+async def made_for(make: MakeWorld | None, run_id: str) -> Any:
+    """The caller's world for a run in this process. It is not kept: where a run goes on, it is made anew."""
+    if make is None:
+        return None
+    function: Any = make
+    try:
+        takes_id = bool(inspect.signature(function).parameters)
+    except ValueError:  # of C
+        takes_id = False
+    made = function(run_id) if takes_id else function()
+    return await made if inspect.isawaitable(made) else made
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ from .entities import (
     marks_of,
     mask,
 )
-from .ranking import rank
 from .storage import (
     Backend,
     Cause,
@@ -46,6 +45,7 @@ from .storage import (
     View,
     meant,
     parse_where,
+    rank,
 )
 
 TRANSFER = 0.75  # how similar a bullet of another domain has to be

@@ -1,6 +1,6 @@
 """One policy for all that goes wrong: decisions, budgets, engines."""
 
-from wesichain.core import Spent
+from wesichain.core import Price, Prices, Spent, cost_of
 
 from .budget import Account, Budget
 from .decisions import (
@@ -26,7 +26,6 @@ from .engines import (
     SelfCorrect,
     chain_of,
 )
-from .price import Price, Prices, cost_of
 
 __all__ = [
     "Account",

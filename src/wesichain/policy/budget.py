@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import field
 from math import inf, isfinite
+from typing import Any
 
-from wesichain.core import Spent, Usage, constructor_of, dataclass
+from wesichain.core import AnyPrice, Price, Prices, Spent, Usage, constructor_of, cost_of, dataclass, is_price
 from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
-
-from .price import AnyPrice, Prices, check_prices, cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Budget:
             limit = getattr(self, name)
             if limit is not None and not (_is_number(limit) and limit >= 0):
                 raise PolicyConfigError(f"a budget of {limit!r} {name}: use 0 or more, or None for no limit")
-        check_prices(self.prices)
+        _check_prices(self.prices)
         if self.cost is not None and not self.prices:
             raise PolicyConfigError(
                 "a budget with a cost needs prices={model: (input, output)} per million tokens"
@@ -284,3 +283,21 @@ def _exceeded(resource: str, limit: float, used: float) -> BudgetExceededError:
         limit=limit,
         used=used,
     )
+
+
+def _check_prices(prices: Any) -> None:
+    """Prices are often read from a file: what is wrong is said here, not in the middle of a run."""
+    if not hasattr(prices, "items"):
+        raise PolicyConfigError(f"prices={prices!r}: use {{model: (input, output)}} per million tokens")
+    for model, price in prices.items():
+        if isinstance(price, Price):
+            continue
+        try:
+            read, write = price
+        except (TypeError, ValueError):
+            read = write = None
+        if not (is_price(read) and is_price(write)):
+            raise PolicyConfigError(
+                f"the price of {model!r} is {price!r}; use (input, output) or "
+                f"Price(input, output, cache_read, cache_write), numbers from 0 up, per million tokens"
+            )

@@ -1,4 +1,4 @@
-"""The store: append-only logs in memory, in files, in SQLite and in Postgres, for whoever keeps something."""
+"""The store: logs in memory, in SQLite and in Postgres, and files of lines, for whoever keeps something."""
 
 from .lines import APPENDING, PRIVATE, Lines, append_all, append_line, replace_file, sync_folder
 from .log import Entry, LogInfo, Logs, is_settled

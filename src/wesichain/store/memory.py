@@ -99,6 +99,7 @@ class MemoryLogs(Logs):
             log = self._logs.get(name)
             if before is None or log is None:
                 self._logs.pop(name, None)
+                self._newest = max((log.at for log in self._logs.values()), default=None)
             else:
                 log.drop(before)
 

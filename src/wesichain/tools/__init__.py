@@ -6,10 +6,9 @@ from wesichain.core import later
 from wesichain.errors import ToolError, ToolErrorKind
 
 from .context import CancellationToken, RunContext, ToolContext
-from .definition import Effect, Tool, ToolOptions, ToolWarning
+from .definition import Effect, Id, Tool, ToolOptions, ToolWarning
 from .finish import Finish
 from .function import FunctionTool, tool
-from .identifiers import Id
 from .isolation import Isolation
 from .registry import Offered, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
@@ -19,14 +18,14 @@ from .typed import TypedTool
 if TYPE_CHECKING:
     from .json_tool import JsonTool, validate_json
     from .running.threads import in_thread
-    from .search import TextEmbedder, ToolSearch
+    from .tool_search import TextEmbedder, ToolSearch
 else:
     __getattr__ = later(
         __name__,
         {
             ".json_tool": ("JsonTool", "validate_json"),
             ".running.threads": ("in_thread",),
-            ".search": ("TextEmbedder", "ToolSearch"),
+            ".tool_search": ("TextEmbedder", "ToolSearch"),
         },
     )
 

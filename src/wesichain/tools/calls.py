@@ -152,25 +152,23 @@ def _attempt(parts: Parts) -> Attempt:
     A generator that returns nothing can be stepped by hand without the StopIteration in which a coroutine
     ends, and which costs as much as the rest of a quick call.
     """
-    _, call, render, by_name = parts
+    _, call, render, by_name, context_first = parts
 
     @coroutine
     def attempt(args: Any, ctx: ToolContext | None, result: DraftResult) -> Generator[Any, Any, None]:
-        value: Any = yield from call(args, ctx)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+        if by_name:
+            called = call(**args)
+        elif context_first:
+            called = call(ctx or ToolContext(), **args)
+        else:
+            called = call(args, ctx)
+        value: Any = yield from called  # pyright: ignore[reportUnknownVariableType]  # any value at all
         if type(value) in _PLAIN:  # pyright: ignore[reportUnknownArgumentType]  # any value at all
             result.value = render(value)
         else:
             _settle(result, value, render)
 
-    @coroutine
-    def attempt_by_name(args: Any, _: ToolContext | None, result: DraftResult) -> Generator[Any, Any, None]:
-        value: Any = yield from call(**args)  # pyright: ignore[reportUnknownVariableType]  # any value at all
-        if type(value) in _PLAIN:  # pyright: ignore[reportUnknownArgumentType]  # any value at all
-            result.value = render(value)
-        else:
-            _settle(result, value, render)
-
-    return cast("Attempt", attempt_by_name if by_name else attempt)
+    return cast("Attempt", attempt)
 
 
 def _settle(result: DraftResult, value: Any, render: Callable[[Any], JsonValue]) -> None:
@@ -184,7 +182,7 @@ def _settle(result: DraftResult, value: Any, render: Callable[[Any], JsonValue])
 
 def _attempt_at_once(parts: Parts) -> Attempt:
     """Run one call of a function that does not block, here and now; only what it returns may wait."""
-    _, call, render, by_name = parts
+    _, call, render, by_name, _ = parts
 
     def attempt(args: Any, ctx: ToolContext | None, result: DraftResult) -> Iterable[Any]:
         value = call(**args) if by_name else call(args, ctx)
@@ -206,7 +204,7 @@ def _as_it_is(value: Any) -> JsonValue:
 
 def _threaded(tool: Tool) -> Elsewhere:
     """Run one call of a blocking tool. A thread cannot be stopped, but its context says that nobody waits."""
-    _, call, render, by_name = tool.parts()
+    _, call, render, by_name, _ = tool.parts()
     seconds, takes_context = tool.timeout, tool.takes_context
 
     async def perform(_: JsonValue, args: Any, ctx: ToolContext | None, result: DraftResult) -> None:

@@ -20,6 +20,7 @@ from .json_schema import Issue, RejectedError, shorten
 
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
+from typing import Final
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
@@ -71,13 +72,14 @@ class Parts(NamedTuple):
     """The functions that a call goes through, in the shortest form that the tool has.
 
     `check` may raise anything for arguments that `Tool.check` should look at. `by_name`: `call` takes the
-    arguments as keywords, and no context.
+    arguments as keywords, and no context; `context_first`, of a tool that is async: the context before them.
     """
 
     check: Callable[[Any], Any]
     call: Callable[..., Any]
     render: Callable[[Any], JsonValue]
     by_name: bool = False
+    context_first: bool = False
 
 
 class Tool(ABC, Generic[DepsT_contra]):
@@ -214,3 +216,18 @@ class PythonTool(Tool[DepsT_contra]):
     @override
     def render(self, value: Any) -> JsonValue:
         return self.plan().output.render(value)
+
+
+class Id:
+    """`order: Annotated[str, Id]`: the value names something that exists.
+
+    The schema says so as `"format": "id"`; a model that can be held to the values of its conversation is.
+    """
+
+    FORMAT: Final = "id"
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: Any, handler: Callable[[Any], dict[str, Any]]
+    ) -> dict[str, Any]:
+        return {**handler(core), "format": cls.FORMAT}

@@ -110,7 +110,10 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
         if plan.signature.is_simple and not self.collects:
             return Parts(check, self.function, render, by_name=True)
         if plan.signature.is_simple_but_for_context and not self.collects:
-            return Parts(check, _with_context(self.function, plan.signature.context or ""), render)
+            name = plan.signature.context or ""
+            if self.is_async and _takes_first(self.function, name):
+                return Parts(check, self.function, render, context_first=True)
+            return Parts(check, _with_context(self.function, name), render)
         return Parts(check, self.call, render)
 
     @override
@@ -142,7 +145,6 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
 
 def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The function, with its context in its place; `bind` says the same at three times the price."""
-    first = next(iter(inspect.signature(function).parameters.values()))
 
     def call_first(args: dict[str, Any], ctx: ToolContext | None) -> Any:
         return function(ctx or ToolContext(), **args)
@@ -150,10 +152,12 @@ def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]
     def call_by_name(args: dict[str, Any], ctx: ToolContext | None) -> Any:
         return function(**{**args, name: ctx or ToolContext()})
 
-    is_first = (
-        first.name == name and first.kind is first.POSITIONAL_OR_KEYWORD and inspect.isroutine(function)
-    )
-    return call_first if is_first else call_by_name
+    return call_first if _takes_first(function, name) else call_by_name
+
+
+def _takes_first(function: Callable[..., Any], name: str) -> bool:
+    first = next(iter(inspect.signature(function).parameters.values()))
+    return first.name == name and first.kind is first.POSITIONAL_OR_KEYWORD and inspect.isroutine(function)
 
 
 async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:

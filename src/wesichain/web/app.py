@@ -31,8 +31,8 @@ from wesichain.trace import RunSummary, diff, load, redact
 from .approvals import ApprovalFolder
 from .desk import AgentDesk
 from .digests import Prices
+from .export import static_file
 from .guard import SECURITY_HEADERS, Guard
-from .pages import static_file
 from .playbooks import PlaybookShelf, rollback_target
 from .queries import body_of, filter_of, number_of
 from .run_database import RunDatabase, StoredCall

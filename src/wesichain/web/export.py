@@ -1,4 +1,4 @@
-"""A run as one HTML file: opens anywhere, without a server or a network, and carries its own rules.
+"""The files of the pages; and a run as one of them: opens anywhere, without a server, with its own rules.
 
 The scripts are the viewer's own modules put behind each other. The page's policy names their hashes and
 allows nothing else; the run is data, from which no element can be made but by those scripts.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from html import escape
+from importlib.resources import files
 
 from wesichain.core import to_json
 from wesichain.trace import Recording
-
-from .pages import static_text
 
 _MODULES = ("dom.js", "markdown.js", "waterfall.js", "timeline.js", "graph.js", "exported.js")
 _IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
@@ -70,3 +71,40 @@ def _data(recording: Recording, prices: Mapping[str, tuple[float, float]] | None
         "problems": recording.problems,
     }
     return to_json(data).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file, ready to be sent."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+def static_file(name: str) -> StaticFile | None:
+    """A file by its name: only those that are there have one, so no name can be a way elsewhere."""
+    return _files().get(name)
+
+
+def static_text(name: str) -> str:
+    return _files()[name].content.decode()
+
+
+@cache
+def _files() -> dict[str, StaticFile]:
+    found: dict[str, StaticFile] = {}
+    for item in files("wesichain.web").joinpath("static").iterdir():
+        media_type = _TYPES.get(f".{item.name.rpartition('.')[2]}")
+        if media_type is not None:
+            content = item.read_bytes()
+            found[item.name] = StaticFile(content, media_type, f'"{sha256(content).hexdigest()[:32]}"')
+    return found

@@ -38,4 +38,4 @@ def test_masking_twice_is_masking_once(text: str) -> None:
 def test_hostile_text_takes_no_time(text: str) -> None:
     began = time.process_time()
     mask(text)
-    assert time.process_time() - began < 0.05
+    assert time.process_time() - began < 1  # a quadratic rule takes minutes

@@ -165,5 +165,5 @@ def test_ten_thousand_runs_are_listed_in_under_a_second(tmp_path: Path) -> None:
     start = time.process_time()
     assert len(list_runs(tmp_path, search="weather")) == 10_001
     everything = time.process_time() - start
-    assert page < 0.3
+    assert page < 1.0
     assert everything < 3.0  # half a second of a free core; a reader of whole files takes a minute

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.trace.runs import SPEC, events
 from wesichain.core import (
@@ -18,6 +19,7 @@ from wesichain.core import (
     from_json,
     parse_json,
     to_json,
+    to_jsonl,
     to_lines,
     to_plain,
 )
@@ -35,6 +37,19 @@ def test_a_line_says_what_the_codec_says(event: Event) -> None:
     assert b"\n" not in written
     assert parse_json(written) == to_plain(event)
     assert from_json(Event, written) == event
+
+
+@given(st.lists(events(), max_size=4))
+def test_many_lines_are_those_of_each(several: list[Event]) -> None:
+    assert to_jsonl(several) == b"".join(line(event) + b"\n" for event in several)
+
+
+@pytest.mark.parametrize(
+    "value", [[{"kind": "x"}, {"kind": "y"}], '},{"kind":"', [{}, {"kind": "run_started"}]]
+)
+def test_a_value_that_looks_like_two_lines_is_within_one(value: Any) -> None:
+    ends = [RunCompleted("r", 1, seq, 0.0, value, Usage()) for seq in range(3)]
+    assert [from_json(Event, each) for each in to_jsonl(ends).splitlines()] == ends
 
 
 def test_a_schema_behind_a_proxy() -> None:

@@ -149,7 +149,7 @@ class Batch(CallQuestions[OutT]):
         return 2 * max((self._grace(call_id) for call_id in self._sites), default=0.0)
 
     def context(self, call: ToolCall) -> ToolContext:
-        child = self.before.pop(call.id, None)
+        child = self.before.pop(call.id, None) if self.before else None
         site = Site(self, call, self.attempts[call.id], () if child is None else (child,))
         self._sites[call.id] = site
         return site.context()

@@ -64,8 +64,6 @@ class Site(CallToken):
 
     __slots__ = (
         "_host",
-        "_is_open",
-        "_loop",
         "_named",
         "_started",
         "_waiting",
@@ -79,9 +77,7 @@ class Site(CallToken):
     def __init__(self, host: Host, call: ToolCall, attempt: int, waiting: Sequence[Child]) -> None:
         self._run, self._reason, self._watchers = host.run, None, None  # as its class does
         self._host = host
-        self._loop = asyncio.get_running_loop()
         self._waiting = waiting  # runs from before an interruption, to go on with
-        self._is_open = True
         self._started = 0
         self._named = 0
         self.call = call
@@ -205,14 +201,20 @@ class Site(CallToken):
 
     def emit(self, event: Event) -> None:
         """Tell an event of a run inside. A run in a sync tool's thread tells it to the loop's own thread."""
+        task = self._host.run.task
         try:
             here: object = asyncio.get_running_loop()
         except RuntimeError:
             here = None
-        if here is self._loop:
+        loop = None if task is None else task.get_loop()
+        if loop is None or here is loop:
             self._relay(event)
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._relay, event)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._relay, event)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._reason is None  # nothing but `close` sets it: to cancel the token is to cancel the run's
 
     def _relay(self, event: Event) -> None:
         if self._is_open:
@@ -232,12 +234,11 @@ class Site(CallToken):
 
     def close(self) -> None:
         """The call is over: runs inside that go on all the same are stopped, and are told no more."""
-        if not self._is_open:
+        if self._reason is not None:
             return
         for emitter in self.living:
             if not emitter.is_closed:
                 emitter.run_interrupted(0, _GIVEN_UP, Spent())
-        self._is_open = False
         self.abandon(_GIVEN_UP)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
+from wesichain.agent.phases import Completed, Failed, Outcome
 from wesichain.core import (
     Event,
     JsonValue,
@@ -95,14 +95,15 @@ def question_of(outcome: Completed[Any]) -> Message:
     return first if is_it else Message(Role.USER, outcome.user_input)
 
 
-def result_of(outcome: Outcome[OutT], *, decide: str) -> RunResult[OutT]:
+def result_of(
+    outcome: Outcome[OutT], *, decide: str = "agent.resume(error.outcome, {token: Approve()})"
+) -> RunResult[OutT]:
     """The result of a completed run; any other raises. `decide`: how a person decides on its calls."""
-    match outcome:
-        case Completed():
-            return _run_result(outcome)
-        case Failed(error=error):
-            raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
-        case Interrupted(reason=reason):
-            waiting = ", ".join(item.call.name for item in outcome.pending)
-            wants = f"; decide on {waiting} with {decide}" if waiting else ""
-            raise RunInterruptedError(f"the run was interrupted: {reason}{wants}", outcome)
+    if isinstance(outcome, Completed):
+        return _run_result(outcome)
+    if isinstance(outcome, Failed):
+        error = outcome.error
+        raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
+    waiting = ", ".join(item.call.name for item in outcome.pending)
+    wants = f"; decide on {waiting} with {decide}" if waiting else ""
+    raise RunInterruptedError(f"the run was interrupted: {outcome.reason}{wants}", outcome)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
@@ -80,10 +79,14 @@ class Asking(Showing[OutT]):
             reply: LlmResponse | ModelTransportError | None = self._arrived
             if reply is None:
                 run.check_stop()
-                if self._delay or self._seen is not None or run.present is not None:
-                    waiting = self._set_out(phase)
-                    if waiting is not None:
-                        await waiting
+                if self._delay:
+                    await self._rest()
+                seen = self._seen
+                question = None if seen is None else self._reduce(phase, seen)
+                if seen is not None and question is not None:
+                    await self._show(phase, seen, question)
+                if run.present is not None:
+                    await run.present.offer(phase)
                 request = self._request(phase)
                 if request is None:
                     return await self._last_word(phase, None)
@@ -95,9 +98,7 @@ class Asking(Showing[OutT]):
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._reply_failed(cause)
             if isinstance(reply, ModelTransportError):
-                if self._limit is not None:
-                    raise reply
-                self._retry(run.decide(phase, reply))
+                self._ask_again(phase, reply)
                 continue
             self._arrived = reply
             run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
@@ -107,7 +108,7 @@ class Asking(Showing[OutT]):
                 verdict = run.settings.judge.judge(
                     reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
                 )
-                if isinstance(verdict, Answer) and run.settings.checks is not None:
+                if run.settings.checks is not None and isinstance(verdict, Answer):
                     verdict = await self._checked(phase, verdict, run.settings.checks)
                 following = self._follow(phase, reply, verdict)
             self._arrived = None
@@ -120,24 +121,16 @@ class Asking(Showing[OutT]):
 
         return StreamRelay(self._run.emitter, self._run.step, self._run.settings.judge.output)
 
-    def _set_out(self, phase: Thinking[OutT]) -> Coroutine[Any, Any, None] | None:
-        """Make ready what the next request shows and offers; what that has to wait for is returned."""
-        if self._delay:
-            return self._set_out_later(phase)
-        seen, present = self._seen, self._run.present
-        question = None if seen is None else self._reduce(phase, seen)
-        if seen is not None and question is not None:
-            return self._show(phase, seen, question)
-        offering: Coroutine[Any, Any, None] | None = None if present is None else present.offer(phase)
-        return offering
-
-    async def _set_out_later(self, phase: Thinking[OutT]) -> None:
-        """The same, after the rest that a provider was to have."""
+    async def _rest(self) -> None:
+        """Give the provider the rest that it was to have."""
         delay, self._delay = self._delay, 0.0
         await self._run.sleep(delay)
-        waiting = self._set_out(phase)
-        if waiting is not None:
-            await waiting
+
+    def _ask_again(self, phase: Thinking[OutT], fault: ModelTransportError) -> None:
+        """Let the policy say when; the last word is asked for once."""
+        if self._limit is not None:
+            raise fault
+        self._retry(self._run.decide(phase, fault))
 
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
@@ -160,14 +153,15 @@ class Asking(Showing[OutT]):
     ) -> Phase[OutT] | None:
         """Take the transition that a reply leads to; None asks the same again."""
         run = self._run
+        if isinstance(verdict, CallPlan):  # as in the loop: a class pattern costs more
+            sound = verdict.reply
+            run.tally.row = None  # a good step
+            self._slots = [*verdict.calls]
+            self._follows = sound is reply is not self._taken_up
+            return self._begin(phase, sound)
+        if isinstance(verdict, Answer):
+            return phase.complete(verdict.output, text=verdict.text, spent=run.spent(), step=run.step)
         match verdict:
-            case CallPlan(reply=sound, calls=calls):
-                run.tally.row = None  # a good step
-                self._slots = [*calls]
-                self._follows = sound is reply is not self._taken_up
-                return self._begin(phase, sound)
-            case Answer(output=output, text=text):
-                return phase.complete(output, text=text, spent=run.spent(), step=run.step)
             case FlawedPlan():
                 return self._settle(phase, verdict)
             case Malformed():

@@ -41,8 +41,6 @@ class Showing(Generic[OutT]):
         while asked is not None:
             await self._consult(seen, *asked)
             asked = self._reduce(phase, seen, asked[0] + 1)
-        if self._run.present is not None:
-            await self._run.present.offer(phase)
 
     def _reduce(self, phase: Thinking[OutT], seen: Seen, first: int = 0) -> tuple[int, ViewQuestion] | None:
         """Let the views cut what the next request need not have; each cut is told before the step begins.
@@ -50,16 +48,17 @@ class Showing(Generic[OutT]):
         Where a view, from the `first` on, has to ask a model, its number and its question are returned.
         """
         run = self._run
-        begun = seen.length
-        if begun != phase.trail.length:
-            seen.take(phase.trail.messages_since(begun))
+        begun, trail = seen.length, phase.trail
+        if begun != trail.length:
+            seen.take(trail.log.messages[begun : trail.length])
         if not begun:
             for cut in run.tally.cuts:  # of the part of the run before this one
                 seen.cut(cut)
-        views = run.settings.context
-        for number, view in enumerate(views[first:] if first else views, first):
+        views, number = run.settings.context, first - 1
+        for view in views[first:]:
+            number += 1
             found = view.reduce(seen)
-            if found is None:
+            if found is None:  # nearly always: to make an iterator of numbers would take longer than this
                 continue
             if isinstance(found, ViewQuestion):
                 if self._limit is None and run.account.refusal(run.now(), free=run.tally.free) is None:

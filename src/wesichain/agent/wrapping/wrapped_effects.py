@@ -59,10 +59,11 @@ class WrappedEffects(Effects):
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        if not self._models or self._run is None or self._token is None:
+        run, token = self._run, self._token
+        if not self._models or run is None or token is None:
             return self._live.ask(request, step_id=step_id, on_text=on_text)
-        question = _Question(self._run, self._live, self._models, request, on_text)
-        return question.answer(context_of(self._run, question, self._token))
+        question = _Question(run, self._live, self._models, request, on_text)
+        return question.answer(context_of(run, question, token))
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
@@ -142,8 +143,10 @@ class _Question(Link):
         return self._run.spent()
 
     async def answer(self, ctx: RunContext[Any]) -> LlmResponse:
+        first, request = self._models[0], self._request
+        inner = self._ask_model if len(self._models) == 1 else partial(self._ask, ctx, 1)
         try:
-            answer = await self._ask(ctx, 0, self._request)
+            answer = await first.wrap_model(ctx, request, inner)
         except BaseException:
             self._is_over = True
             self._set_aside()
@@ -163,19 +166,14 @@ class _Question(Link):
     async def _ask_model(self, request: LlmRequest) -> LlmResponse:
         run = self._run
         given: Any = request
-        if not isinstance(given, LlmRequest):
-            raise ConfigError(
-                f"call_next was given a {type(given).__name__}; wrap_model hands on an LlmRequest"
-            )
-        self._check_open()
+        if self._is_over or not isinstance(given, LlmRequest):
+            raise _misused(request)
         self._calls += 1
-        if self._calls == 1:
-            step = run.step
-        else:
+        if self._calls > 1:
             self._set_aside()
             check_budget(run)
-            step = step_again(run)
-        started = run.now()
+            step_again(run)
+        step, started = run.step, run.now()
         reply: Any = await self._live.ask(request, step_id=step, on_text=self._on_text)
         if isinstance(reply, LlmResponse) and reply.finish_reason != "error":
             if self._is_over:  # whoever asked did not wait for it: it has its price all the same
@@ -183,10 +181,6 @@ class _Question(Link):
             else:
                 self._arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
-
-    def _check_open(self) -> None:
-        if self._is_over:
-            raise ConfigError("call_next was called after wrap_model had answered; await it before that")
 
     def _set_aside(self) -> None:
         for step, reply, started, ended in self._arrived:
@@ -212,6 +206,14 @@ class _Question(Link):
         is_paid = any(reply.usage is answer.usage for reply in self._reported)
         self._set_aside()
         return replace(answer, usage=NO_USAGE) if is_paid else answer
+
+
+def _misused(request: Any) -> ConfigError:
+    if not isinstance(request, LlmRequest):
+        return ConfigError(
+            f"call_next was given a {type(request).__name__}; wrap_model hands on an LlmRequest"
+        )
+    return ConfigError("call_next was called after wrap_model had answered; await it before that")
 
 
 class _Call(Caller):

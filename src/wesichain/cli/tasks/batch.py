@@ -11,10 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from wesichain.agent import Agent
-from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, err, note
+from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, progress
 from wesichain.core import JsonValue, dataclass, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
 from wesichain.store import append_line
@@ -97,7 +95,7 @@ async def _execute(
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     durable = DurableAgent(agent, "batch", database_url=url, concurrency=workers, on_change="adopt")
     end = CancellationToken()
-    with _progress() as shown:
+    with progress() as shown:
         bar = shown.add_task("tasks", total=len(todo))
 
         async def one(task: BatchTask) -> None:
@@ -154,14 +152,3 @@ def _completed(results: Path) -> Mapping[str, str]:
 
 def _whole_lines(results: Path) -> Iterable[str]:
     return results.read_text(encoding="utf-8", errors="replace").splitlines()
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not err.is_terminal,
-    )

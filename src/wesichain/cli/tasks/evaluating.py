@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from wesichain.cli.loading import load_agent, load_object
-from wesichain.cli.terminal import CTRL_C, FAILED, OK, err, fail, note, print_json, say, table
+from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
 from wesichain.core import home_folder, to_json
 from wesichain.errors import ConfigError, WesichainError
 from wesichain.evals import (
@@ -120,7 +119,7 @@ async def _execute(
     """The evaluation, recorded and shown as it goes; nothing where Ctrl-C ended it."""
     token = CancellationToken()
     recorder = Recorder(folder)
-    with _progress() as shown:
+    with progress() as shown:
         bar = shown.add_task("runs", total=total, completed=known)
 
         def on_result(result: Result) -> None:
@@ -204,14 +203,3 @@ def _compared(found: Comparison) -> list[str]:
     gone = [*found.only_before, *found.only_after]
     lines += [f"in one of the two only: {', '.join(gone)}"] if gone else []
     return lines
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not err.is_terminal,
-    )

@@ -10,7 +10,7 @@ from .json import (
     parse_json,
 )
 from .reading import Portable, from_json, from_plain
-from .writing import to_json, to_lines, to_plain
+from .writing import to_json, to_jsonl, to_lines, to_plain
 
 __all__ = [
     "JsonObject",
@@ -24,6 +24,7 @@ __all__ = [
     "is_object",
     "parse_json",
     "to_json",
+    "to_jsonl",
     "to_lines",
     "to_plain",
 ]

@@ -8,7 +8,7 @@ in a third of the time. It takes 20 ms to load, and is imported when the first v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
@@ -39,18 +39,30 @@ def to_json(value: object, *, blobs: BlobWriter | None = None) -> str:
 
 
 def to_lines(values: Iterable[object], *, blobs: BlobWriter | None = None) -> list[bytes]:
-    """The JSON of each dataclass, as `to_json` gives it, in the bytes of a line: for logs of thousands.
+    """The JSON of each value of this project, as `to_json` gives it, in the bytes of a line."""
+    return to_jsonl([*values], blobs=blobs).split(b"\n")[:-1]
+
+
+def to_jsonl(values: Sequence[object], *, blobs: BlobWriter | None = None) -> bytes:
+    """The JSON of each value of this project on a line of its own, with its newline: for logs of thousands.
 
     Nothing looks into JSON data here: what JSON lacks (a set, a date, NaN) is written as what comes nearest.
     """
-    known, fallback = _serializers, _known
+    if not values:
+        return b""
+    # All of them as one array, whose commas become the ends of lines. Where a comma within a value looks
+    # like one of them, there are too many lines: then each value is written by itself.
+    lines = _array(values, blobs).replace(b'},{"kind":"', b'}\n{"kind":"')
+    if lines.count(b"\n") != len(values) - 1:
+        return b"".join([_array([value], blobs)[1:-1] + b"\n" for value in values])
+    return lines[1:-1] + b"\n"
+
+
+def _array(values: Sequence[object], blobs: BlobWriter | None) -> bytes:
     try:
-        return [
-            known[value.__class__].to_json(
-                value, exclude_defaults=True, warnings=False, context=blobs, fallback=fallback
-            )
-            for value in values
-        ]
+        return _serializers[list].to_json(
+            values, exclude_defaults=True, warnings=False, context=blobs, fallback=_known
+        )
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"the value has no JSON: {error}") from None
 
@@ -88,7 +100,8 @@ class _Serializers(dict[Any, "SchemaSerializer"]):
     def __missing__(self, cls: Any) -> SchemaSerializer:
         from pydantic_core import SchemaSerializer
 
-        self[cls] = made = SchemaSerializer(_PORTABLE if hasattr(cls, "to_plain") else _fields(cls))
+        schema = _PORTABLE if hasattr(cls, "to_plain") else _fields(cls) if is_dataclass(cls) else _ANY
+        self[cls] = made = SchemaSerializer(schema)
         return made
 
 
@@ -118,7 +131,7 @@ def _field(hint: Any, above: tuple[type, ...]) -> Any:
     if is_dataclass(hint) and hint not in above and not hasattr(hint, "to_plain"):
         return _fields(hint, above)
     is_text = isinstance(hint, type) and issubclass(hint, str)
-    return _SCALARS.get(str if is_text else hint, {"type": "any"})
+    return _SCALARS.get(str if is_text else hint, _ANY)
 
 
 def _classes(*hints: Any) -> Iterator[Any]:
@@ -138,4 +151,5 @@ _PORTABLE: Any = {
     "type": "any",
     "serialization": {"type": "function-plain", "function": _write_portable, "info_arg": True},
 }
+_ANY: Any = {"type": "any"}
 _SCALARS: dict[Any, Any] = {kind: {"type": kind.__name__} for kind in (str, int, float, bool)}

@@ -29,6 +29,7 @@ class Telling(EventSink):
         self._number = len(recorded)
         self._inside = inside
         self._visitors = Visitors()
+        self._keeping = asyncio.Lock()
 
     @override
     def emit(self, event: Event) -> None:
@@ -42,18 +43,35 @@ class Telling(EventSink):
 
     async def keep(self) -> None:
         """Keep what was told and is not kept yet."""
-        if not self._events:
-            return
+        async with self._keeping:
+            events = await self._taken()
+            if not events:
+                return
+            self._number += 1
+
+            async def tell() -> str:
+                record = JournalRecord("", self._clock.time(), 0.0, StepRecord(), self._version, events)
+                return written(record, limit=MAX_STEP)[1]
+
+            try:
+                await self._step(f"told {self._number}", tell)
+            except BaseException:
+                self._events[:0] = events  # for the ending, if there is one
+                raise
+
+    async def rest(self, *, is_ours: bool) -> tuple[Event, ...]:
+        """What was told and is not kept yet, once what is being kept is: for the ending of the run.
+
+        Where the run is not `ours` any more, nothing is listed.
+        """
+        async with self._keeping:
+            return await self._taken(is_ours=is_ours)
+
+    async def _taken(self, *, is_ours: bool = True) -> tuple[Event, ...]:
         events, self._events = self._events, []
-        self._number += 1
-        if self._inside is not None:
+        if self._inside is not None and is_ours:
             await self._list(self._inside, events)
-
-        async def tell() -> str:
-            record = JournalRecord("", self._clock.time(), 0.0, StepRecord(), self._version, tuple(events))
-            return written(record, limit=MAX_STEP)[1]
-
-        await self._step(f"told {self._number}", tell)
+        return tuple(events)
 
     async def _list(self, inside: Inside, events: list[Event]) -> None:
         """Have the runs listed that have begun; those that have ended are, with the step that follows."""

@@ -4,8 +4,7 @@ from .children import Children, ChildRun, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, Serving
 from .ledger import APPLICATION, Ledger, NewRun, Standing, queue_of
-from .limits import Concurrency, Rate, concurrency_of, rates_of
-from .queue import Claimed, Queue, Wanted
+from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
 from .step_table import Kept, NotOursError, Step, StepTable
 
 __all__ = [

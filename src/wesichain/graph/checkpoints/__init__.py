@@ -2,13 +2,20 @@
 
 from wesichain.store import Entry
 
-from .entries import Checkpointer, ThreadInfo, conflict
+from .checkpointer import (
+    Checkpointer,
+    LogCheckpointer,
+    MemoryCheckpointer,
+    ThreadInfo,
+    compact,
+    conflict,
+    copy_thread,
+    prune,
+)
 from .journal import ThreadJournal
-from .log_checkpointer import LogCheckpointer, MemoryCheckpointer
 from .notes import Loaded, Outward, Pending, ThreadQuestions
 from .plain import ANYTHING
 from .thread import Thread
-from .upkeep import compact, copy_thread, prune
 
 __all__ = [
     "ANYTHING",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from wesichain.core import JsonValue
 from wesichain.store import Entry, is_settled
 
-from .entries import Checkpointer
+from .checkpointer import Checkpointer
 from .log_reading import ONCE, once_in
 from .notes import Notes, ThreadQuestions
 from .parts import HAS_BYTES, apart

@@ -1,12 +1,14 @@
-"""The frame of one run: everything that its parts share."""
+"""The frame of one run: everything that its parts share, and how they wait for what takes time."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from wesichain.core import Clock, dataclass
+from wesichain.core import Clock, abandon, dataclass
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
@@ -82,3 +84,21 @@ class Frame:
         if self.journal is not None and self.log.has_listeners:
             with suppress(CheckpointError):  # the thread is somebody else's by now
                 await self.journal.note_event(self.log.last_seq)
+
+
+T = TypeVar("T")
+
+
+async def within(awaitable: Awaitable[T], seconds: float, late: BaseException) -> T:
+    """Await it, or raise `late` once the seconds are over, whatever it makes of its cancellation.
+
+    A node that catches `CancelledError` and goes on is left behind.
+    """
+    task = asyncio.ensure_future(awaitable)
+    try:
+        await asyncio.wait((task,), timeout=seconds)
+        if task.done():
+            return task.result()
+        raise late
+    finally:
+        await abandon((task,))

@@ -13,7 +13,17 @@ from typing_extensions import override
 
 from wesichain.core import GRACE, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.context import CURRENT, GivenAnswer, GraphContext, NodeQuestion, Paused, Place, paused_in
+from wesichain.graph.checkpoints import ThreadJournal
+from wesichain.graph.context import (
+    CURRENT,
+    GivenAnswer,
+    GraphContext,
+    NodeQuestion,
+    Paused,
+    Place,
+    Record,
+    paused_in,
+)
 from wesichain.graph.state import (
     HIDDEN,
     NodeResult,
@@ -26,9 +36,7 @@ from wesichain.graph.state import (
 from wesichain.graph.superstep import NodeTask, Position
 from wesichain.tools import in_thread
 
-from .frame import Frame
-from .record import TaskRecord
-from .waiting import within
+from .frame import Frame, within
 
 
 class OuterUpdate(BaseException):  # not an Exception: on its way past the nodes between
@@ -352,3 +360,31 @@ class NodeRun(Place):
 
     def _took(self) -> float:
         return (self._frame.clock.monotonic() - self._started) * 1000
+
+
+class TaskRecord(Record):
+    """The record of one task: in its thread's log, where there is one, until the super-step is over."""
+
+    __slots__ = ("_journal", "_known", "_once", "_task")
+
+    def __init__(self, journal: ThreadJournal | None, task: NodeTask, known: Mapping[str, JsonValue]) -> None:
+        self._journal = journal
+        self._task = task
+        self._known = dict(known)
+        self._once: dict[str, JsonValue] = {}
+
+    @override
+    def read(self, name: str) -> JsonValue:
+        return self._known.get(name)
+
+    @override
+    async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
+        if self._journal is not None:
+            await self._journal.note_done(self._task, name, data, once)
+        elif once is not None:
+            self._once[once] = data
+        self._known[name] = data
+
+    @override
+    def read_once(self, once: str) -> JsonValue:
+        return self._once.get(once) if self._journal is None else self._journal.once(once)

@@ -18,9 +18,8 @@ from wesichain.graph.state import NodeResult
 from wesichain.graph.superstep import Done, Frontier, NodeTask, Position
 from wesichain.trace import redact
 
-from .frame import Frame
+from .frame import Frame, within
 from .node_run import NodeRun, Outcome, OuterUpdate, close_coroutine
-from .waiting import within
 
 
 class Performer:

@@ -14,8 +14,7 @@ from wesichain.graph.state import Append, Schema, is_items, is_mapping
 
 from .approvals import decisions, question, stored
 from .failures import raise_failure
-from .listening import Listener
-from .node_instructions import seconds_left
+from .hosting import Listener, seconds_left
 from .recorded import NodeRecording
 
 _TASKS = ("input", "task", "question", "user_input")

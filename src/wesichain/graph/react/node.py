@@ -22,8 +22,7 @@ from wesichain.tools import ToolRegistry, ToolSet
 
 from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
-from .listening import Listener
-from .node_instructions import instructions, seconds_left
+from .hosting import Listener, instructions, seconds_left
 from .recorded import NodeRecording
 
 

@@ -1,12 +1,10 @@
 """Watching a run: observers, the event log, streams and drawings."""
 
-from .drawing import NodeVisit, run_mermaid, run_svg, visits
-from .mermaid import mermaid
+from .drawing import NodeVisit, mermaid, run_mermaid, run_svg, visits
 from .narrate import RunLog
 from .observer import CollectingObserver, ConsoleObserver, Observer
 from .report import RunReport, ScopedSink
-from .stream import GraphStream
-from .tap import Mode, StreamItem, Tap
+from .stream import GraphStream, Mode, StreamItem, Tap
 
 __all__ = [
     "CollectingObserver",

@@ -25,7 +25,7 @@ from wesichain.core import (
 )
 from wesichain.trace import Redactor
 
-from .tap import Mode, Tap
+from .stream import Mode, Tap
 
 _log = logging.getLogger("wesichain")
 _NO_USAGE = Usage()

@@ -5,11 +5,11 @@ from .protocol import (
     CachingEmbedder,
     Embedder,
     FunctionEmbedder,
+    UnknownEmbedder,
     Vectors,
     rows_for,
     unit_rows,
 )
-from .unknown import UnknownEmbedder
 
 __all__ = [
     "DEFAULT_EMBEDDER",

@@ -105,3 +105,17 @@ def unit_rows(rows: Any, *, dimension: int, name: str) -> Vectors:
     if not np.isfinite(lengths).all():
         raise PlaybookError(f"the embedder {name!r} gave numbers that are not finite")
     return np.asarray(matrix / np.maximum(lengths, 1e-12), dtype=np.float32)
+
+
+class UnknownEmbedder:
+    """Stands for an embedder of which only the name and the dimension are known."""
+
+    def __init__(self, name: str, dimension: int) -> None:
+        self.name = name
+        self.dimension = dimension
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        raise PlaybookError(
+            f"the playbook was opened to be looked at; open it with its embedder, {self.name!r}, to embed "
+            f"{len(texts)} texts"
+        )

@@ -2,10 +2,14 @@
 
 from .bullets import (
     DATA_MODEL,
+    Fingerprints,
     PlaybookBullet,
     Provenance,
     ToolCallingStrategy,
+    changed_tools,
     collapse,
+    fingerprint_of,
+    fingerprints_of,
     is_followed,
     is_number,
     is_said,
@@ -31,14 +35,12 @@ from .conditions import (
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally, PromotionWatch
 from .feedback import Feedback, Outcome, Signal
-from .fingerprints import Fingerprints, changed_tools, fingerprint_of, fingerprints_of
 from .forms import HINT, Mend, form_of, mends
-from .masking import MASK, mask, one_line
 from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
 from .steps import ReasoningStep, TaskAction, ToolInvocation
 from .tasks import TaskInput, TaskOutput
 from .transcript import read_steps, tell
-from .wording import LESSONS, Lesson, in_case, in_order, sentence_of, shown_text
+from .wording import LESSONS, MASK, Lesson, in_case, in_order, mask, one_line, sentence_of, shown_text
 
 __all__ = [
     "BAD",

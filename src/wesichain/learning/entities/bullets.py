@@ -1,4 +1,4 @@
-"""Bullets: what a playbook holds, each a piece of advice with its evidence and its origin."""
+"""Bullets: what a playbook holds, each a piece of advice with its evidence, its origin and its tools."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from hashlib import sha256
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 from typing_extensions import override
 
-from wesichain.core import Strategy, dataclass, dump_json, is_object
+from wesichain.core import Strategy, ToolSpec, dataclass, dump_json, is_array, is_object
 from wesichain.errors import CodecError
 
 from .evidence import EvidenceTally, PromotionWatch
-from .masking import mask
 from .stages import RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
-from .wording import LESSONS, Lesson, shown_text
+from .wording import LESSONS, Lesson, mask, shown_text
 
 DATA_MODEL = "1.1.0"  # major: fields removed or changed; minor: optional fields added
 
@@ -276,3 +275,27 @@ _OPTIONAL = {
 }
 _KNOWN = {kind: ("id", "content", *(name for name, _ in rest)) for kind, rest in _OPTIONAL.items()}
 _TEXTS = {"id", "content", "example_task", "condition", "author", "task", "reflection", "model", "tool_set"}
+
+
+Fingerprints: TypeAlias = Mapping[str, str]  # by the tool's name
+
+
+def fingerprint_of(tool: ToolSpec) -> str:
+    """A hash of what a tool takes; it is another one when the schema has changed."""
+    return sha256(dump_json([tool.name, _sorted(tool.parameters)]).encode()).hexdigest()[:12]
+
+
+def fingerprints_of(tools: Sequence[ToolSpec]) -> dict[str, str]:
+    return {tool.name: fingerprint_of(tool) for tool in tools}
+
+
+def changed_tools(bullet: PlaybookBullet, tools: Fingerprints) -> list[str]:
+    """The tools that the bullet names and that take something else than when it was learned."""
+    known = {mark.rpartition("=")[0]: mark.rpartition("=")[2] for mark in bullet.fingerprints}
+    return [name for name, mark in known.items() if name in tools and tools[name] != mark]
+
+
+def _sorted(value: Any) -> Any:
+    if is_object(value):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if is_array(value) else value

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Literal, TypeAlias
 
 from .evidence import chance_above
-from .masking import mask
+from .wording import mask
 
 MOST = 32  # cases that are kept
 Kind: TypeAlias = Literal["0", "1", "2", "3"]

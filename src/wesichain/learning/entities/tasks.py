@@ -23,9 +23,8 @@ from wesichain.core import (
     to_plain,
 )
 
-from .bullets import PlaybookBullet, is_count, is_number, is_said
+from .bullets import PlaybookBullet, fingerprints_of, is_count, is_number, is_said
 from .domains import check_domain
-from .fingerprints import fingerprints_of
 from .steps import ReasoningStep
 from .transcript import read_steps, tell
 

@@ -1,4 +1,6 @@
-"""Wording: what a run is shown of a bullet. It quotes nobody: no word of a task, an answer or a result.
+"""Wording: what a run is shown of a bullet, and texts masked so that one intent reads the same twice.
+
+What is shown quotes nobody: no word of a task, an answer or a result.
 
 A learned bullet is worded from its section and the names of its tools alone, whatever its content says; what
 an operator wrote is shown as it was written, on one line; a lesson in a model's words was checked against the
@@ -7,10 +9,10 @@ words of the tools when it was made. A pitfall reads as a warning, whoever worde
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from .masking import one_line
 from .stages import Section
 
 Lesson: TypeAlias = Literal["", "argument", "format", "order", "stop"]
@@ -46,3 +48,33 @@ def shown_text(content: str, *, section: Section, tools: Sequence[str], author: 
         warned = sentence_of(section, tools).removeprefix("Warning: ")
         return f"Warning: {said.rstrip('.')}. {warned[0].upper()}{warned[1:]}"
     return f"Warning, this has failed before: {said}"
+
+
+MASK = "#"
+_LIMIT = 512  # characters; an intent is in the first sentences, and embedding time grows with length
+_QUOTED = re.compile(
+    r'"[^"\n]{1,200}"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|`[^`\n]{1,200}`|(?<!\w)\'[^\'\n]{1,200}\'(?!\w)'
+)
+_WORD = re.compile(r"\S+")
+_EDGES = "([{<.,;:!?)]}>"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+
+
+def mask(text: str) -> str:
+    """One line of at most 512 characters in which every value is `#`."""
+    line = _QUOTED.sub(MASK, one_line(text[: 4 * _LIMIT]))
+    return _WORD.sub(_masked_word, line)[:_LIMIT]
+
+
+def one_line(text: str) -> str:
+    """The text without control, bidirectional and zero-width characters, blanks folded."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def _masked_word(match: re.Match[str]) -> str:
+    word = match.group()
+    core = word.strip(_EDGES)
+    if core.isalpha():
+        return word
+    is_value = any(map(str.isdigit, core)) or "@" in core or "://" in core
+    return word.replace(core, MASK) if is_value else word

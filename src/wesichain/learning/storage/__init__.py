@@ -4,7 +4,7 @@ from .backend import Backend, Repaired, append, exclusive, read_lines, write_fil
 from .erasing import meant
 from .filters import Condition, parse_where
 from .journal import Cause, Delta, PlaybookChange
-from .library import Decide, Library, Match, View
+from .library import Decide, Library, Match, View, rank
 
 __all__ = [
     "Backend",
@@ -21,6 +21,7 @@ __all__ = [
     "exclusive",
     "meant",
     "parse_where",
+    "rank",
     "read_lines",
     "write_file",
 ]

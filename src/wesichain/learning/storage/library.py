@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from wesichain.core import Clock, dataclass, dump_json
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
-from wesichain.learning.entities import PlaybookBullet, collapse
+from wesichain.learning.entities import PlaybookBullet, collapse, is_followed
 
 from .backend import Backend, Log, Repaired
 from .erasing import Eraser, find, fingerprint
@@ -226,3 +226,34 @@ class _Domain(View):
         if index is not None and index.unsaved >= at_least:
             with suppress(PlaybookError):  # it can be made again: a full disk must not fail the caller
                 self.log.save_index()
+
+
+_WEIGHT = 0.1  # of all else beside the similarity
+
+
+def rank(match: Match, others: Sequence[Match]) -> tuple[float, int]:
+    """Similarity, then evidence; detours, and what not to do, behind what to do. Of equals, short first."""
+    bullet = match.bullet
+    is_pitfall = bullet.section == "Pitfalls"
+    for_it, against = bullet.helpful_count, bullet.harmful_count
+    if is_pitfall:
+        for_it, against = against, for_it
+    score = match.similarity + _WEIGHT * for_it / max(1, for_it + against)
+    if is_pitfall or _is_detour(match, others):
+        score -= _WEIGHT
+    return round(score, 3), -bullet.tool_count
+
+
+def _is_detour(match: Match, others: Sequence[Match]) -> bool:
+    """Whether a shorter way, which is a part of this one, is known to do for the same kind of task."""
+    bullet, near = match.bullet, match.similarity
+    if bullet.section != "Strategies" or bullet.tool_count < 2:
+        return False
+    return any(
+        is_followed(other.bullet.tool_sequence, bullet.tool_sequence)
+        for other in others
+        if -0.01 < other.similarity - near < 0.01  # first, since few are left then
+        and 0 < other.bullet.tool_count < bullet.tool_count
+        and other.domain == match.domain
+        and other.bullet.section == "Strategies"
+    )

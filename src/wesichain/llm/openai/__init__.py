@@ -1,6 +1,5 @@
 """OpenAI: chat completions, which many other servers speak as well, and the Responses API."""
 
-from .client import ACCOUNTS, OpenAiClient
-from .responses import ResponsesClient
+from .client import ACCOUNTS, OpenAiClient, ResponsesClient
 
 __all__ = ["ACCOUNTS", "OpenAiClient", "ResponsesClient"]

@@ -21,7 +21,7 @@ from wesichain.core import (
 )
 from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
-from wesichain.llm.strict import is_strict
+from wesichain.llm.openai.wire import is_strict
 
 OPAQUE = "responses"  # whose data `Message.opaque` is: another provider's is not ours to send
 

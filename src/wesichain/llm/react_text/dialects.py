@@ -17,7 +17,7 @@ from wesichain.errors import CodecError, ConfigError
 from .doubt import denies, takes_back
 from .lenient import load
 from .native import LEAKS, NoCallError
-from .parsed import Parsed, final, malformed
+from .parsed import Parsed, final, malformed, without_run_on
 from .react import (
     called,
     first_action,
@@ -28,7 +28,6 @@ from .react import (
     read_react,
     tool_name,
 )
-from .run_on import without_run_on
 from .sections import foreign_spans, is_within
 from .thinking import hear
 

@@ -27,8 +27,7 @@ from .doubt import (
 )
 from .lenient import load
 from .native import LEAKS, TOOL_KEYS, NoCallError, call_of, native_calls
-from .parsed import Parsed, final, malformed
-from .run_on import without_run_on
+from .parsed import Parsed, final, malformed, without_run_on
 from .sections import Section, foreign_spans, is_within, split
 
 _LEAD = re.compile(r"[\s*`~]*+(?:json\b\s*+)?+", re.IGNORECASE)  # noise before JSON: markdown, a fence

@@ -7,10 +7,14 @@ import logging
 import socket
 import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from typing import Any, get_args
+from uuid import uuid4
 from weakref import WeakKeyDictionary
+
+from typing_extensions import override
 
 from wesichain._version import __version__
 from wesichain.core import ToolCall, dump_json
@@ -21,9 +25,10 @@ from wesichain.tools.results import PreparedCall
 
 from .contents import Contents, ServedPrompt, ServedResource
 from .elicitation import CONSENT, LOGGER, ServedCall, ToClients
-from .resuming import RecentEvents
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
+    EventMessage,
+    EventStore,
     Server,
     ServerRequestContext,
     TransportSecuritySettings,
@@ -254,3 +259,33 @@ def _connection(ctx: ServerRequestContext[Any]) -> Any:
 def _as_tool(item: Any) -> ToolLike:
     made: ToolLike = item if isinstance(item, type) or not hasattr(item, "as_tool") else item.as_tool()
     return made
+
+
+_MOST = 1_000  # events; the oldest go first
+
+
+class RecentEvents(EventStore):
+    """The last events of all streams of a server, in memory."""
+
+    def __init__(self) -> None:
+        self._events: OrderedDict[str, tuple[str, Any]] = OrderedDict()
+
+    @override
+    async def store_event(self, stream_id: str, message: Any) -> str:
+        event = uuid4().hex
+        self._events[event] = (stream_id, message)
+        if len(self._events) > _MOST:
+            self._events.popitem(last=False)
+        return event
+
+    @override
+    async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
+        if last_event_id not in self._events:
+            return None
+        stream, _ = self._events[last_event_id]
+        is_later = False
+        for event, (its_stream, message) in list(self._events.items()):
+            if is_later and its_stream == stream and message is not None:
+                await send_callback(EventMessage(message, event))
+            is_later = is_later or event == last_event_id
+        return stream

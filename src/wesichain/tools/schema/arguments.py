@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, to_jsonable_python
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, override
 
 from wesichain.core import JsonValue, dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
@@ -30,7 +31,6 @@ from wesichain.tools.json_schema import (
 )
 from wesichain.tools.json_schema.compile import Validator, compile_schema
 
-from .as_taken import AsTaken
 from .describe import tidy
 from .first_look import NOTHING, Path, as_text, drop_nulls, find
 from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_members
@@ -336,3 +336,21 @@ def _has_number_choice(schema: Any) -> bool:
     if any(not isinstance(choice, str | None) for choice in choices):
         return True
     return any(_has_number_choice(child) for _, child in children(schema))
+
+
+class AsTaken(GenerateJsonSchema):
+    """A NamedTuple is taken as an object with its names, and as a list: the names help a model more."""
+
+    @override
+    def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
+        listed = super().named_tuple_schema(schema)
+        if self.mode != "validation":
+            return listed
+        fields: list[Any] = schema["fields"]
+        named: dict[str, Any] = {
+            "type": "object",
+            "properties": {field["name"]: self.generate_inner(field["schema"]) for field in fields},
+            "required": [field["name"] for field in fields if field["schema"]["type"] != "default"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [named, listed]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from wesichain.core import BlobWriter, Event, to_lines
+from wesichain.core import BlobWriter, Event, to_jsonl
 from wesichain.errors import CodecError
 from wesichain.trace.redaction import Redactor
 
@@ -17,15 +17,15 @@ def lines_of(
     redactor: Redactor,
     unwritable: Callable[[Event, Exception], None],
     blobs: BlobWriter | None = None,
-) -> list[bytes]:
+) -> bytes:
     """The events as lines, without secrets. `unwritable` is told of one that has no JSON, and why.
 
     The bytes of parts go to `blobs`.
     """
     try:
-        return to_lines(redactor.events(events), blobs=blobs)
+        return to_jsonl(redactor.events(events), blobs=blobs)
     except Exception:  # noqa: BLE001  # one of them is no usual one
-        return list(_lines_of_any(events, redactor, unwritable, blobs))
+        return b"".join(_lines_of_any(events, redactor, unwritable, blobs))
 
 
 def _lines_of_any(
@@ -44,10 +44,10 @@ def _lines_of_any(
 def _whole_line(event: Event, blobs: BlobWriter | None) -> bytes:
     """The line of an event that may hold halves of letters, with whole ones in their place."""
     try:
-        return to_lines((event,), blobs=blobs)[0]
+        return to_jsonl((event,), blobs=blobs)
     except CodecError:
         whole = replace(_WHOLE_LETTERS.event(event), run_id=whole_letters(event.run_id))
-        return to_lines((whole,), blobs=blobs)[0]
+        return to_jsonl((whole,), blobs=blobs)
 
 
 _WHOLE_LETTERS = Redactor(whole_letters, environ={})

@@ -24,7 +24,7 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
-    to_json,
+    to_jsonl,
 )
 from wesichain.errors import ConfigError
 from wesichain.trace.redaction import Redactor
@@ -128,7 +128,7 @@ class Recorder:
             run.add(event)
         else:
             event = self._redactor.event(event)
-            run.end(event, to_json(RecordedEnd.by(cast("End", event), run.nested)).encode())
+            run.end(event, to_jsonl([RecordedEnd.by(cast("End", event), run.nested)]))
             self._forget(event.run_id, run)
 
     def flush(self) -> None:
@@ -160,7 +160,7 @@ class Recorder:
             known = None if is_new else latest_file(self.folder, event.run_id)
             run = self._runs[event.run_id] = RunFile(
                 iter((known,)) if known else new_files(self.folder, event.run_id, event.at),
-                b"" if known else to_json(_header(self._redactor.event(event))).encode(),
+                b"" if known else to_jsonl([_header(self._redactor.event(event))]),
                 held=[] if held is None else held,
                 lines_of=self._lines_of,
                 max_bytes=self._max_bytes,

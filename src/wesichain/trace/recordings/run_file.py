@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
-from wesichain.core import BlobWriter, Event, ModelResponded, Usage, to_json
+from wesichain.core import BlobWriter, Event, ModelResponded, Usage, to_jsonl
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped
@@ -30,7 +30,7 @@ _RESERVE: Final = 64 * 1024  # bytes beyond the cap, for the end of the run
 class LinesOf(Protocol):
     def __call__(
         self, events: Sequence[Event], *, unwritable: Callable[[Event, Exception], None], blobs: BlobWriter
-    ) -> list[bytes]: ...
+    ) -> bytes: ...
 
 
 class RunFile:
@@ -91,49 +91,44 @@ class RunFile:
             held = self._lines()
             why_not = self._write(held)
             if why_not:
-                self._drop(len(held), why_not)
+                self._drop(held.count(b"\n"), why_not)
 
     def end(self, event: Event, ended: bytes) -> None:
         """Write what is held back and the end of the run, this if need be without the rest."""
         with self._lock:
             held = self._lines()
             last = self._last(event, ended)
-            why_not = self._write([*held, *last])
+            why_not = self._write(held + last)
             if why_not and held:
-                self._drop(len(held), why_not)
+                self._drop(held.count(b"\n"), why_not)
                 why_not = self._write(last)
             if why_not:
                 self._drop(1, why_not)
 
-    def _lines(self) -> list[bytes]:
+    def _lines(self) -> bytes:
         """The events held back, as lines; no more than the file may have."""
         self._flushed_at = time.monotonic()
         events = self.held[:]
         del self.held[: len(events)]
         if self._full:
             self._drop(len(events), self._cap())
-            return []
+            return b""
         lines = self._lines_of(events, unwritable=self._unwritable, blobs=self._parts)
-        if self._size + sum(map(len, lines)) + len(lines) > self._max_bytes:
-            return self._fitting(lines)
-        return lines
+        return lines if self._size + len(lines) <= self._max_bytes else self._fitting(lines)
 
-    def _fitting(self, lines: list[bytes]) -> list[bytes]:
+    def _fitting(self, lines: bytes) -> bytes:
         """The lines before the first that the file has no room for: better an early end than a hole."""
-        size, fit = self._size, 0
-        while not self._full:
-            size += len(lines[fit]) + 1
-            self._full = size > self._max_bytes
-            fit += not self._full
-        self._drop(len(lines) - fit, self._cap())
+        self._full = True
+        fit = lines.rfind(b"\n", 0, max(0, self._max_bytes - self._size)) + 1
+        self._drop(lines.count(b"\n", fit), self._cap())
         return lines[:fit]
 
-    def _last(self, event: Event, ended: bytes) -> list[bytes]:
-        lines = self._lines_of([event], unwritable=self._unwritable, blobs=self._parts)
-        if self._full and any(len(line) > _RESERVE for line in lines):
-            self._drop(1, f"the last event has {len(lines[0])} bytes and {self._cap()}")
-            return [ended]
-        return [*lines, ended]
+    def _last(self, event: Event, ended: bytes) -> bytes:
+        line = self._lines_of([event], unwritable=self._unwritable, blobs=self._parts)
+        if self._full and len(line) > _RESERVE:
+            self._drop(1, f"the last event has {len(line)} bytes and {self._cap()}")
+            line = b""
+        return line + ended
 
     def _cap(self) -> str:
         return f"the file has reached its cap of {self._max_bytes} bytes"
@@ -160,15 +155,13 @@ class RunFile:
         if len(self.held) >= BATCH or self._durable or time.monotonic() - self._flushed_at >= HOLD:
             self.flush()
 
-    def _write(self, lines: list[bytes]) -> str:
+    def _write(self, lines: bytes) -> str:
         """Append the lines, behind those that the file still lacks; say why not, if that fails."""
         if not lines:
             return ""
-        told = [to_json(Dropped(count, why)).encode() for why, count in self._untold.items()]
-        if self._head:
-            told.insert(0, self._head)
+        told = to_jsonl([Dropped(count, why) for why, count in self._untold.items()])
         try:
-            self._append(b"\n".join((*told, *lines, b"")))
+            self._append(self._head + told + lines)
         except OSError as error:
             return error.strerror or str(error)
         self._head = b""

@@ -1,9 +1,12 @@
-"""Listening to an agent inside a node: its events join what the graph reports."""
+"""Hosting an agent's run inside a node: its instructions, the time it has, and an ear for its events."""
 
 from __future__ import annotations
 
-from wesichain.core import Event
+from typing import Any
+
+from wesichain.core import Event, PromptTemplate
 from wesichain.graph.context import GraphContext
+from wesichain.graph.state import is_mapping
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.tools import ToolContext
 
@@ -33,3 +36,16 @@ class Listener:
         """Wait for an observer that is async; where a graph is around, its visit does."""
         if self._report is not None:
             await self._report.settle()
+
+
+def instructions(prompt: str | PromptTemplate | None, state: Any) -> str | None:
+    """The prompt as a text; a template's placeholders are filled from the state."""
+    if not isinstance(prompt, PromptTemplate):
+        return prompt
+    if is_mapping(state):
+        return prompt.render(**{name: state[name] for name in prompt.variables if name in state})
+    return prompt.render(**{name: getattr(state, name) for name in prompt.variables if hasattr(state, name)})
+
+
+def seconds_left(ctx: GraphContext) -> float | None:
+    return None if ctx.deadline is None else max(0.0, ctx.deadline - ctx.clock.monotonic())

@@ -1,4 +1,4 @@
-"""doctor: what is installed, what is reachable, what is missing and how to get it."""
+"""The commands about this machine: doctor (what is there, what is missing), and models (the local ones)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from wesichain import __version__
-from wesichain.cli.terminal import FAILED, OK, table, waiting
 from wesichain.core import home_folder
+from wesichain.errors import WesichainError
+from wesichain.llm.local import MODELS, StderrProgress, cached_model, fetch_model, find_model, models_folder
+
+from .terminal import FAILED, OK, fail, say, table, waiting
 
 EXTRAS = {
     "openai": ("openai",),
@@ -108,3 +112,30 @@ def _home() -> Iterator[Row]:
     count = len(list(models.glob("*.gguf"))) if models.is_dir() else 0
     hint = "" if count else "wesichain models --fetch qwen2.5-coder-0.5b"
     yield ("ok" if count else "--"), "local models", f"{count} in {models}", hint
+
+
+def models(
+    fetch: Annotated[str | None, typer.Option(help="Fetch this model into the cache.")] = None,
+) -> None:
+    """The local models that are known, and whether they are on this machine."""
+    if fetch is not None:
+        try:
+            path = fetch_model(find_model(fetch), progress=StderrProgress())
+        except WesichainError as error:
+            fail(error)
+        say(str(path))
+        return
+    table(
+        ("model", "size", "licence", "here", "about"),
+        (
+            (
+                f"local:{card.name}",
+                f"{card.size / 1e6:.0f} MB",
+                card.licence,
+                "yes" if cached_model(card) else "no",
+                card.about,
+            )
+            for card in MODELS
+        ),
+    )
+    say(f"\nfetched into {models_folder()}")

@@ -14,11 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent, replay
-from wesichain.cli.loading import chosen_model, load_agent, load_tools
-from wesichain.cli.terminal import FAILED, OK, fail, note, print_json, say, table, waiting
-from wesichain.cli.terminal_run import Shown, carry_fork
-from wesichain.core import home_folder, to_json, to_plain
-from wesichain.errors import ReplayMismatchError, WesichainError
+from wesichain.core import Event, RunCompleted, RunFailed, home_folder, to_json, to_plain
+from wesichain.errors import ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
 from wesichain.trace import (
     ConsoleSink,
@@ -31,8 +28,11 @@ from wesichain.trace import (
     load,
     parts_folder,
 )
+from wesichain.web import RunDatabase, plain_row
 
-from .databases import open_database, plain_row, recorded
+from .loading import chosen_model, load_agent, load_tools
+from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
+from .terminal_run import Shown, carry_fork
 
 app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
@@ -295,3 +295,24 @@ def cases(
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")
     say(f"{output}: {len(lines)} cases")
+
+
+def open_database(url: str) -> RunDatabase:
+    """The durable runs of a database, of whatever agents."""
+    if not url.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
+        raise ConfigError(f"--database-url {url!r}: write sqlite:///FILE or postgresql://USER@HOST/NAME")
+    from wesichain.durable import DurableRuns
+
+    return DurableRuns(url)
+
+
+async def recorded(database: RunDatabase, run_id: str) -> Recording:
+    """A durable run as far as it has come, by its id."""
+    events: list[Event] = []
+    async for event in database.events(run_id):
+        events.append(event)
+        if not event.scope and isinstance(event, RunCompleted | RunFailed):
+            break
+    if not events:
+        raise ConfigError(f"the database has no run {run_id!r}")
+    return Recording(run_id, tuple(events))

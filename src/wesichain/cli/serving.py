@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from wesichain.cli.loading import load_agent
-from wesichain.cli.terminal import fail, note
 from wesichain.core import home_folder
 from wesichain.errors import WesichainError
 
-from .databases import open_database
-from .traces import Database, folder
+from .loading import load_agent
+from .terminal import fail, note
+from .traces import Database, folder, open_database
 
 
 def serve(

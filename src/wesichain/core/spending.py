@@ -1,0 +1,111 @@
+"""Spending: tokens read and written, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from math import isfinite
+from typing import TypeAlias
+
+from wesichain.errors import CodecError, PolicyConfigError
+
+from .dataclass import OMIT, constructor_of, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens read and written.
+
+    `input_tokens` are all that the provider read, `cache_read_tokens` and `cache_write_tokens` those of them
+    that it found in its cache or put there. `reasoning_tokens` are those of the output that nobody sees.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = field(default=0, metadata=OMIT)
+    cache_write_tokens: int = field(default=0, metadata=OMIT)
+    reasoning_tokens: int = field(default=0, metadata=OMIT)
+
+    def __post_init__(self) -> None:
+        read, written = self.input_tokens, self.output_tokens
+        is_right = read.__class__ is int and written.__class__ is int and read >= 0 and written >= 0
+        for rare in (self.cache_read_tokens, self.cache_write_tokens, self.reasoning_tokens):
+            if rare != 0 or rare.__class__ is not int:
+                is_right = is_right and rare.__class__ is int and rare > 0
+        if not is_right:
+            raise CodecError(f"{self!r}: counts of tokens are whole numbers from 0 up")
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return _usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+_usage = constructor_of(Usage)
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The spending of a run up to one moment: counted as it happened, never recomputed."""
+
+    steps: int = 0
+    usage: Usage = NO_USAGE
+    tool_calls: int = 0
+    free_retries: int = 0
+    cost: float = field(default=0.0, metadata=OMIT)
+    seconds: float = field(default=0.0, metadata=OMIT)  # at work: waiting for a person does not count
+
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a million tokens: read, written, read from the provider's cache, written into it.
+
+    Where no price is given for the cache, its tokens cost what others do that are read.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cache_read", "cache_write"):
+            amount = getattr(self, name)
+            if not (is_price(amount) or (amount is None and name.startswith("cache"))):
+                raise PolicyConfigError(
+                    f"Price({name}={amount!r}): use a number from 0 up, per million tokens"
+                )
+
+
+AnyPrice: TypeAlias = tuple[float, float] | Price
+Prices: TypeAlias = Mapping[str, AnyPrice]
+
+
+def cost_of(usage: Usage, price: AnyPrice) -> float:
+    """The cost of tokens at a price. What the cache held is charged at the cache's price, and once."""
+    if not isinstance(price, Price):
+        read, written = price
+        return (usage.input_tokens * read + usage.output_tokens * written) / _MILLION
+    cached, stored = usage.cache_read_tokens, usage.cache_write_tokens
+    fresh = max(0, usage.input_tokens - cached - stored)
+    cache_read = price.input if price.cache_read is None else price.cache_read
+    cache_write = price.input if price.cache_write is None else price.cache_write
+    total = fresh * price.input + cached * cache_read + stored * cache_write
+    return (total + usage.output_tokens * price.output) / _MILLION
+
+
+def is_price(value: object) -> bool:
+    """Whether a value can be a price."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0

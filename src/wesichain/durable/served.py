@@ -1,0 +1,110 @@
+"""Served runs: what a durable agent and a durable graph do alike with the runs of their name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Self
+
+from wesichain.core import Clock, Event
+from wesichain.errors import ConfigError, RunIdConflictError
+from wesichain.tools import CancellationToken
+
+from .engine import Engine, engine_for, release
+from .runs import DurableRuns, Pending, mapped
+from .states import RunStatus, RunSummary
+from .store import NewRun
+from .work import Service
+
+
+class ServedRuns:
+    """The runs of one name: looked at from any process, run by those that serve them."""
+
+    def __init__(self, service: Service, database_url: str | None, *, lease: float, clock: Clock) -> None:
+        self.name = service.serving.agent
+        self.version = service.serving.version
+        self._service = service
+        self._lease = lease
+        self._clock = clock
+        self._runs = DurableRuns(database_url, agent=self.name, clock=clock)
+        self._engine: Engine | None = None
+
+    @property
+    def database_url(self) -> str:
+        return self._runs.database_url
+
+    async def serve(self, stop: CancellationToken, *, grace: float = 30.0) -> None:
+        """Run what is in the queue until the token is cancelled; then as `close`."""
+        await self._serving()
+        await stop.wait()
+        await self.close(grace=grace)
+
+    async def status(self, run_id: str) -> RunStatus:
+        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
+        return await self._runs.status(run_id)
+
+    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
+        """The runs of this name and those inside them, the newest first: all, or those in a state."""
+        return await self._runs.list(status, limit)
+
+    async def show(self, run_id: str) -> RunSummary:
+        """One run, as it is listed: its state, its version, whether a worker serves that."""
+        return await self._runs.show(run_id)
+
+    async def pending(self, run_id: str | None = None) -> Pending:
+        """What waits for a person, of one run or of all: calls, and the questions of a graph's nodes."""
+        return await self._runs.pending(run_id)
+
+    def events(self, run_id: str) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+        return self._runs.events(run_id)
+
+    async def delete(self, run_id: str) -> None:
+        """Erase a run that is over, and all that is kept of it; a graph's thread is its checkpointer's."""
+        await self._runs.delete(run_id)
+
+    async def prune(self, *, older_than: float) -> int:
+        """Erase the runs of this name that ended more than so many seconds ago; how many."""
+        return await self._runs.prune(older_than=older_than)
+
+    async def close(self, *, grace: float = 5.0) -> None:
+        """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await release(engine, id(self), grace=grace)
+        await self._runs.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _serving(self) -> Engine:
+        engine = await mapped(engine_for(self.database_url, lease=self._lease))
+        if engine is not self._engine:
+            engine.users.add(id(self))
+            self._engine = engine
+        await mapped(engine.serve(self._service))
+        return engine
+
+    async def _queue(self, new: NewRun, *, delay: float | None, key: str | None) -> str:
+        """Leave a run to whoever serves it; its id."""
+        if type(new.priority) is not int or not 1 <= new.priority <= 1_000_000:
+            raise ConfigError(
+                f"priority={new.priority!r} must be a whole number from 1 (served first) to 1000000"
+            )
+        if delay is not None and not 0 <= delay < 10**9:
+            raise ConfigError(f"delay={delay!r} must be seconds, 0 or more")
+        new = replace(new, delay=delay or None, key=key or None)
+        if not await self._runs.ask(lambda store: store.ledger.begin(new)):
+            await self._check(new)
+        return new.run_id
+
+    async def _check(self, new: NewRun) -> None:
+        """See that the run with this id is of this name and was given the same."""
+        there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
+        if there is None or there.agent != self.name or there.asked != new.asked:
+            raise RunIdConflictError(
+                f"the run id {new.run_id!r} is taken by a run with other input; choose another id"
+            )

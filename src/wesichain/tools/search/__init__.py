@@ -1,5 +1,0 @@
-"""Search: one tool that finds the others."""
-
-from .tool_search import TextEmbedder, ToolSearch
-
-__all__ = ["TextEmbedder", "ToolSearch"]
