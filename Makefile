@@ -8,6 +8,8 @@ HANGS  := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true  # a 
 
 # The models of the real-model tests and the demo; a download survives 'make clean'.
 export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
+# Without what Python compiled the last time, every worker and every process of the tests compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
@@ -15,11 +17,20 @@ export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# $(call fill,ENVIRONMENT,LOCK,OPTIONS): by uv, itself as it is locked, in a fraction of pip's time; by pip where uv finds no way.
+define fill
+mkdir -p build && sed -n '/^uv==/,/[^\\]$$/p' requirements/dev.lock > build/uv.lock && \
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r build/uv.lock && \
+$(1)/bin/uv pip install $(3) --python $(1)/bin/python --require-hashes -r $(2) || { \
+echo "==> uv could not; with pip, which takes some minutes"; \
+$(1)/bin/python -m pip install --disable-pip-version-check --require-hashes -r $(2); }
+endef
+
 $(STAMP): requirements/dev.lock pyproject.toml
-	@echo "==> creating $(VENV) and installing the locked dependencies (a few minutes the first time)"
+	@echo "==> creating $(VENV) and installing the locked dependencies (a minute or a few the first time)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(call fill,$(VENV),requirements/dev.lock,--quiet --compile-bytecode)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
@@ -32,8 +43,7 @@ $(DEMO_STAMP): requirements/demo.lock
 	@echo "==> creating $(DEMO) for the demo alone: a part of what the tests need"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
-	@$(DEMO)/bin/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements/demo.lock \
-	    | grep --line-buffered -E '^(Collecting|Downloading|Installing|Successfully)' || true
+	@$(call fill,$(DEMO),requirements/demo.lock)
 	@$(DEMO)/bin/python -c 'import xllamacpp, faiss, typer, starlette'
 	@touch $(DEMO_STAMP)
 
@@ -42,9 +52,10 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local m
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
+# A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(HANGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices
 	@$(BIN)/python -m pytest -m slow
@@ -63,12 +74,12 @@ lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .
 
 types: $(STAMP)
-	@echo "==> types: mypy"
-	@$(BIN)/mypy
-	@echo "==> types: pyright"
-	@$(BIN)/basedpyright
-	@echo "==> types: the public API is typed throughout"
-	@$(BIN)/python tests/typing/verify_types.py
+	@echo "==> types: mypy, with pyright beside it, and that the public API is typed throughout"
+	@mkdir -p build; $(BIN)/mypy > build/mypy.txt 2>&1 & mypy=$$!; \
+	$(BIN)/basedpyright; pyright=$$?; \
+	$(BIN)/python tests/typing/verify_types.py; api=$$?; \
+	wait $$mypy; mypy=$$?; cat build/mypy.txt; \
+	test "$$mypy $$pyright $$api" = "0 0 0"
 
 bench: $(STAMP)  ## the figures of this machine, against a loop written by hand
 	@$(BIN)/python -m bench.speed
@@ -83,8 +94,7 @@ bench-peers: $(STAMP) ## the same scenarios with other frameworks, each in an en
 .venv-docs/.installed: requirements/docs.lock
 	@echo "==> creating .venv-docs and installing what builds the site"
 	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	@if test -x $(BIN)/uv; then $(BIN)/uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r requirements/docs.lock; \
-	else .venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock; fi
+	@$(call fill,.venv-docs,requirements/docs.lock,--quiet)
 	@touch .venv-docs/.installed
 
 docs: .venv-docs/.installed ## the documentation as a site, in build/site; a warning is an error

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+import typer.main
 
 from wesichain.cli import main
 
@@ -46,6 +48,14 @@ def tools(tmp_path: Path) -> str:
     path = tmp_path / "tools.py"
     path.write_text(TOOLS, encoding="utf-8")
     return str(path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tree_of_commands() -> Iterator[None]:
+    """A process builds the tree of its commands once; so does this one, however many commands are run in it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture
