@@ -27,10 +27,10 @@ $(1)/bin/python -m pip install --disable-pip-version-check --require-hashes -r $
 endef
 
 $(STAMP): requirements/dev.lock pyproject.toml
-	@echo "==> creating $(VENV) and installing the locked dependencies (a minute or a few the first time)"
+	@echo "==> creating $(VENV) and installing the locked dependencies (a few minutes the first time)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(call fill,$(VENV),requirements/dev.lock,--quiet --compile-bytecode)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
