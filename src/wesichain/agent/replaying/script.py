@@ -147,7 +147,9 @@ class Script(RecordingCursor):
         if prepared.tool.is_agent and (inside or not isinstance(self._at(end), ToolCompleted)):
             again = self._run_again(end, run_again)
             is_cut = self._is_cut(end)
-            return await (again if is_cut and not _told_its_end(inside) else _to_its_end(again, is_cut=is_cut))
+            return await (
+                again if is_cut and not _told_its_end(inside) else _to_its_end(again, is_cut=is_cut)
+            )
         return await self._told_again(scope, prepared, ctx, end, inside)
 
     async def _run_again(self, end: int, run_again: Callable[[], Any]) -> ToolResult:
