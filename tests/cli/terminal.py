@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pty
 import select
+import signal
 import subprocess
+import sys
+import termios
 import time
 from pathlib import Path
 
-from tests.warm import python
+
+def _take_terminal() -> None:
+    """In the child: a session of its own, with the terminal that is its standard input."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
 
 
 class Terminal:
@@ -26,11 +35,12 @@ class Terminal:
             "COLUMNS": "160",
         }
         self.process = subprocess.Popen(
-            [*python(), "--terminal", "-c", "from wesichain.cli import main; main()", *args],
+            [sys.executable, "-c", "from wesichain.cli import main; main()", *args],
             stdin=slave,
             stdout=slave if stdout is None else stdout,
             stderr=slave,
             env=environment,
+            preexec_fn=_take_terminal,  # noqa: PLW1509  # nothing here has threads at that time
         )
         os.close(slave)
         self._seen = b""
@@ -53,10 +63,7 @@ class Terminal:
     def wait_until_it_reads(self) -> None:
         """Until the command sleeps in a read of the terminal."""
         deadline = time.monotonic() + 120
-        while not (leader := os.tcgetpgrp(self._master)):  # until it has taken the terminal
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        place = Path(f"/proc/{leader}/wchan")
+        place = Path(f"/proc/{self.process.pid}/wchan")
         while "n_tty_read" not in place.read_text() and "wait_woken" not in place.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.05)
