@@ -52,10 +52,9 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local m
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
-# A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices
 	@$(BIN)/python -m pytest -m slow

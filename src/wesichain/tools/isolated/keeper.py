@@ -34,7 +34,7 @@ _POLLIN = int(select.POLLIN)
 _STANDARD = (sys.stdout, sys.stderr)
 
 
-class Work(Protocol):
+class KeptWork(Protocol):
     """One tool, ready to be called: the keeper makes a call of a request, the worker runs it."""
 
     def warm_up(self) -> None: ...
@@ -68,7 +68,7 @@ def keep(descriptor: int, server: int) -> NoReturn:
         os._exit(0)
 
 
-def _prepare(hello: Any, program: socket.socket) -> Work | None:
+def _prepare(hello: Any, program: socket.socket) -> KeptWork | None:
     """Make the tool before its calls, unless it starts threads, which no fork copies."""
     sys.path[:] = hello["path"]
     os.environ.clear()
@@ -93,11 +93,11 @@ def _prepare(hello: Any, program: socket.socket) -> Work | None:
     return work
 
 
-def _made(recipe: Any) -> Work:
+def _made(recipe: Any) -> KeptWork:
     return PlainWork(recipe, _answer_oddly) if recipe["is_plain"] else _whole(recipe)
 
 
-def _whole(recipe: Any) -> Work:
+def _whole(recipe: Any) -> KeptWork:
     from .work import IsolatedWork  # it loads types and all
 
     return IsolatedWork(recipe)
@@ -115,7 +115,7 @@ def _answer_oddly(recipe: Any, value: Any) -> bytes:
 def _call(
     program: socket.socket,
     poll: select.poll,
-    work: Work | None,
+    work: KeptWork | None,
     request: Any,
     *,
     rules: Any,
