@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from wesichain import Agent, Budget, tool
 from wesichain.agent import Approve, Interrupted, Provide, Refuse
 from wesichain.core import Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState, workflows
+from wesichain.durable.store.database import check_sqlite
 from wesichain.errors import ConfigError, DurableError, RunFailedError, RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 
@@ -418,3 +420,19 @@ async def test_the_result_of_an_external_call_is_provided_from_anywhere(url: str
         await durable.approve("r", waiting.token, Provide("granted"))
         result = await durable.resume("r")
     assert result.messages[-2].text == "granted"
+
+
+@pytest.mark.parametrize(
+    ("python", "library", "is_refused"),
+    [
+        pytest.param((3, 11, 7), (3, 40, 1), False, id="python-3.11"),
+        pytest.param((3, 12, 1), (3, 40, 1), True, id="python-3.12-and-an-older-sqlite"),
+        pytest.param((3, 13, 0), (3, 41, 9), True, id="python-3.13-and-an-older-sqlite"),
+        pytest.param((3, 12, 1), (3, 42, 0), False, id="python-3.12-and-a-newer-sqlite"),
+    ],
+)
+def test_a_sqlite_that_dbos_cannot_use_is_named(
+    python: tuple[int, ...], library: tuple[int, ...], is_refused: bool
+) -> None:
+    with pytest.raises(DurableError, match="a Postgres URL") if is_refused else nullcontext():
+        check_sqlite(python, library)

@@ -7,6 +7,8 @@ ever read: a row that claims to hold one is read as of a format that nobody know
 from __future__ import annotations
 
 import os
+import sqlite3
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -97,6 +99,7 @@ class Database:
         self.url = url
         self.is_sqlite = url.startswith("sqlite")
         if self.is_sqlite:
+            check_sqlite(sys.version_info, sqlite3.sqlite_version_info)
             _make_file(url)
         self.engine = _engine_of(url, is_sqlite=self.is_sqlite)
         self.workflows = "workflow_status" if self.is_sqlite else "dbos.workflow_status"
@@ -148,6 +151,16 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+def check_sqlite(python: tuple[Any, ...], library: tuple[int, ...]) -> None:
+    """Refuse a pair on which DBOS fails at its first write: from Python 3.12 on it wants a newer SQLite."""
+    if python[:2] >= (3, 12) and library < (3, 42):
+        had, runs = ".".join(map(str, library)), ".".join(map(str, python[:2]))
+        raise DurableError(
+            f"durable runs in SQLite need its version 3.42 on Python {runs}, and this Python has {had}: use "
+            f"a newer SQLite, Python 3.11, or a Postgres URL for database_url"
+        )
 
 
 def is_away(error: BaseException) -> bool:
