@@ -5,7 +5,7 @@
 Counts the CPU of this process, of the keeper that forks a worker for each call, and of the workers, for tools
 with more and more around them: a function of this file, one in a module that imports nothing, one that is
 decorated in its module, one that takes and returns models. Exits with status 1 where a call of one of the
-first two costs more than the limit.
+first three costs more than the limit.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ async def measure_all(calls: int) -> int:
             found = await measure(made, calls)
             medians.append(statistics.median(found))
             print(f"{name:30}{medians[-1]:6.2f} ms of CPU    (best {min(found):.2f})")
-    print(f"limit of the first two        {LIMIT_MS:6.2f}")
-    return 0 if max(medians[:2]) <= LIMIT_MS else 1
+    print(f"limit of the first three      {LIMIT_MS:6.2f}")
+    return 0 if max(medians[:3]) <= LIMIT_MS else 1
 
 
 def main() -> int:
