@@ -12,7 +12,7 @@ from pathlib import Path
 from wesichain.learning.embedders.use import UseEmbedder
 
 from .experiment import Experiment, together
-from .figures import chosen_level, table
+from .figures import chosen_level, qualifies, table
 from .learners import Teachers
 from .models import Models
 from .plan import ARMS, STRESS_ARMS, Part
@@ -80,8 +80,12 @@ async def _run(given: argparse.Namespace, folder: Path) -> None:
         if "pilot" in given.parts:
             few = replace(experiment, test=given.pilot_tasks)
             await few.pilot(here.pilot, given.pilot)
-            level = chosen_level(list(store.runs.values()), given.pilot)
+            made = list(store.runs.values())
+            level = chosen_level(made, given.pilot)
             print(f"the pilot chooses level {level}", flush=True)
+            if not qualifies(made, given.pilot, level):
+                print("but no level qualifies: nothing else is run; --level without a pilot runs it anyway")
+                return
             experiment = replace(experiment, level=level)
         if given.everything:
             await experiment.everything(worlds, given.arms)
