@@ -110,7 +110,7 @@ class RunFile:
             self._drop(1, why_not)
 
     def _write_at_once(self, entries: Entries, *last: Event | RecordedEnd) -> bool:
-        """Write it all in one go, in half of the time; False where something is not as usual: see what."""
+        """Write all of it in one go; False where something is not as usual, and nothing was written."""
         self._flushed_at = time.monotonic()
         if self._full:
             return False
@@ -190,15 +190,16 @@ class RunFile:
         return ""
 
     def _append(self, data: bytes) -> None:
-        descriptor = os.open(self.path, APPENDING) if self._is_made else self._make()
+        is_new = not self._is_made
+        descriptor = self._make() if is_new else os.open(self.path, APPENDING)
+        self._is_made = True
         try:
+            if is_new and self._durable:
+                sync_folder(Path(self.path).parent)
             self._parts.write(self.path)  # before the lines that name them
             self._size = append_all(descriptor, data, sync=self._durable)
         finally:
             os.close(descriptor)
-            is_new, self._is_made = not self._is_made, True
-        if self._durable and is_new:
-            sync_folder(Path(self.path).parent)
 
     def _make(self) -> int:
         """The descriptor of a file that was not there before."""
