@@ -36,6 +36,7 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     Usage,
+    dataclass,
 )
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, Redactor, list_runs, load
@@ -494,6 +495,18 @@ class TestSecrets:
         assert b"canary" not in only(tmp_path).read_bytes()
         assert read(tmp_path).output == "[redacted:environment]"
         assert list_runs(tmp_path)[0].result == "[redacted:environment]"
+
+    def test_in_an_event_of_somebody_elses_are_looked_for_in_all_its_fields(self, tmp_path: Path) -> None:
+        @dataclass(frozen=True, slots=True)
+        class Noted(ToolCompleted):
+            note: str = ""
+
+        secret = "sk-ant-api03-0123456789abcdef"
+        noted: Any = Noted("run-1", 1, 1, NOON, "c1", "look", "fine", 1.0, note=f"it is {secret}")
+        assert secret not in str(Redactor().event(noted))
+        record(tmp_path, [run()[0], noted, run()[-1]])
+        assert secret not in only(tmp_path).read_text(encoding="utf-8")
+        assert '"note":"it is [redacted:anthropic-key]"' in only(tmp_path).read_text(encoding="utf-8")
 
     def test_set_after_the_recorder_was_made_are_known_too(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -54,7 +54,10 @@ class WritesItself:
 
 
 def form_of(value: object) -> Any:
-    """The value as msgspec writes it: a struct for a dataclass; JSON data is its own form."""
+    """The value as msgspec writes it; JSON data is its own form.
+
+    That of a dataclass is a struct with the same fields; `__wrapped__` of its class is the dataclass.
+    """
     return _makers[value.__class__](value)
 
 
@@ -143,10 +146,11 @@ def _struct(cls: Any) -> Any:
     import msgspec
 
     kind, always, sometimes = shape_of(cls)
-    named: Any = {} if kind is None else {"tag": kind, "tag_field": "kind", "namespace": {"kind": kind}}
+    named: Any = {} if kind is None else {"tag": kind, "tag_field": "kind"}
     given: list[Any] = [*((name, Any) for name in always), *((name, Any, empty) for name, empty in sometimes)]
     # It is gone before the garbage collector could look at it.
-    return msgspec.defstruct(cls.__name__, given, omit_defaults=True, gc=False, **named)
+    about = {"__wrapped__": cls}
+    return msgspec.defstruct(cls.__name__, given, omit_defaults=True, gc=False, namespace=about, **named)
 
 
 @cache

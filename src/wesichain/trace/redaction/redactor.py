@@ -184,13 +184,13 @@ class Redactor:
         return self._is_clean_value(event.output)
 
     # Where an ordinary run can be looked at quickly; at other events the slow look is good enough.
-    LOOKS: ClassVar[dict[str, Callable[[Any, Any], bool]]] = {
-        RunStarted.kind: _is_clean_start,
-        StepStarted.kind: _is_clean_step,
-        ModelResponded.kind: _is_clean_reply,
-        ToolDispatched.kind: _is_clean_dispatch,
-        ToolCompleted.kind: _is_clean_result,
-        RunCompleted.kind: _is_clean_end,
+    LOOKS: ClassVar[dict[type, Callable[[Any, Any], bool]]] = {
+        RunStarted: _is_clean_start,
+        StepStarted: _is_clean_step,
+        ModelResponded: _is_clean_reply,
+        ToolDispatched: _is_clean_dispatch,
+        ToolCompleted: _is_clean_result,
+        RunCompleted: _is_clean_end,
     }
 
     def _is_clean_spec(self, spec: ToolSpec) -> bool:
@@ -306,7 +306,7 @@ class _Looks(dict[Any, Callable[[Any, Any], bool]]):
     """The quick look at an event, by its class or by that of its form."""
 
     def __missing__(self, cls: Any) -> Callable[[Any, Any], bool]:
-        self[cls] = look = Redactor.LOOKS.get(cls.kind, _suspects_all)
+        self[cls] = look = Redactor.LOOKS.get(getattr(cls, "__wrapped__", cls), _suspects_all)
         return look
 
 
