@@ -34,6 +34,8 @@ Checked = tuple[T, str]  # an answer that checks have let pass, and its text
 class Caller(Protocol):
     """The step that a call belongs to."""
 
+    __slots__ = ()
+
     def context(self, call: ToolCall) -> ToolContext:
         """The context of the tool of this call; made when somebody looks."""
         ...

@@ -27,7 +27,7 @@ from wesichain.agent.phases import (
 )
 from wesichain.agent.rules import Verdict
 from wesichain.agent.run_under_way import Running
-from wesichain.core import CallToken, ErrorStep, LlmResponse, LogView, Message, Spent
+from wesichain.core import ErrorStep, LlmResponse, LogView, Message, Spent
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
@@ -70,7 +70,7 @@ class WrappedDrive(Drive[OutT]):
             None  # the run that was begun last: this one, or a further one
         )
         self._stepper: Stepper[Outcome[OutT]] | None = None  # where the run is taken a step at a time
-        self._ctx: RunContext[Any] = context_of(run, _UnderWay(self), CallToken(run))
+        self._ctx: RunContext[Any] = context_of(run, _UnderWay(self))
 
     @override
     async def run_to_end(self) -> Outcome[OutT]:
