@@ -312,15 +312,6 @@ def test_what_cannot_be_handed_to_is_refused_by_name() -> None:
         first.run_sync("q")
 
 
-def test_a_playbook_belongs_to_the_agent_that_begins_a_run() -> None:
-    class Shelf:
-        def retrieve(self, *_: Any, **__: Any) -> list[Any]:
-            return []
-
-    with pytest.raises(ConfigError, match="'advised' has a playbook"):
-        agent("first", handoffs=[agent("advised", playbook=Shelf())])
-
-
 # --- histories ---------------------------------------------------------------------------------------
 
 

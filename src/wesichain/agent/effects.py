@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from wesichain.context import ViewRequest
 from wesichain.core import (
+    Advice,
     CancellationToken,
     LlmRequest,
     LlmResponse,
@@ -97,6 +98,11 @@ class Effects(Protocol):
         """The instructions of an agent that the run is handed to: asked for, unless they are known."""
         del step_id
         return await text
+
+    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
+        """The advice for an agent that the run is handed to: looked up, unless it is known."""
+        del step_id
+        return await advice
 
     def below(self, scope: str) -> Callable[[Effects], Effects] | None:
         """The wrapper for the effects of the runs inside a call, which `scope` names; None: there is none."""

@@ -21,11 +21,6 @@ def check_handoff(first: Staged, given: Any) -> Handoff:
     agent = handoff.agent
     if agent.runtime.identity is first.identity:
         raise ConfigError(f"the agent {first.name!r} cannot hand over to itself")
-    if getattr(agent, "has_playbook", False):
-        raise ConfigError(
-            f"the agent {agent.name!r} has a playbook, whose advice stands in the instructions that a run "
-            f"begins with; {first.name!r} cannot hand a run over to it"
-        )
     if agent.runtime.output_type != first.output_type:
         raise ConfigError(
             f"the agent {first.name!r} answers with {_named(first.output_type)}, and {agent.name!r}, to whom "

@@ -161,7 +161,7 @@ def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
 def _advice(script: Script) -> dict[str, Advice]:
     """The advice from the recording: a playbook has gone on since."""
     for event in script.events:
-        if isinstance(event, AdviceShown) and not event.scope:
+        if isinstance(event, AdviceShown) and not event.scope and not event.agent:
             return {"advice": Advice(event.text, event.ids, event.held)}
     return {}
 
@@ -255,6 +255,13 @@ class ReplayEffects(Effects):
         checks.close()  # they may need what is not here; what they said then is in the recording
         text = self._script.checked(self._scope, step_id)
         return read(text), text
+
+    @override
+    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
+        if self._script.goes_live(self._scope, step_id):
+            return await advice
+        advice.close()  # a playbook has gone on since
+        return self._script.advice(self._scope, step_id)
 
     @override
     async def turn(self, call_id: str) -> None:
