@@ -116,7 +116,8 @@ async def test_a_playbook_that_is_away_stops_nobody() -> None:
 
 
 async def test_who_is_handed_back_a_run_is_shown_what_is_known_then() -> None:
-    clerk, cashier = Shelf("clerk"), Shelf("cashier")
+    clerk: Any = Shelf("clerk")
+    cashier: Any = Shelf("cashier")
     second = Agent(ScriptedLlm([say(to("clerk"))]), name="cashier", playbook=cashier)
     first = Agent(ScriptedLlm([say(to("cashier")), "done"]), name="clerk", handoffs=[second], playbook=clerk)
     second.add_handoff(first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -54,7 +54,7 @@ class Program:
             tools=[ToolSearch([add])],
             instructions=instructions,
             name="other",
-            playbook=self,
+            playbook=cast("Any", self),
         )
         return Agent(
             ScriptedLlm(first), name="first", instructions="first", handoffs=[other], clock=FakeClock()

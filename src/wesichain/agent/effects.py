@@ -117,6 +117,11 @@ class Effects(Protocol):
         """The layer around the run: its agent's middleware, or what a recording has of it."""
         return middleware
 
+    def around_part(self, middleware: Sequence[Middleware], *, step_id: int) -> Sequence[Middleware]:
+        """The same around the part of an agent that the run was handed to, in this step or before."""
+        del step_id
+        return middleware
+
 
 class LiveEffects(Effects):
     """The world itself."""

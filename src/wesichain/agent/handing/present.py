@@ -122,6 +122,17 @@ class Present(Effects):
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
         return self._live.call(prepared, caller)
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether somebody whom the run may be handed to has middleware around its part of it."""
+        return any(agent.runtime.around for agent in self._team.values())
+
+    @property
+    def around(self) -> Sequence[Middleware]:
+        """The middleware around the part of whoever acts now; that of the opener is around the whole."""
+        runtime = self._runtime
+        return () if runtime.identity is self._opener.identity else runtime.around
+
     def _act_as(self, runtime: Staged) -> None:
         run, first = self._run, self._first
         self._runtime = runtime

@@ -58,13 +58,6 @@ def present_of(first: Staged, info: RunInfo, account: Account) -> Present:
     team = team_of(first)
     for agent in team.values():
         account.price_of(agent.runtime.model)  # a limited cost needs one
-        around = agent.runtime.around
-        if around and agent.runtime.identity is not first.identity:
-            raise ConfigError(
-                f"the agent {agent.name!r} has middleware around whole runs ({type(around[0]).__name__}), "
-                f"and a run that {first.name!r} hands to it has begun before; give it to {first.name!r}, or "
-                f"use output_checks"
-            )
     return Present(first, team, acting_in(first, info, team))
 
 

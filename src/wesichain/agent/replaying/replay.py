@@ -45,7 +45,7 @@ from wesichain.errors import AgentError, ReplayMismatchError
 from wesichain.middleware import CallRun, Middleware
 from wesichain.tools import PreparedCall, ToolResult
 
-from .revive import refusal_in
+from .revive import refusal_in, refusal_of_part
 from .script import Script
 
 if TYPE_CHECKING:
@@ -220,6 +220,12 @@ class ReplayEffects(Effects):
         if refusal is None:
             return ()
         return (_Recorded(refusal.error, at_once=refusal.at_once),)
+
+    @override
+    def around_part(self, middleware: Sequence[Middleware], *, step_id: int) -> Sequence[Middleware]:
+        """Likewise: of the agent that the run was handed to."""
+        refusal = refusal_of_part(self._script.events, self._scope, step_id)
+        return () if refusal is None else (_Recorded(refusal, at_once=True),)
 
     def _spare(self, event: StepStarted | ModelResponded) -> None:
         """Tell, and pay for, a model call that a middleware made beside that of the loop."""
