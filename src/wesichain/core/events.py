@@ -206,10 +206,7 @@ class ContextReduced(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class AdviceShown(RunEvent):
-    """Advice from earlier runs stands in the instructions of this one; `ids` name the bullets.
-
-    An agent that the run was handed to is shown its own (`agent`); that is told behind the handoff.
-    """
+    """Advice from earlier runs (`ids`) stands in the instructions: the first, or those of another `agent`."""
 
     kind: ClassVar[str] = "advice_shown"
     ids: tuple[str, ...]
