@@ -304,8 +304,8 @@ async def test_a_durable_run_that_was_killed_comes_to_the_same_end(kept: int) ->
         return await first.runtime.run("q", run_id="r", effects=effects, clock=journal)
 
     logs: tuple[list[str], list[str]] = ([], [])
-    whole = await run(logs[0], {})
-    assert isinstance(whole, Completed)
+    whole: Any = await run(logs[0], {})
+    assert whole.kind == "completed"
     assert [*texts] == ["ask 1", "call 1 to-cashier 1", "instruct 1", "ask 2"]
     again = await run(logs[1], dict([*texts.items()][:kept]))
     assert (again.output, again.info.agent, again.spent) == (whole.output, "cashier", whole.spent)

@@ -188,7 +188,8 @@ async def test_that_a_run_was_cancelled_is_known_by_the_kind_of_error_whatever_i
 
     office = Office(tmp_path)
     work = Work("r", dump_json({"state": {}}), (), {}, step, CancellationToken())
-    running = asyncio.create_task(office.durable(url)._service.execute(work))
+    durable: Any = office.durable(url)
+    running: Any = asyncio.ensure_future(durable._service.execute(work))
     if kind is CancelledRunError:
         ended = await running
         assert ended.outcome.kind == "interrupted"

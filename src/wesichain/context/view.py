@@ -72,10 +72,11 @@ def quiet_of(views: Iterable[ContextView]) -> int:
 
     A class that inherits the number may have another `reduce`, and is asked.
     """
-    told: Any = (
-        view.quiet_tokens if "quiet_tokens" in vars(type(view)) else -1 for view in cast("Any", views)
-    )
-    return min(told, default=-1)
+    return min(map(_quiet_tokens, views), default=-1)
+
+
+def _quiet_tokens(view: Any) -> int:
+    return view.quiet_tokens if "quiet_tokens" in vars(view.__class__) else -1
 
 
 def counter_of(views: Iterable[ContextView]) -> CountTokens:

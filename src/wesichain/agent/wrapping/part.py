@@ -11,8 +11,6 @@ from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
-_ENDED = (Completed, Failed, Interrupted)
-
 
 class Part:
     """Carries one part through the middleware around it, the first outermost.
@@ -35,8 +33,8 @@ class Part:
 
     async def run(self, task: Any) -> Any:
         """The outcome that the middleware gives: of the run, or of a part that ends with a handoff."""
-        outcome = await self._pass(0, task, task)
-        if not isinstance(outcome, _ENDED) or not self._is_begun:
+        outcome: Any = await self._pass(0, task, task)
+        if not _has_ended(outcome) or not self._is_begun:
             what = f"gave a {type(outcome).__name__}" if self._is_begun else "did not call on"
             raise ConfigError(
                 f"wrap_run of the agent {self._ctx.agent!r} {what}; a run that was handed to it has begun "
@@ -55,3 +53,7 @@ class Part:
             )
         self._is_begun = True
         return self._carry()
+
+
+def _has_ended(outcome: Any) -> bool:
+    return isinstance(outcome, Completed | Failed | Interrupted)

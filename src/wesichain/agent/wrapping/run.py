@@ -170,7 +170,7 @@ class WrappedDrive(Drive[OutT]):
         self.outcome = None  # the end is where the middleware ends
         given: Outcome[OutT] | None = None
         while drive.outcome is None:
-            around = run.effects.around_part(run.present.around, step_id=run.step) if has_parts else ()
+            around = _around_part(run) if has_parts else ()
             given = await Part(
                 around, partial(self._take_part, drive), context_of(run, _UnderWay(drive))
             ).run(drive._task)
@@ -278,6 +278,11 @@ class WrappedDrive(Drive[OutT]):
         self._arrived = None if held is None else self._reply
         self.outcome = None
         self._cut_off(self._active)
+
+
+def _around_part(run: Running[Any]) -> Sequence[Middleware]:
+    """The middleware around the part of whoever acts now."""
+    return run.effects.around_part(run.present.around, step_id=run.step)
 
 
 class _UnderWay(Link):
