@@ -16,7 +16,7 @@ from wesichain.core import Observation, RunInterrupted
 from wesichain.errors import LlmTransportError, ToolTimeoutError
 from wesichain.policy import Backoff, Recovery, Retry
 from wesichain.testing import FunctionLlm, ScriptedLlm
-from wesichain.tools import CancellationToken, ToolContext, tool
+from wesichain.tools import CancellationToken, RunContext, ToolContext, tool
 from wesichain.trace import CollectingSink
 
 
@@ -197,6 +197,33 @@ async def test_a_sync_tool_is_told_when_the_task_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await asyncio.to_thread(stopped.wait, 5)
+
+
+async def test_what_a_rule_has_left_at_work_is_told_when_the_task_is_cancelled() -> None:
+    tokens: list[CancellationToken] = []
+
+    def looks_on(ctx: RunContext, args: Any) -> bool:  # a rule, which takes both
+        tokens.append(ctx.cancellation)
+        return False
+
+    @tool(approval=looks_on)
+    async def begin() -> str:
+        """Begins."""
+        return "begun"
+
+    replies = iter([say(call("begin"))])
+
+    async def reply(request: Any) -> Any:
+        return next(replies, None) or await hang(request)
+
+    task = asyncio.create_task(AgentRuntime(FunctionLlm(reply), [begin]).run("q"))
+    await until(lambda: bool(tokens))
+    await settle()
+    assert not tokens[0].cancelled
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert tokens[0].reason == "the task that ran it was cancelled"
 
 
 async def test_an_interrupted_run_goes_on_where_it_stopped() -> None:

@@ -56,10 +56,9 @@ def respelled(old: object, new: object) -> Respelling | None:
 
 def is_scaled(one: object, other: object) -> bool:
     """Whether two numbers differ by nothing or by a power of ten: one amount in one unit or two."""
-    is_numbers = (
-        isinstance(one, int | float) and isinstance(other, int | float) and not isinstance(other, bool)
-    )
-    return is_numbers and bool(one and other) and (one == other or _scaled(one, other) is not None)
+    if not (isinstance(one, int | float) and isinstance(other, int | float)) or isinstance(other, bool):
+        return False
+    return bool(one and other) and (one == other or _scaled(one, other) is not None)
 
 
 def spelled_like(old: str, example: str) -> Respelling | None:
