@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.postgres import postgres as postgres
 from tests.replaying import replays as replays  # a part of every test
+from tests.warm.client import warm_process
 from wesichain.tools.isolated import warm_processes
 
 # Machines are shared: a slow moment is no failure.
@@ -25,6 +27,14 @@ settings.load_profile("shared")
 
 ROOT = Path(__file__).resolve().parent.parent
 Strays: TypeAlias = Callable[[], list[int]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the warm process in the process that starts the workers, or in the only one."""
+    if not hasattr(config, "workerinput"):
+        started = ExitStack()
+        started.enter_context(warm_process())
+        config.add_cleanup(started.close)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.durable.conftest import Play
 from tests.durable.stage import Scene
+from tests.warm import python
 
 WORLD = ["ask 1", "add 1", "ask 2", "pay", "ask 3", "look", "add 3", "ask 4"]  # in this order, undisturbed
 EVENTS = 18  # that an undisturbed run tells
@@ -139,7 +139,7 @@ durable = DurableAgent(agent, "many", database_url="sqlite:///{tmp_path}/runs.db
 asyncio.run(durable.run("go", run_id=sys.argv[1]))
 print(asyncio.run(durable.run("go", run_id="shared")).output)
 """
-    command = [sys.executable, "-c", code]
+    command = [*python(), "-c", code]
     processes = [
         subprocess.Popen([*command, f"r{number}"], stdout=subprocess.PIPE, text=True) for number in range(5)
     ]

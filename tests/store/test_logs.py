@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Layout, Logs, MemoryLogs
 from wesichain.store.postgres import PostgresLogs, PostgresSchema
@@ -215,7 +215,7 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
     """Four write to the end; two are killed, each in the midst of something."""
 
     def begin(me: int, count: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _WRITER, str(tmp_path), str(me), str(count)]
+        command = [*python(), "-c", _WRITER, str(tmp_path), str(me), str(count)]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     running = [begin(me, 40 if me < 4 else 100_000) for me in range(6)]
