@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import inspect
 import json
@@ -39,6 +40,17 @@ def pytest_configure(config: pytest.Config) -> None:
         started = ExitStack()
         started.enter_context(warm_process())
         config.add_cleanup(started.close)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is loaded with the tests stays: no search for garbage, now or in a test, has to look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
