@@ -31,7 +31,9 @@ def python() -> list[str]:
 @contextlib.contextmanager
 def warm_process() -> Iterator[subprocess.Popen[bytes] | None]:
     """The warm process, for as long as this goes on: it ends with its standard input, however we end."""
-    if not hasattr(os, "pidfd_open"):  # then every program pays for its own imports
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):  # another system: every program pays for its own imports
         yield None
         return
     name = f"warm-{os.getpid()}-{token_hex(4)}"

@@ -16,9 +16,7 @@ import pytest
 
 from tests.warm.client import ADDRESS, python, warm_process
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "pidfd_open"), reason="there is no warm process on this system"
-)
+pytestmark = pytest.mark.skipif(ADDRESS not in os.environ, reason="there is no warm process on this system")
 SLEEPS = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 PROGRAMS = [
     pytest.param(["-c", "import sys; print(sys.argv, sys.stdin.read())", "a", "b"], id="words-and-input"),
@@ -114,6 +112,13 @@ def test_what_an_interpreter_reads_as_it_starts_is_read_by_a_fresh_one() -> None
     assert is_warm("x" * 100_000, "y" * 120_000) == "False\n"  # no room in one message
     flagged = [*python(), "-I", "-c", "import sys; print(sys.flags.isolated)"]
     assert subprocess.run(flagged, capture_output=True, check=True, timeout=120).stdout == b"1\n"
+
+
+def test_the_warm_process_has_one_thread() -> None:
+    """Of any other, one of a library in C too, a fork would have the locks and nobody who frees them."""
+    code = "import os; print(len(os.listdir(f'/proc/{os.getppid()}/task')))"
+    done = subprocess.run([*python(), "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "1\n"
 
 
 def test_who_says_nothing_holds_up_nobody() -> None:
