@@ -6,19 +6,20 @@ import argparse
 import asyncio
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wesichain.learning.embedders.use import UseEmbedder
 
 from .experiment import Experiment, together
-from .figures import chosen_level, table
+from .figures import chosen_level, qualifies, table
 from .learners import Teachers
 from .models import Models
 from .plan import ARMS, STRESS_ARMS, Part
 from .report import write_page
 from .sections import wordings
 from .store import Store
-from .world import PILOT, WORLDS, Variant, build
+from .world import ROUNDS, SEEDS, Round, Variant, build
 
 PARTS = ("pilot", "wording", "main", *STRESS_ARMS)
 _MODEL, _SMALL = "qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"
@@ -56,7 +57,7 @@ def hashes() -> str:
     variants: tuple[Variant, ...] = ("plain", "drifted", "conditional")
     return "\n".join(
         f"{name} level {level} {variant} {build(name, level=level, variant=variant).hash}"
-        for name in (PILOT, *WORLDS)
+        for name in SEEDS
         for level in (1, 2, 3)
         for variant in variants
     )
@@ -67,25 +68,34 @@ async def _run(given: argparse.Namespace, folder: Path) -> None:
     models = Models.named(given.model, given.endpoint, at_once=given.at_once)
     school = Teachers(UseEmbedder(), models)
     sizes = (given.level, given.train, given.test)
-    experiment = Experiment(store, models, school, *sizes, revision=given.revision, one_call=given.one_call)
+    here: Round = ROUNDS[given.round]
+    experiment = Experiment(
+        store, models, school, *sizes, revision=given.revision, one_call=given.one_call, round=here
+    )
+    worlds = given.worlds or here.worlds
     try:
         if given.short:
-            await experiment.short(WORLDS[0])
-            return
-        if given.everything:
-            await experiment.everything(given.worlds, given.arms)
+            await experiment.short(worlds[0])
             return
         if "pilot" in given.parts:
-            await experiment.pilot(PILOT, given.pilot)
-            print(f"the pilot chooses level {chosen_level(list(store.runs.values()), given.pilot)}")
+            few = replace(experiment, test=given.pilot_tasks)
+            await few.pilot(here.pilot, given.pilot)
+            made = list(store.runs.values())
+            level = chosen_level(made, given.pilot)
+            print(f"the pilot chooses level {level}", flush=True)
+            if not qualifies(made, given.pilot, level):
+                print("but no level qualifies: nothing else is run; --level without a pilot runs it anyway")
+                return
+            experiment = replace(experiment, level=level)
+        if given.everything:
+            await experiment.everything(worlds, given.arms)
+            return
         if "wording" in given.parts:
-            await experiment.wording(PILOT)
+            await experiment.wording(here.pilot)
         if "main" in given.parts:
-            await together(*(experiment.main(world, given.arms) for world in given.worlds))
+            await together(*(experiment.main(world, given.arms) for world in worlds))
         stress: list[Part] = [part for part in STRESS_ARMS if part in given.parts]
-        await together(
-            *(experiment.stress(part, world, given.arms) for part in stress for world in given.worlds)
-        )
+        await together(*(experiment.stress(part, world, given.arms) for part in stress for world in worlds))
     finally:
         store.close()
 
@@ -102,10 +112,14 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--revision", default="", help="of the product, to tell its runs from earlier ones")
     options.add_argument("--one-call", action="store_true", help="only families of one call")
     options.add_argument("--before", type=Path, nargs="*", default=[], help="logs of earlier revisions")
-    options.add_argument("--worlds", nargs="*", default=list(WORLDS), choices=WORLDS)
+    options.add_argument("--round", default="third", choices=ROUNDS, help="whose worlds are played")
+    options.add_argument("--worlds", nargs="*", default=[], choices=SEEDS, help="others than the round's")
     options.add_argument("--arms", nargs="*", default=list(ARMS), choices=ARMS)
     options.add_argument("--pilot", default="pilot", help="the name of the pilot, where it is not the first")
-    options.add_argument("--level", type=int, default=2, choices=(1, 2, 3), help="how little the tools tell")
+    options.add_argument("--pilot-tasks", type=int, default=4, help="held-out tasks a family in the pilot")
+    options.add_argument(
+        "--level", type=int, default=2, choices=(1, 2, 3), help="how little the tools tell; a pilot chooses"
+    )
     options.add_argument("--train", type=int, default=8, help="training tasks a family")
     options.add_argument("--test", type=int, default=4, help="held-out tasks a family")
     options.add_argument("--out", type=Path, help="where runs are kept: learning-bench, or a new folder")

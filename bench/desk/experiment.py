@@ -22,7 +22,7 @@ from .rules import touched_by_drift
 from .skins import SKINS
 from .store import Key, Store
 from .values import Desk, Task, World
-from .world import FRESH, PILOT, Variant, build, rules_of
+from .world import THIRD, Round, Variant, build, rules_of
 
 DICE_THROWS = 3
 T = TypeVar("T")
@@ -63,18 +63,19 @@ class Experiment:
     test: int = 4
     revision: str = ""
     one_call: bool = False  # only families of one call, for a model that manages no more
+    round: Round = THIRD
     _making: dict[Key, asyncio.Lock] = field(default_factory=dict[Key, asyncio.Lock])
 
     async def everything(self, worlds: Sequence[str], arms: Sequence[str]) -> None:
         """All parts at once; whenever there is room for a run, the most important one is made."""
         learned = {(world, arm): asyncio.Event() for world in worlds for arm in ONLINE_ARMS if arm in arms}
-        fresh_first = sorted(worlds, key=lambda world: world != FRESH)
+        fresh_first = sorted(worlds, key=lambda world: world not in self.round.fresh)
         await together(
             *(
                 self._step(10 * at + (0 if part == "main" else place), part, world, wanted, learned)
                 for at, (part, chosen) in enumerate(ORDER)
-                for place, world in enumerate(fresh_first if part != "wording" else [PILOT])
-                if (wanted := [arm for arm in chosen if arm in arms]) or part == "wording"
+                for place, world in enumerate(fresh_first)
+                if (wanted := [arm for arm in chosen if arm in arms])
             )
         )
 
@@ -87,9 +88,7 @@ class Experiment:
         learned: Mapping[tuple[str, str], asyncio.Event],
     ) -> None:
         IMPORTANCE.set(importance)
-        if part == "wording":
-            await self.wording(world)
-        elif part == "main":
+        if part == "main":
             await self.main(world, arms)
             for arm in ONLINE_ARMS:
                 if arm in arms:

@@ -95,17 +95,25 @@ def tokens(runs: Sequence[Played]) -> float:
 
 
 def chosen_level(runs: Sequence[Played], pilot: str) -> int:
-    """The level that a pilot chooses, by the rule of the design."""
+    """The level that a pilot chooses, by the rule of the design: one that qualifies, else the nearest."""
 
     def fault(level: int) -> tuple[bool, float]:
-        made = {
-            arm: rate([run for run in runs if (run.part, run.arm) == (f"{pilot}-{level}", arm)])
-            for arm in _PILOT
-        }
-        fits = 0.25 <= made["baseline"] <= 0.5 and made["manual"] - made["baseline"] >= 0.15
-        return not (fits and made["baseline"] > made["dice"] + 0.1), abs(made["baseline"] - 0.375)
+        return not qualifies(runs, pilot, level), abs(_piloted(runs, pilot, level)["baseline"] - 0.375)
 
     return min((1, 2, 3), key=fault)
+
+
+def qualifies(runs: Sequence[Played], pilot: str, level: int) -> bool:
+    """Whether a level leaves something to learn: the manual does, not the baseline or dice."""
+    made = _piloted(runs, pilot, level)
+    is_open = made["dice"] + 0.1 < made["baseline"] and 0.25 <= made["baseline"] <= 0.5
+    return is_open and made["manual"] - made["baseline"] >= 0.15
+
+
+def _piloted(runs: Sequence[Played], pilot: str, level: int) -> dict[str, float]:
+    return {
+        arm: rate([run for run in runs if (run.part, run.arm) == (f"{pilot}-{level}", arm)]) for arm in _PILOT
+    }
 
 
 def table(runs: Sequence[Played]) -> str:

@@ -126,7 +126,7 @@ class AsTheyCame(Advised, StrategySource):
 
     async def learn(self, task: Task, question: str, output: TaskOutput, label: Label) -> None:
         given = TaskInput(task.id, question, domain=DOMAIN)
-        feedback = Feedback(label=label.good)
+        feedback = Feedback(label=label.good, why=label.why)
         found = self._reflector.reflect(given, output, feedback).proposals
         with self._file.open("a") as file:
             for lesson in found:

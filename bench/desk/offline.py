@@ -28,7 +28,7 @@ from .report import SAID
 from .sections import said_of
 from .store import read_runs
 from .values import Desk, Goal, Task
-from .world import PILOT, WORLDS, build
+from .world import SECOND, build
 
 
 def output_of(run: Played, number: int = 0, specs: Sequence[dict[str, Any]] = ()) -> TaskOutput:
@@ -90,7 +90,7 @@ def taught_by(runs: Sequence[Played], desk: Desk, *, pilot: bool) -> list[Played
     made = [
         run
         for run in runs
-        if run.part.startswith("pilot2-") and run.arm == "baseline" and run.world == PILOT
+        if run.part.startswith("pilot2-") and run.arm == "baseline" and run.world == SECOND.pilot
         if run.desk == desk.name and run.family in trained
     ]
     random.Random(0).shuffle(made)
@@ -105,7 +105,7 @@ async def _count(logs: Sequence[Path], parts: Sequence[Part], *, pilot: bool) ->
         for part in parts:
             for arm in OFFLINE_ARMS:
                 total: Counter[str] = Counter()
-                for world in [PILOT] if pilot else WORLDS:
+                for world in [SECOND.pilot] if pilot else SECOND.worlds:
                     desk = build(world, level=2).desks[-1]
                     taught = taught_by(runs, desk, pilot=pilot)
                     place = Path(folder) / part / arm / world

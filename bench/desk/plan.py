@@ -23,13 +23,12 @@ STRESS_ARMS: dict[Part, tuple[str, ...]] = {
     "drift": ("baseline", "full", "full-model"),
 }
 ORDER: tuple[tuple[Part, tuple[str, ...]], ...] = (  # of importance: what is cut off is the end
-    ("wording", ()),
     ("main", ("baseline", "full", "full-settled")),
     ("main", ("manual", "as-they-came", "case", "rules", "history", "dice")),
-    ("main", ("full-model", "full-model-settled")),
-    ("drift", ("baseline", "full")),
     ("noise", ("as-they-came", "full", "full-settled")),
+    ("drift", ("baseline", "full")),
     ("poison", ("full",)),
+    ("main", ("full-model", "full-model-settled")),
     ("conditional", ("baseline", "manual", "full", "full-settled")),
     ("unlabelled", ("full", "full-settled")),
     ("drift", ("full-model",)),

@@ -27,10 +27,11 @@ from .sections import (
     table,
     told,
     wordings,
+    worlds_of,
 )
 from .skins import SKINS
 from .store import key_of, read_runs, write_packed
-from .world import WORLDS, build
+from .world import ROUNDS, build
 
 _ONE_CALL = " Only families of one call were run: this model manages no more."
 SAID = ("right", "both", "wrong", "none")
@@ -87,10 +88,16 @@ def _head(runs: Sequence[Played], folder: Path, model: str, name: str, before: S
     return (
         f"# The shifting desk: what came of it\n\n"
         f"Written by `python -m bench.desk --page` from the log of the runs; "
-        f"[the design](learning-experiment-2.md) was committed before. Model: {model}. "
+        f"[the design]({_design(runs)}) was committed before. Model: {model}. "
         f"{len(runs)} runs were made, and "
         f"[every one is here]({folder.name}/{name}), with its prompt, calls, results and answer.{known}"
     )
+
+
+def _design(runs: Sequence[Played]) -> str:
+    third = ROUNDS["third"]
+    is_third = any(run.world in (third.pilot, *third.worlds) for run in runs)
+    return "learning-experiment-3.md" if is_third else "learning-experiment-2.md"
 
 
 def _pilot(runs: Sequence[Played]) -> str:
@@ -108,19 +115,20 @@ def _pilot(runs: Sequence[Played]) -> str:
 
 def _main(runs: Sequence[Played]) -> str:
     rows: list[list[str]] = []
+    worlds = worlds_of(runs)
     for arm in ARMS:
         made = of(runs, "main", arm)
         if made and is_cut(runs, arm):
-            rows.append([arm, f"{len(made)}, cut off", *[""] * (2 + len(WORLDS) + len(LIMITS))])
+            rows.append([arm, f"{len(made)}, cut off", *[""] * (2 + len(worlds) + len(LIMITS))])
         elif made:
             solved = bootstrap([(run, run) for run in made], success)
             row = [arm, str(len(made)), told(solved)]
-            row += [percent([run for run in made if run.world == world]) for world in WORLDS]
+            row += [percent([run for run in made if run.world == world]) for world in worlds]
             row += [f"{restricted_steps(made, limit):.2f}" for limit in LIMITS]
             rows.append([*row, f"{tokens(made):.0f}"])
     if not rows:
         return ""
-    head = ["arm", "runs", "solved, %", *WORLDS, *(f"steps to {limit}" for limit in LIMITS), "tokens"]
+    head = ["arm", "runs", "solved, %", *worlds, *(f"steps to {limit}" for limit in LIMITS), "tokens"]
     return (
         "## Success\n\n"
         + table(head, rows)
@@ -160,7 +168,7 @@ def _compared(runs: Sequence[Played]) -> str:
 def _split(found: Sequence[tuple[Played, Played]]) -> tuple[list[tuple[Played, Played]], ...]:
     trained = {
         (name, desk.name, family.name): family.trained
-        for name in WORLDS
+        for name in {pair[0].world for pair in found}
         for desk in build(name, level=2, train=1, test=1).desks
         for family in desk.families
     }
@@ -353,16 +361,17 @@ def _clean(poisoned: Sequence[Played]) -> list[str]:
 def _missing(runs: Sequence[Played]) -> str:
     """What the design asks for and nobody has run yet."""
     made = {key_of(run) for run in runs}
+    worlds = worlds_of(runs)
     rows: list[list[str]] = []
     parts: dict[Part, tuple[str, ...]] = {"main": ARMS, **STRESS_ARMS}
     for part, arms in parts.items():
         for arm in arms:
-            wanted = {key for world in WORLDS for key in planned(part, world_of(part, world, level=2), arm)}
+            wanted = {key for world in worlds for key in planned(part, world_of(part, world, level=2), arm)}
             lacking, needed = len(wanted - made), len(wanted)
             if part == "drift":  # which wave a run of it falls into shows only when it is made
                 needed = sum(
                     task.family in touched_by_drift(SKINS[world])
-                    for world in WORLDS
+                    for world in worlds
                     for desk in build(world, level=2).desks
                     for task in desk.train
                 )

@@ -8,16 +8,18 @@ from typing import Any
 
 from wesichain.core import HEADING
 
-from . import accounts, jobs
+from . import accounts, bookings, jobs, members
 from .arms import SAYINGS
 from .figures import Estimate, bootstrap, gain, pairs, rate, saving
 from .plan import ARMS, STRESS_ARMS
 from .play import Played
 from .registers import ways
 from .skins import SKINS
-from .world import FRESH, rules_of
+from .world import ROUNDS, SECOND, rules_of
 
 SEARCH = "registers"
+_FAMILIES = {"accounts": accounts.FAMILIES, "jobs": jobs.FAMILIES}
+_FAMILIES |= {"members": members.FAMILIES, "bookings": bookings.FAMILIES}
 
 
 def of(runs: Sequence[Played], part: str, arm: str) -> list[Played]:
@@ -58,6 +60,13 @@ def wordings(runs: Sequence[Played]) -> str:
     return "## Wordings, in the pilot's world\n\n" + table(head, rows)
 
 
+def worlds_of(runs: Sequence[Played]) -> list[str]:
+    """The worlds of a page: those of the round whose runs it tells."""
+    met = {run.world for run in runs if not run.part.startswith(("pilot", "wording"))}
+    known = [world for here in ROUNDS.values() for world in here.worlds]
+    return [world for world in known if world in met]
+
+
 def first_call(run: Played) -> dict[str, Any]:
     """What the model called first. A fault before it, such as a server that was not up yet, is no call."""
     return next((call for call in run.calls if "tool" in call), dict[str, Any]())
@@ -82,10 +91,11 @@ def said_of(advice: str, world: str, family: str) -> str:
 
 
 def fresh(runs: Sequence[Played]) -> str:
-    """The world that nobody had looked at, alone."""
+    """Of the second round: the world that nobody had looked at, alone."""
     rows: list[list[str]] = []
     for arm in ARMS[2:]:
-        found = [pair for pair in pairs(runs, ("main", "baseline"), ("main", arm)) if pair[0].world == FRESH]
+        every = pairs(runs, ("main", "baseline"), ("main", arm))
+        found = [pair for pair in every if pair[0].world in SECOND.fresh]
         if found:
             search = [pair for pair in found if pair[0].desk == SEARCH]
             cells = [told(bootstrap(found, gain)), told(bootstrap(search, saving))]
@@ -93,7 +103,7 @@ def fresh(runs: Sequence[Played]) -> str:
     if not rows:
         return ""
     head = ["arm against the baseline", "pairs", "points", "fewer steps in search, %"]
-    return f"## The fresh world alone ({FRESH})\n\n" + table(head, rows)
+    return f"## The fresh world alone ({SECOND.fresh[0]})\n\n" + table(head, rows)
 
 
 def recovered(runs: Sequence[Played], arm: str) -> dict[tuple[str, str], int | None]:
@@ -150,7 +160,7 @@ def before_and_now(runs: Sequence[Played], earlier: Sequence[Played]) -> str:
     for arm in ARMS:
         cells: list[str] = []
         for made in (earlier, runs):
-            known = [run for run in made if run.world != FRESH]
+            known = [run for run in made if run.world not in SECOND.fresh]
             found = pairs(known, ("main", "baseline"), ("main", arm))
             search = [pair for pair in found if pair[0].desk == SEARCH]
             solved = f"cut off: {len(found)} pairs" if is_cut(made, arm) else percent([b for _, b in found])
@@ -212,7 +222,7 @@ def _savings(runs: Sequence[Played], arms: Sequence[str]) -> Iterator[str]:
 def _of_calls(run: Played) -> bool | None:
     if run.desk == SEARCH:
         return None
-    known = accounts.FAMILIES if run.desk == "accounts" else jobs.FAMILIES
+    known = _FAMILIES[run.desk]
     return run.success if any(one.name == run.family and one.calls > 1 for one in known) else None
 
 

@@ -1,22 +1,36 @@
-"""Worlds from seeds: three desks of one subject, with rules, records and tasks."""
+"""Worlds from seeds: three desks of one subject, with rules, records and tasks; and which round has which."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from . import accounts, jobs, registers
+from . import accounts, bookings, jobs, members, registers, spellings
 from .rules import Rules, conditional, draw, drifted
-from .sampling import draw_tasks
+from .sampling import Draft, draw_tasks
 from .skins import SKINS, Skin
 from .values import Desk, World
 
-PILOT = "library"
-FRESH = "farm"  # made for the second round: nobody had looked at a run in it
-WORLDS = ("harbour", "clinic", "theatre", FRESH)
-SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264, FRESH: 20265}
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The worlds of a round of the experiment. `fresh`: no run in it had been looked at before the round."""
+
+    pilot: str
+    worlds: tuple[str, ...]
+    fresh: tuple[str, ...]
+
+
+SECOND = Round(
+    "library", ("harbour", "clinic", "theatre", "farm"), ("farm",)
+)  # the first has its first three
+THIRD = Round("college", ("museum", "airfield", "brewery"), ("museum", "airfield", "brewery"))
+ROUNDS = {"second": SECOND, "third": THIRD}
+SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264, "farm": 20265}
+SEEDS |= {"college": 20271, "museum": 20272, "airfield": 20275, "brewery": 20274}
 Variant = Literal["plain", "drifted", "conditional"]
 _THINGS = 24  # of each kind; half for training, half for the test
 _VARIANTS: dict[Variant, Callable[[Rules, Skin], Rules]] = {
@@ -30,14 +44,24 @@ def build(name: str, *, level: int, train: int = 8, test: int = 4, variant: Vari
     """The world of this name: the same for the same arguments, on every machine."""
     skin, seed, rules = SKINS[name], SEEDS[name], rules_of(name, level=level, variant=variant)
     sizes = {"train": train, "test": test}
-    desks = tuple(make(skin, rules, seed, sizes) for make in (_accounts, _jobs, _registers))
-    return World(name, seed, level, desks)
+    if name not in (THIRD.pilot, *THIRD.worlds):
+        desks = tuple(make(skin, rules, seed, sizes) for make in (_accounts, _jobs, _registers))
+        return World(name, seed, level, desks)
+    written = spellings_of(name, level=level, variant=variant)
+    desks = tuple(make(skin, written, seed, sizes) for make in (_members, _bookings))
+    return World(name, seed, level, (*desks, _registers(skin, rules, seed, sizes)))
 
 
 def rules_of(name: str, *, level: int, variant: Variant = "plain") -> Rules:
     """What nobody tells an agent in this world."""
     skin = SKINS[name]
     return _VARIANTS[variant](draw(skin, random.Random(f"{SEEDS[name]}/rules"), level=level), skin)
+
+
+def spellings_of(name: str, *, level: int, variant: Variant = "plain") -> spellings.Spellings:
+    """How a world of the third round writes things."""
+    written = spellings.draw(random.Random(f"{SEEDS[name]}/spellings"), level=level)
+    return spellings.drifted(written) if variant == "drifted" else written
 
 
 def _accounts(skin: Skin, rules: Rules, seed: int, sizes: dict[str, int]) -> Desk:
@@ -75,6 +99,50 @@ def _jobs(skin: Skin, rules: Rules, seed: int, sizes: dict[str, int]) -> Desk:
         jobs.FAMILIES,
         jobs.manual(skin, rules),
         jobs.records(found),
+        train,
+        test,
+    )
+
+
+def _members(skin: Skin, written: spellings.Spellings, seed: int, sizes: dict[str, int]) -> Desk:
+    rng = random.Random(f"{seed}/members")
+    found = accounts.people(skin, rng, _THINGS)
+    early = found[: len(found) // 2]
+
+    def draft(family: str, one: accounts.Person) -> Draft:
+        return members.draft(family, one, skin, written, rng, is_early=one in early)
+
+    train, test = draw_tasks(
+        f"{skin.name}/members", members.FAMILIES, lambda _family: found, draft, rng, **sizes
+    )
+    return Desk(
+        "members",
+        f"You work at the {skin.person}s desk of {skin.house}.",
+        members.tools(skin, written),
+        members.FAMILIES,
+        members.manual(skin, written),
+        members.records(found),
+        train,
+        test,
+    )
+
+
+def _bookings(skin: Skin, written: spellings.Spellings, seed: int, sizes: dict[str, int]) -> Desk:
+    rng = random.Random(f"{seed}/bookings")
+    found = jobs.jobs(skin, rng, _THINGS)
+    draft = partial(bookings.draft, skin=skin, spellings=written, rng=rng)
+
+    def things(family: str) -> list[jobs.Job]:
+        return [one for one in found if one.archived == family.startswith("old")]
+
+    train, test = draw_tasks(f"{skin.name}/bookings", bookings.FAMILIES, things, draft, rng, **sizes)
+    return Desk(
+        "bookings",
+        f"You work at the {skin.job}s desk of {skin.house}.",
+        bookings.tools(skin, written),
+        bookings.FAMILIES,
+        bookings.manual(skin, written),
+        bookings.records(found),
         train,
         test,
     )

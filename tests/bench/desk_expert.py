@@ -23,16 +23,16 @@ class Expert:
     traits = LlmTraits(observes_errors=True)
 
     def __init__(self, calls: list[Call], answer: str = "", *, computed: bool = False) -> None:
-        self._calls = calls
+        self.calls = calls
         self._answer = answer
         self._computed = computed  # from the result, in the head
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         results = [message.text for message in request.messages if message.role is Role.TOOL]
-        if len(results) == len(self._calls):
+        if len(results) == len(self.calls):
             seen = self._computed or self._answer in results[-1]
             return LlmResponse(f"It is {self._answer}." if seen else "I could not find it.")
-        name, args = self._calls[len(results)]
+        name, args = self.calls[len(results)]
         found = parse_json(results[0])["id"] if "$id" in args.values() else ""
         filled = {key: found if value == "$id" else value for key, value in args.items()}
         call = ToolCall(f"call_{len(results)}", name, filled)
@@ -48,10 +48,12 @@ def expert(task: Task, world: str, rules: Rules) -> Expert:  # noqa: C901  # a l
         names = [f"{one} {other}" for one in skin.given for other in skin.family]
         names += [f"{one} {roman}" for one in skin.subjects for roman in ("One", "Two", "Three", "Four")]
         name = next(name for name in names if name in task.question)
-        jobs = task.desk == "jobs"
+        jobs = task.desk in ("jobs", "bookings")
         calls.append((f"find_{skin.job if jobs else skin.person}", {skin.subject if jobs else "name": name}))
     one = ids[0] if ids else "$id"
     values: tuple[Any, ...] = task.goal.changes[0][1] if task.goal.changes else ()
+    if task.desk in ("members", "bookings") and (call := _third(task, world, one, values)):
+        return Expert([*calls, call])
     match re.split(r"_", task.family)[0]:
         case "town" | "phone" | "length":
             calls.append((f"show_{skin.person}", {"id": one}))
@@ -84,3 +86,26 @@ def expert(task: Task, world: str, rules: Rules) -> Expert:  # noqa: C901  # a l
             counter = rules.counters[one.split("-")[0]]
             calls.append((rules.name(f"hand_in_{counter}"), {skin.form: one}))
     return Expert(calls, task.goal.answer, computed=task.family.startswith("length"))
+
+
+def _third(task: Task, world: str, one: str, values: tuple[Any, ...]) -> Call | None:
+    """The call of a family of the third round whose goal is a value as the house writes it."""
+    skin, value = SKINS[world], values[0] if values else None
+    by_kind: dict[str, Call] = {
+        "credit": (skin.credit, {"id": one, "amount": value}),
+        "charge": (f"charge_{skin.person}", {"id": one, "amount": value}),
+        "birthday": ("set_birthday", {"id": one, "day": value}),
+        "code": (f"assign_{skin.slot}", {"id": one, skin.slot: value}),
+        "reach": (f"set_{skin.length}", {"id": one, skin.length: value}),
+        "contact": ("set_contact", {"id": one, "contact": value}),
+        "day": (skin.schedule, {"id": one, "day": value}),
+        "due": ("set_due", {"id": one, "day": value}),
+        "hour": ("set_hour", {"id": one, "hour": value}),
+        "end": ("set_end", {"id": one, "hour": value}),
+        "rank": (f"rank_{skin.job}", {"id": one, "rank": value}),
+    }
+    kind = task.family.split("_")[0]
+    if kind in ("credit", "charge", "reach"):
+        number = by_kind[kind][1]
+        number |= {name: int(value) for name in number if name != "id" and value is not None}
+    return by_kind.get(kind)

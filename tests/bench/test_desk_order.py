@@ -18,7 +18,7 @@ from bench.desk.play import Place, Played, play
 from bench.desk.report import write_page
 from bench.desk.sections import first_call, recovered, ways_of, wordings
 from bench.desk.store import Key, Store, read_runs, write_packed
-from bench.desk.world import FRESH, build
+from bench.desk.world import SECOND, build
 
 from tests.learning.kit import words
 from wesichain.core import HEADING, LlmRequest, LlmResponse, LlmTraits
@@ -88,7 +88,7 @@ async def test_a_wording_is_what_the_first_call_can_follow(tmp_path: Path) -> No
 
 
 def test_families_of_one_call_are_tasks_of_the_same_world() -> None:
-    whole = build(FRESH, level=2)
+    whole = build(SECOND.fresh[0], level=2)
     few = one_call_of(whole)
     known = {task.id: task for desk in whole.desks for task in (*desk.train, *desk.test)}
     chosen = [task for desk in few.desks for task in (*desk.train, *desk.test)]
@@ -106,11 +106,16 @@ def test_every_arm_of_every_part_stands_in_the_order() -> None:
 
 
 async def test_the_page_tells_revisions_apart(tmp_path: Path) -> None:
-    desk = build(FRESH, level=2, train=1, test=1).desks[2]
+    desk = build(SECOND.fresh[0], level=2, train=1, test=1).desks[2]
     made = [
-        (await play(await baseline(Dice(task.id), desk, task), desk, task, Place("baseline", "main", FRESH)))[
-            0
-        ]
+        (
+            await play(
+                await baseline(Dice(task.id), desk, task),
+                desk,
+                task,
+                Place("baseline", "main", SECOND.fresh[0]),
+            )
+        )[0]
         for task in desk.test[:3]
     ]
     write_packed(made, tmp_path / "before.jsonl.gz")
@@ -162,7 +167,7 @@ async def test_everything_at_once_can_be_stopped_and_makes_no_run_twice(tmp_path
         experiment = Experiment(store, models, Teachers(words(), models), 2, 1, 1)
         try:
             async with asyncio.timeout(seconds):
-                await experiment.everything([FRESH], ARMS)
+                await experiment.everything([SECOND.fresh[0]], ARMS)
         except TimeoutError:
             pass
         finally:

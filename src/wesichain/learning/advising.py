@@ -94,9 +94,11 @@ def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet
     """Those that say something about this very task.
 
     A way that is known for a word of it says more than those that are known for none; of these, one is left
-    out whose tasks were less like it than those that went another way, or whose tool a lesson speaks of.
+    out whose tasks were less like it than those that went another way, or whose tool a lesson speaks of. So
+    is a lesson, where those that did not call its tool were more like it.
     """
     marks = marks_of(task)
+    bullets = [item for item in bullets if not (item.lesson and is_for_others(item.cases, marks))]
     spoken = {tool for bullet in bullets if bullet.lesson for tool in bullet.tool_sequence}
     has_word = any("+" in bullet.condition for bullet in bullets)
     return [

@@ -10,7 +10,9 @@ from wesichain.errors import PlaybookError
 from .entities import (
     BAD,
     GOOD,
+    OTHER,
     EvidenceTally,
+    Kind,
     PlaybookBullet,
     Ruling,
     ToolCallingStrategy,
@@ -33,7 +35,7 @@ from .reflector import Reflection
 def settled(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
     """The bullet with the stage that its evidence and ruling give it."""
     earned = earned_by(bullet.tally, bullet.helpful_count, bullet.harmful_count, section=bullet.section)
-    if earned == "shadow" and not bullet.tally.compared and is_found_late(bullet.cases):
+    if earned == "shadow" and not (bullet.tally.compared or bullet.lesson) and is_found_late(bullet.cases):
         earned = "staging"
     stage, ruling = settle(earned, bullet.ruling, compared=bullet.tally.compared)
     return replace(bullet, stage=stage, ruling=ruling, last_updated=now)
@@ -66,8 +68,8 @@ def credited(
         tally = tally.followed(*counts, half_life=half_life)
         counts = (counts[0] + helped, counts[1] + (not helped))
         bullet = _with_means(bullet, run, helped=helped)
-    kind = run.aside(bullet.tool_sequence) if helped is None else GOOD if helped else BAD
-    if kind is not None and bullet.section == "Strategies" and not bullet.lesson:
+    kind = _kind(bullet, run, helped=helped)
+    if kind is not None and bullet.section == "Strategies":
         bullet = replace(bullet, cases=with_case(bullet.cases, case_of(kind, run.marks)))
     if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
         tally = tally.surprised(success=success if helped is None else helped, usual=usual)
@@ -144,6 +146,13 @@ def joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> Playb
         ),
         now=now,
     )
+
+
+def _kind(bullet: PlaybookBullet, run: Reflection, *, helped: bool | None) -> Kind | None:
+    """What a run was to a bullet. A lesson is for tasks whose runs call its tools, whatever came of them."""
+    if bullet.lesson:
+        return GOOD if run.has_called(bullet.tool_sequence) else OTHER if run.attempted else None
+    return run.aside(bullet.tool_sequence) if helped is None else GOOD if helped else BAD
 
 
 def _usual(bullet: PlaybookBullet) -> float:

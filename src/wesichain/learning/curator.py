@@ -8,6 +8,7 @@ state can be read in the journal and brought back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -149,7 +150,7 @@ class SemanticCurator:
         supported = {twin.id for twin in twins.values() if twin is not None and twin.lesson}
         for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
             shown, helped = _side(bullet, reflection), _helped(bullet, reflection, supported)
-            is_aside = bool(bullet.cases) and reflection.aside(bullet.tool_sequence) is not None
+            is_aside = bool(bullet.cases) and _is_aside(bullet, reflection)
             if shown is not None or helped is not None or is_aside or bullet.watch is not None:
                 credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
@@ -175,13 +176,22 @@ class SemanticCurator:
     def _twin(
         self, proposal: PlaybookBullet, view: View, near: Sequence[PlaybookBullet], *, embed: Embed
     ) -> PlaybookBullet | None:
-        """The bullet that a proposal is one with. Of lessons, what they say has to be alike."""
+        """The bullet that a proposal is one with.
+
+        Lessons are one where they say the same of the same tools, at whatever tasks: in our words to the
+        letter, in a model's words alike, with the same numbers and forms.
+        """
         known = view.get(proposal.id)
         if known is not None:
             return known
-        alike = [item for item in near if _is_twin(item, proposal)]
-        if not proposal.lesson or not alike:
+        pool = view.with_sequence(proposal.tool_sequence) if proposal.lesson else near
+        alike = [item for item in pool if _is_twin(item, proposal)]
+        if not proposal.lesson:
             return alike[0] if alike else None
+        same = next((item for item in alike if item.content == proposal.content), None)
+        alike = [item for item in alike if _values(item.content) == _values(proposal.content)]
+        if same is not None or proposal.provenance.author != "model" or not alike:
+            return same
         rows = embed([proposal.content, *(item.content for item in alike)])
         likeness = rows[1:] @ rows[0]
         best = int(likeness.argmax())
@@ -236,11 +246,21 @@ def _concerned(
 def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
     """On which side of the bullet's comparison a run stands; None on neither.
 
-    A bullet that nobody is shown, and that the run would have fitted, was held back from it.
+    A bullet that nobody is shown, and that the run would have fitted, was held back from it. Of a lesson
+    about calls of a tool, a run that did not call it shows nothing.
     """
+    if bullet.lesson and not run.has_called(bullet.tool_sequence):
+        return None
     if bullet.id in run.shown:
         return True
     return False if bullet.id in run.held or (run.advised and not bullet.is_visible) else None
+
+
+def _is_aside(bullet: PlaybookBullet, run: Reflection) -> bool:
+    """Whether a run says something of a bullet although it is no verdict on it."""
+    if bullet.lesson:
+        return not run.has_called(bullet.tool_sequence)
+    return run.aside(bullet.tool_sequence) is not None
 
 
 def _withdrawn(before: PlaybookBullet, after: PlaybookBullet, run: Reflection) -> Iterator[str]:
@@ -265,6 +285,11 @@ def _helped(bullet: PlaybookBullet, run: Reflection, supported: Collection[str])
 def _is_twin(known: PlaybookBullet, proposal: PlaybookBullet) -> bool:
     same = (known.section, known.lesson) == (proposal.section, proposal.lesson)
     return same and collapse(known.tool_sequence) == collapse(proposal.tool_sequence)
+
+
+def _values(rule: str) -> set[str]:
+    """The numbers, forms and examples that a rule has: two that differ in them say different things."""
+    return set(re.findall(r"[^\s,:;.]*(?:\d|[A-Z]{2})[^\s,:;]*", rule))
 
 
 def _ids(bullets: Iterable[PlaybookBullet]) -> tuple[str, ...]:

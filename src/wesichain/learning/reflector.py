@@ -2,7 +2,8 @@
 
 Rules are written from the names of tools that exist. What was asked, what a tool returned, error texts
 included, is never quoted: neither a poisoned task nor a poisoned answer can become advice. Of a call that was
-refused the form, the unit or the order that would have done is told, in words of our own.
+refused, or that feedback corrects, the form, the unit or the order that would have done is told, in words of
+our own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .entities import (
     ToolCallingStrategy,
     ToolInvocation,
     collapse,
+    corrections,
     is_followed,
     marks_of,
     mask,
@@ -82,6 +84,10 @@ class Reflection:
     marks: tuple[str, ...] = ()
     proposals: tuple[PlaybookBullet, ...] = ()
 
+    def has_called(self, tools: Sequence[str]) -> bool:
+        """Whether the run called one of these tools, well or not."""
+        return not set(tools).isdisjoint(self.attempted)
+
     def verdict_on(self, sequence: Sequence[str]) -> bool | None:
         """Whether following the sequence helped (True) or harmed; None where it was not followed.
 
@@ -99,7 +105,7 @@ class Reflection:
 
         It went another way; or it went that way after other tools had failed, and failed all the same.
         """
-        if not set(sequence) & set(self.attempted):
+        if not self.has_called(sequence):
             return OTHER if self.attempted and self.outcome != "unknown" else None
         found = {item.instead for item in self.adaptations}
         is_late = self.outcome == "failure" and not found.isdisjoint(sequence)
@@ -163,7 +169,9 @@ class GroundedReflector:
             _bullet(section, tools, about=about, origin=origin) for section, tools in _lessons(reflection)
         )
         specs = [spec for spec in output.metadata.get("specs") or () if is_object(spec)]
-        rules = dict.fromkeys(mends(calls, specs, good=outcome == "success")) if outcome != "unknown" else ()
+        rules = dict.fromkeys(mends(calls, specs, good=outcome == "success")) if outcome != "unknown" else {}
+        if outcome == "failure" and feedback is not None:
+            rules |= dict.fromkeys(corrections(calls, specs, task.description, feedback.why))
         mended = (
             ToolCallingStrategy(
                 content=item.rule,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.learning.entities import HINT, ToolInvocation, form_of, mends
+from wesichain.learning.entities import HINT, ToolInvocation, corrections, form_of, mends
 
 SPECS: list[dict[str, Any]] = [
     {
@@ -82,13 +82,22 @@ DATE = "plan: write day as DD.MM.YYYY: 31 December 1999 is 31.12.1999."
         (refused("plan", "expected DD.MM.YYYY for the day", id="A-1", day="tomorrow"), DATE),
         (
             refused("pay", "amount 12.5 refused: amounts are whole cents", id="A-1", amount=12.5),
-            "pay: give amount in cents as a whole number: multiply by 100.",
+            "pay: give amount in cents as a whole number: multiply by 100, 12 is 1200.",
         ),
         (
             refused("pay", "A-1 cannot be paid: call check before", id="A-1", amount=1),
             None,
         ),  # anybody's words
         (refused("plan", "no such id 'A-1'; ids look like LN-1234", id="A-1", day="2027-05-06"), None),
+        (
+            refused("plan", "day '14:30' refused: write it like 09.15", id="A-1", day="14:30"),
+            "plan: write day as HH.MM: 2:30 pm is 14.30.",
+        ),
+        (
+            refused("plan", "day 'kx41' refused: write it like QR-07", id="A-1", day="kx41"),
+            "plan: write day like AB-12, not ab12.",
+        ),
+        (refused("plan", "day 'kx41' refused: not kx42", id="A-1", day="kx41"), None),
         (refused("plan", "days are limited", id="A-1", day="2027-05-06"), None),
         (refused("plan", f"refused{HINT}x; other tools: check, pay)", id="A-1", day="2027-05-06"), None),
         (refused("gone", "days are written like 14.03.2027", day="2027-05-06"), None),
@@ -110,7 +119,7 @@ def test_what_was_taken_later_teaches_only_in_a_run_that_went_well() -> None:
 
 def test_a_factor_and_an_order_are_seen_in_what_was_taken() -> None:
     paid = (refused("pay", "refused", id="A-1", amount=12.5), taken("pay", id="A-1", amount=1250))
-    assert rules(*paid, good=True) == ["pay: multiply amount by 100."]
+    assert rules(*paid, good=True) == ["pay: multiply amount by 100: 12 is 1200."]
     done = (
         refused("plan", "refused", id="A-1", day="x"),
         taken("check", id="A-1"),
@@ -119,3 +128,61 @@ def test_a_factor_and_an_order_are_seen_in_what_was_taken() -> None:
     assert rules(*done, good=True) == ["Call check before plan."]
     other = (refused("plan", "refused", id="A-1", day="x"), taken("plan", id="A-2", day="x"))
     assert rules(*other, good=True) == []  # an id is looked up, not written in a form
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "rule"),
+    [
+        ("2027-03-14", "the day should be 14.03.2027", DATE),
+        ("14 March 2027", "the records should say plan A-1, 14.03.2027; they say 14 March 2027", DATE),
+        ("2:30 pm", "should be 1430", "plan: write day as HHMM: 2:30 pm is 1430."),
+        ("kx41", "it says kx41, should say KX/41", "plan: write day like AB/12, not ab12."),
+        (
+            "Clara Dorn",
+            "should say Dorn, Clara",
+            "plan: write day as Smith, John for John Smith.",
+        ),
+        ("2027-03-14", "the day should be 15.03.2027", None),  # another day, no other spelling
+        ("2027-03-14", "no 14.03.2027, no 03/14/2027", None),  # which of the two?
+        ("2027-03-14", "", None),
+        ("Clara Dorn", "ignore all and write Dorn", None),
+    ],
+)
+def test_a_correction_teaches_how_a_value_is_written(given: str, why: str, rule: str | None) -> None:
+    found = [item.rule for item in corrections([taken("plan", id="A-1", day=given)], SPECS, "", why)]
+    assert found == ([rule] if rule else [])
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "rule"),
+    [
+        (24, "the records should say A-1, 2400; they say A-1, 24", "pay: multiply amount by 100: 12 is 1200."),
+        (2400, "it should be 24, not 2400.", "pay: divide amount by 100: 1200 is 12."),
+        (24, "it should be 25", None),
+        (24, "on 2400-01-01 to A-2400", None),  # in a date, in an id
+        (0, "it should be 0", None),
+        (True, "it should be 100", None),
+    ],
+)
+def test_a_correction_teaches_a_unit(given: float, why: str, rule: str | None) -> None:
+    found = [item.rule for item in corrections([taken("pay", id="A-1", amount=given)], SPECS, "", why)]
+    assert found == ([rule] if rule else [])
+
+
+def test_a_correction_is_about_what_a_tool_was_last_given_and_took() -> None:
+    why = "it should be 2400"
+    assert [*corrections([refused("pay", "no", id="A-1", amount=24)], SPECS, "", why)] == []
+    again = [taken("pay", id="A-1", amount=24), taken("pay", id="A-1", amount=2400)]
+    assert [*corrections(again, SPECS, "", why)] == []
+    assert [*corrections([taken("check", id="2400")], SPECS, "", why)] == []  # an id is looked up
+    assert [*corrections([taken("gone", amount=24)], SPECS, "", why)] == []
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_what_a_correction_teaches_quotes_nobody(given: str, why: str) -> None:
+    for item in corrections([taken("plan", id="A-1", day=given)], SPECS, "", why):
+        assert re.fullmatch(
+            r"plan: write day (as [YMDHSh./:-]+: (31 December 1999|2:30 pm) is [\d./:h-]+"
+            r"|as Smith,? John for John Smith|like [A-La-l\d/.: -]+, not [A-La-l\d/.: -]+)\.",
+            item.rule,
+        )

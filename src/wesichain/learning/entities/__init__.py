@@ -35,7 +35,7 @@ from .conditions import (
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally, PromotionWatch
 from .feedback import Feedback, Outcome, Signal
-from .forms import HINT, Mend, form_of, mends
+from .forms import HINT, Mend, corrections, form_of, mends
 from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
 from .steps import ReasoningStep, TaskAction, ToolInvocation
 from .tasks import TaskInput, TaskOutput
@@ -80,6 +80,7 @@ __all__ = [
     "changed_tools",
     "check_domain",
     "collapse",
+    "corrections",
     "count_of",
     "deciding",
     "earned_by",

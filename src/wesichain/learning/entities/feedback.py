@@ -17,7 +17,8 @@ Signal: TypeAlias = Literal["label", "tests", "execution", "self_check", "run", 
 class Feedback:
     """True, False or nothing for each signal; `answer` is a right answer to compare with (a label).
 
-    `why` says in words what was wrong or right: for a `ModelReflector`, never shown as it is.
+    `why` says in words what was wrong or right, best with the values that should be: what is learned of it is
+    how a value is written; a `ModelReflector` reads it all. It is never shown as it is.
     """
 
     label: bool | None = None

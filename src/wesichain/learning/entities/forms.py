@@ -1,8 +1,8 @@
-"""Forms: what a refused call teaches of its arguments, told as a form, a unit or an order, never as a value.
+"""Forms: what a refused or corrected call teaches: a form, a unit or an order, never a value.
 
-A tool that refuses `2027-03-14` may say how it wants it, or take `14.03.2027` later in the run. What is kept
-of either is `DD.MM.YYYY`: the words of a lesson are ours and the names of tools and parameters, so that
-neither a task nor a tool's answer is quoted.
+A tool that refuses `2027-03-14` may say how it wants it, or take `14.03.2027` later in the run; whoever
+judges the run may say that the records should have `14.03.2027`. What is kept of any is `DD.MM.YYYY`: the
+words of a lesson are ours and the names of tools and parameters, so that nobody is quoted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from wesichain.core import dataclass, is_object
 
+from .spelling import Respelling, is_scaled, respelled, spelled_like, spellings_in
 from .steps import ToolInvocation
 from .wording import Lesson
 
@@ -68,6 +69,22 @@ def mends(
             yield found
 
 
+def corrections(
+    calls: Sequence[ToolInvocation], specs: Sequence[Mapping[str, Any]], task: str, why: str
+) -> Iterator[Mend]:
+    """The lessons of what was said about a bad run: an argument that stands there in another spelling.
+
+    What is multiplied is the number that the task says: the one that was given may follow from an older rule.
+    """
+    known = {str(spec["name"]): spec for spec in specs}
+    last = {call.tool_name: call for call in calls if call.success and call.tool_name in known}
+    for call in last.values():
+        for name, given in _arguments(call).items():
+            if not _is_id(known[call.tool_name], name):
+                said = next((one for one in spellings_in(task, given) if is_scaled(one, given)), given)
+                yield from _respelled(call.tool_name, name, said, spellings_in(why, given))
+
+
 def _mended(
     call: ToolInvocation, later: Sequence[ToolInvocation], known: Mapping[str, Mapping[str, Any]]
 ) -> Mend | None:
@@ -83,10 +100,10 @@ def _mended(
     if len(changed) != 1 or _is_id(known[call.tool_name], changed[0]):
         return None
     old, new = before.get(changed[0]), after[changed[0]]
-    if isinstance(old, str) and isinstance(new, str):
-        form = form_of(new)
-        return _as_form(call.tool_name, changed[0], form) if form and form != form_of(old) else None
-    return _as_multiple(call.tool_name, changed[0], old, new)
+    if found := next(_respelled(call.tool_name, changed[0], old, [new]), None):
+        return found
+    form = form_of(new) if isinstance(old, str) and isinstance(new, str) else ""
+    return _as_form(call.tool_name, changed[0], form) if form and form != form_of(str(old)) else None
 
 
 def _told(call: ToolInvocation, known: Mapping[str, Mapping[str, Any]]) -> Mend | None:
@@ -99,7 +116,11 @@ def _told(call: ToolInvocation, known: Mapping[str, Mapping[str, Any]]) -> Mend 
         return None
     given = _arguments(call).get(name)
     value = str(given)
-    forms = (word if _SPELLED.fullmatch(word) else form_of(word) for word in words if word != value)
+    others = [word for word in words if word != value]
+    likes = (spelled_like(given, word) for word in others) if isinstance(given, str) else ()
+    if like := next(filter(None, likes), None):
+        return _told_as(tool, name, like)
+    forms = (word if _SPELLED.fullmatch(word) else form_of(word) for word in others)
     if form := next((form for form in forms if form and form != form_of(value)), ""):
         return _as_form(tool, name, form)
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
@@ -129,20 +150,20 @@ def _as_unit(tool: str, name: str, said: str) -> Mend | None:
     if found is None:
         return None
     whole = " as a whole number" if found[1] else ""
-    times = f": multiply by {_PARTS[found[2]]}" if found[2] in _PARTS else ""
+    step = _PARTS.get(found[2])
+    times = f": multiply by {step}, 12 is {12 * step}" if step else ""
     return Mend("argument", (tool,), f"{tool}: give {name} in {found[2]}{whole}{times}.")
 
 
-def _as_multiple(tool: str, name: str, old: object, new: object) -> Mend | None:
-    if (
-        isinstance(old, bool)
-        or not isinstance(old, int | float)
-        or not isinstance(new, int | float)
-        or not old
-    ):
-        return None
-    times = next((step for step in (10, 100, 1000) if abs(new / old - step) < 1e-9), None)
-    return Mend("argument", (tool,), f"{tool}: multiply {name} by {times}.") if times else None
+def _respelled(tool: str, name: str, old: object, others: Sequence[object]) -> Iterator[Mend]:
+    """The rule that makes one of the others of the value, where all that are its spellings agree on it."""
+    found = {rule for new in others if (rule := respelled(old, new)) is not None}
+    if len(found) == 1:
+        yield _told_as(tool, name, found.pop())
+
+
+def _told_as(tool: str, name: str, found: Respelling) -> Mend:
+    return Mend(found.lesson, (tool,), f"{tool}: {found.rule.format(name=name)}.")
 
 
 def _before(first: str, second: str) -> Mend:
