@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
+import linecache
 import os
 import runpy
 import signal
@@ -86,6 +87,8 @@ def run(words: list[str]) -> None:
     if words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
         sys.path.insert(0, "")
+        if sys.version_info >= (3, 13):  # tracebacks show the code
+            linecache.cache["<string>"] = (len(words[1]), None, words[1].splitlines(True), "<string>")
         exec(compile(words[1], "<string>", "exec"), vars(main))
     else:
         sys.argv = words

@@ -134,12 +134,12 @@ class Server:
         if not self._is_warm:
             warm()
             self._is_warm = True
+        self._tell(door, "yes")  # before the program can do anything: from now on, our end is its end
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
             self._be_the_program(job, pipes, parent)
         self._pids[door] = pid
         self._listen(os.pidfd_open(pid), lambda watch: self._end(watch, pid, door))
-        self._tell(door, "yes")
 
     def _be_the_program(self, job: dict[str, Any], pipes: list[int], parent: int) -> NoReturn:
         """In the child: whatever happens, nothing of the server is run in it."""
