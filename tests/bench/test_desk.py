@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -264,11 +265,11 @@ def test_what_an_answer_names(value: str, answer: str, is_named: bool) -> None:
 def test_an_effect_too_many_is_no_success() -> None:
     desk = build("harbour", level=2).desks[0]
     task = next(task for task in desk.test if task.family == "town_by_id")
-    db = open_records(desk)
-    assert check(desk, task.goal, db, task.goal.answer).success
-    assert not check(desk, task.goal, db, None).success
-    db.execute("UPDATE people SET cents = 1")
-    assert not check(desk, task.goal, db, task.goal.answer).success
+    with closing(open_records(desk)) as db:
+        assert check(desk, task.goal, db, task.goal.answer).success
+        assert not check(desk, task.goal, db, None).success
+        db.execute("UPDATE people SET cents = 1")
+        assert not check(desk, task.goal, db, task.goal.answer).success
 
 
 # --- the disturbances ---

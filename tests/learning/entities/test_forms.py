@@ -156,7 +156,11 @@ def test_a_correction_teaches_how_a_value_is_written(given: str, why: str, rule:
 @pytest.mark.parametrize(
     ("given", "why", "rule"),
     [
-        (24, "the records should say A-1, 2400; they say A-1, 24", "pay: multiply amount by 100: 12 is 1200."),
+        (
+            24,
+            "the records should say A-1, 2400; they say A-1, 24",
+            "pay: multiply amount by 100: 12 is 1200.",
+        ),
         (2400, "it should be 24, not 2400.", "pay: divide amount by 100: 1200 is 12."),
         (24, "it should be 25", None),
         (24, "on 2400-01-01 to A-2400", None),  # in a date, in an id
