@@ -25,8 +25,15 @@ def main() -> None:
         socket.send_fds(door, [json.dumps(job).encode()], [0, 1, 2])
     except OSError:  # nobody is there, or the job is too large for one message
         run_afresh(words)
+
+    def pass_on(number: int, _: object) -> None:
+        try:
+            door.send(bytes([number]))
+        except OSError:
+            return  # the program is gone, and so are we in a moment
+
     for number in PASSED_ON:
-        signal.signal(number, lambda number, _: door.send(bytes([number])))
+        signal.signal(number, pass_on)
     try:
         answer = door.recv(16)
     except OSError as error:
@@ -38,7 +45,11 @@ def main() -> None:
     for descriptor in (0, 1, 2):
         os.close(descriptor)  # they are the program's now
     door.settimeout(None)
-    end_as(int(door.recv(16) or -signal.SIGKILL))
+    try:
+        status = int(door.recv(16) or -signal.SIGKILL)
+    except OSError:
+        status = -signal.SIGKILL  # the warm process was killed, and the program with it
+    end_as(status)
 
 
 def run_afresh(words: list[str]) -> None:
