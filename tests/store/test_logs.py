@@ -148,6 +148,9 @@ _OPEN = st.tuples(st.just("another process"))
 
 @settings(max_examples=40)
 @example([("append", "a", [""], None, None, 0), ("delete", "a", None), ("append", "a", [""], None, None, 0)])
+@example(
+    [("append", "a", [""], how, None, 0) for how in (None, None, "head", None)]
+)  # a clock that is behind
 @given(st.lists(st.one_of(_APPEND, _APPEND, _APPEND, _DELETE, _OPEN), max_size=25))
 def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
     """Whoever opens the store in between, and whatever is deleted and settled."""
