@@ -54,7 +54,7 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local m
 
 # A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite
-	@echo "==> tests"
+	@echo "==> tests: some 13 minutes of CPU time"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices
