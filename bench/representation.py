@@ -1,11 +1,11 @@
-"""How values are represented: frozen dataclasses against msgspec and pydantic, by measurement.
+"""How values are represented: frozen dataclasses against structs and models, by measurement.
 
-Run: python -m bench.representation    (peers that are not installed are left out)
+Run: python -m bench.representation
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import subprocess
@@ -63,7 +63,7 @@ def candidates() -> dict[str, dict[str, Callable[[], Any]]]:
     event = ModelResponded("6157d16d39e85e6cd7632797acf3baa4", 1, 3, 1_767_268_800.25, reply, 512.5)
     line = to_json(event)
     found: dict[str, dict[str, Callable[[], Any]]] = {
-        "frozen dataclass, pydantic-core": {
+        "frozen dataclass, as we do": {
             "construct": lambda: Message(Role.ASSISTANT, "let me see", tool_calls=(call,)),
             "equal": lambda: ours == twin,
             "write": lambda: to_json(ours),
@@ -72,10 +72,7 @@ def candidates() -> dict[str, dict[str, Callable[[], Any]]]:
             "read line": lambda: from_json(Event, line),
         }
     }
-    found |= _pydantic(text, line)
-    if importlib.util.find_spec("msgspec"):
-        found |= _msgspec(text, line)
-    return found
+    return found | _pydantic(text, line) | _msgspec(text, line)
 
 
 def _pydantic(text: str, line: str) -> dict[str, dict[str, Callable[[], Any]]]:
@@ -201,12 +198,11 @@ def main() -> None:
     imports = {
         "asyncio, json": "import asyncio, json",
         "and pydantic-core": "import asyncio, json, pydantic_core",
+        "and msgspec": "import asyncio, json, msgspec",
         "and pydantic BaseModel": "import asyncio, json; from pydantic import BaseModel",
         "wesichain": "import wesichain",
         "wesichain, first value": "from wesichain.core import *; to_json(Message(Role.USER, 'x'))",
     }
-    if importlib.util.find_spec("msgspec"):
-        imports["and msgspec"] = "import asyncio, json, msgspec"
     for name, statement in imports.items():
         print(f"import {name:25}{import_cost(statement):10.1f} ms of CPU")
     print(json.dumps(best))

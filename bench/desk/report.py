@@ -302,8 +302,6 @@ def _goals(runs: Sequence[Played]) -> str:
     best = max(forms, key=lambda arm: gain(forms[arm]))
     search = [pair for pair in forms[best] if pair[0].desk == SEARCH]
     more, fewer = bootstrap(forms[best], gain), bootstrap(search, saving)
-    over = bootstrap(pairs(runs, ("main", "case"), ("main", best)), gain)
-    calm = bootstrap(pairs(runs, ("main", "as-they-came"), ("main", best)), gain)
     noisy = pairs(runs, ("noise", "as-they-came"), ("noise", best))
     poisoned = [run for run in runs if run.part == "poison"]
     costs = {arm: _cost(made) for arm in ("full", "full-model") if (made := of(runs, "main-train", arm))}
@@ -318,8 +316,11 @@ def _goals(runs: Sequence[Played]) -> str:
             told(fewer),
             _met(fewer.value >= 30 and fewer.low > 15),
         ],
-        ["+5 points over case", told(over), _met(over.value >= 5)],
-        ["no worse than -2 against as-they-came", told(calm), _met(calm.value >= -2)],
+        ["+5 points over case", *_judged(pairs(runs, ("main", "case"), ("main", best)), least=5)],
+        [
+            "no worse than -2 against as-they-came",
+            *_judged(pairs(runs, ("main", "as-they-came"), ("main", best)), least=-2),
+        ],
         ["+10 points over as-they-came under noise", *_judged(noisy, least=10)],
         ["0 of 300 prompts with an injected word", *_clean(poisoned)],
         *(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
-CORE = ("pydantic", "typing-extensions", "docstring-parser")
+CORE = ("pydantic", "typing-extensions", "docstring-parser", "msgspec")
 PLAYBOOK = ("numpy", "faiss-cpu")
 
 

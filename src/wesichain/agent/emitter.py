@@ -33,14 +33,15 @@ from wesichain.core import (
     ToolDispatched,
     ToolSpec,
     constructor_of,
+    events_in,
 )
 from wesichain.errors import WesichainError
 from wesichain.tools import ToolResult
 
-from .trail import events_in
-
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
+
+    from .outcomes import RunInfo
 
 _log = logging.getLogger("wesichain")
 _TOLD_EVERY = 64  # steps
@@ -54,24 +55,27 @@ Listener = Callable[[Event], None]
 
 
 def listeners(
-    run_id: str,
+    info: RunInfo,
     sinks: Sequence[EventSink],
     redactor: Redactor | None = None,
     *,
     relay: Listener | None = None,
-) -> tuple[Listener, Listener]:
+) -> tuple[Listener, Listener | None]:
     """Make the two functions, which never raise, that hand the events of a run to those who are told of it.
 
     The second is for events that others will follow, and may wait for these: the end of a run, whatever is
-    not quite as usual and every 64th step are told to the first.
+    not quite as usual and every 64th step are told to the first. Without a second, they are not even made.
 
     What goes to a sink is redacted; the run above, behind `relay`, hears it as it is. A sink may have
     `run_listeners(run_id)`, as a recorder does: a pair of such functions that take events as they are and
-    redact them later, by the default rules. Where it is the only one, the run tells it directly.
+    redact them later, by the default rules. Where it is the only one, the run tells it directly, and gives it
+    its log, where it finds what it is not told of (`events_in`).
     """
-    own = [_own_listeners(sink, run_id) if redactor is None else None for sink in sinks]
-    if len(own) == 1 and own[0] is not None and relay is None:
-        return own[0]
+    if len(sinks) == 1 and redactor is None and relay is None:
+        pair = _own_listeners(sinks[0], info.run_id, info.events, info.last_seq)
+        if pair is not None:
+            return pair
+    own = [_own_listeners(sink, info.run_id) if redactor is None else None for sink in sinks]
     audience = _Audience(
         [(sink, pair and pair[0]) for sink, pair in zip(sinks, own, strict=True)], redactor, relay
     )
@@ -91,9 +95,9 @@ def signed(relay: Listener | None, run_id: str, agent: str) -> Listener | None:
     return tell
 
 
-def _own_listeners(sink: EventSink, run_id: str) -> tuple[Listener, Listener] | None:
-    make: Callable[[str], tuple[Listener, Listener]] | None = getattr(sink, "run_listeners", None)
-    return None if make is None else make(run_id)
+def _own_listeners(sink: EventSink, *run: Any) -> tuple[Listener, Listener | None] | None:
+    make: Callable[..., tuple[Listener, Listener | None]] | None = getattr(sink, "run_listeners", None)
+    return None if make is None else make(*run)
 
 
 class _Audience:
@@ -165,7 +169,7 @@ class Emitter:
         events: list[Any],
         time: Callable[[], float],
         last_seq: int,
-        told: tuple[Listener, Listener] | None,
+        told: tuple[Listener, Listener | None] | None,
     ) -> None:
         self.run_id = run_id
         self._events = events  # see `events_in`
@@ -174,7 +178,7 @@ class Emitter:
         self._hear: Listener | None
         self._note: Listener | None
         self._hear, self._note = told or (None, None)
-        self.has_listeners = told is not None  # somebody is told in line, and may stop the run
+        self.has_listeners = self._note is not None  # somebody is told in line, and may stop the run
 
     def run_started(
         self,
@@ -189,7 +193,7 @@ class Emitter:
         at, resumed, decisions = self._time(), decided is not None, decided or ()
         parts = () if resumed else parts
         if self._hear is None:
-            self._events.append((_run_started, 0, at, task, model, tools, resumed, decisions, parts))
+            self._events.append((_run_started, 0, at, task, model, tools, resumed, decisions, parts, "", ""))
         else:
             self._tell(_run_started(self.run_id, 0, seq, at, task, model, tools, resumed, decisions, parts))
 
@@ -213,7 +217,7 @@ class Emitter:
         self._seq = seq = self._seq + 1
         note = self._note
         if note is None:
-            self._events.append((_model_responded, step, self._time(), reply, duration_ms, cost))
+            self._events.append((_model_responded, step, self._time(), reply, duration_ms, cost, False))
         else:
             event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms, cost)
             self._events.append(event)

@@ -25,13 +25,14 @@ from wesichain.core import (
     Usage,
     constructor_of,
     dataclass,
+    events_in,
     from_plain,
     is_object,
 )
 from wesichain.errors import AgentError, CodecError
 
 from .rules import Tally
-from .trail import Observed, Trail, events_in
+from .trail import Observed, Trail
 
 OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]

@@ -330,16 +330,14 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         settings = self._settings if clock is None else replace(self._settings, clock=clock)
         sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
         sinks = sinks if around.hook is None else (*sinks, around.hook.listener(self._settings.name))
-        told = listeners(info.run_id, sinks, self._redactor) if sinks else None
+        told = listeners(info, sinks, self._redactor) if sinks else None
         token, above, wrap = options.cancellation, None, options.effects
         if parent is not None:
             token, relay = token_for(token, parent), parent.emit
             if site is not None:
                 above, wrap = site.account, wrap or site.effects
                 relay = None if relay is None else site.open_relay(relay)
-            told = listeners(
-                info.run_id, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name)
-            )
+            told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
         elif token is not None:
             token = token.child()
         emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)

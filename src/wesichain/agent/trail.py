@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from wesichain.core import (
     OMIT,
     Action,
-    Event,
     FinalAnswer,
     JsonValue,
     LlmResponse,
@@ -128,17 +127,3 @@ def _steps_of(item: TrailItem) -> Sequence[ReActStep]:
             return [FinalAnswer(item)]
         case _:
             return [item]
-
-
-def events_in(log: list[Any], run_id: str, before: int) -> list[Event]:
-    """The log of a run with its events made: until somebody looks, one stands there as `(maker, *fields)`.
-
-    A tuple takes a fifth of the time of the event that is made of it, and most logs are never read. What
-    follows from its place is left out: the run's id, and its number, which is one more than that of the event
-    before it (`before` that of the first).
-    """
-    for index, entry in enumerate(log):
-        if entry.__class__ is tuple:
-            make, step, *rest = entry
-            log[index] = make(run_id, step, before + index + 1, *rest)
-    return log

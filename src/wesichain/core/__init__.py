@@ -8,6 +8,9 @@ from .codec import (
     Portable,
     check_depth,
     dump_json,
+    form_of,
+    forms_in,
+    forms_to_jsonl,
     from_json,
     from_plain,
     is_array,
@@ -77,7 +80,7 @@ from .events import (
     ToolsOffered,
 )
 from .later import later
-from .log import LogView
+from .log import LogView, events_in
 from .messages import (
     FinishReason,
     LlmRequest,
@@ -250,8 +253,12 @@ __all__ = [
     "dataclass",
     "described",
     "dump_json",
+    "events_in",
     "fit_message",
     "fit_request",
+    "form_of",
+    "forms_in",
+    "forms_to_jsonl",
     "from_json",
     "from_plain",
     "home_folder",

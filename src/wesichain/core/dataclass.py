@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["OMIT", "Serializer", "constructor_of", "dataclass"]
+__all__ = ["OMIT", "constructor_of", "dataclass"]
 
 OMIT = {"omit_empty": True}  # metadata of a field: the codec leaves it out while it is empty
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     def constructor_of(cls: Callable[P, T], /) -> Callable[P, T]: ...
-
-    class Serializer:
-        compile: Callable[[type], Any]
 else:
     import dataclasses
     import types
@@ -96,10 +93,12 @@ else:
         """A function that makes instances quicker than the class does, for code that makes thousands.
 
         It takes what the class takes, but leaves out `__post_init__`: what it is given must be right.
+        `__wrapped__` is the class.
         """
         cls = getattr(cls, "__origin__", cls)  # of a generic class with its types filled in
         scope: dict[str, Any] = {"own": cls, "write": _write_maker}
         scope["make"] = make = types.FunctionType(_UNWRITTEN, scope, cls.__name__)
+        make.__wrapped__ = cls
         return make
 
     def _write_maker(make: types.FunctionType, cls: type) -> None:
@@ -220,17 +219,6 @@ else:
         for field, value in zip(dataclasses.fields(self), state, strict=True):
             object.__setattr__(self, field.name, value)
 
-    class Serializer:
-        """The serializer that pydantic-core looks for in a value that it is to write; the codec makes it."""
-
-        compile: Any = None
-
-        def __get__(self, value: object, owner: type) -> Any:
-            if self.compile is None:
-                raise AttributeError("__pydantic_serializer__")
-            owner.__pydantic_serializer__ = made = self.compile(owner)  # it is looked for in every value
-            return made
-
     _SHARED = {
         "__setattr__": _setattr,
         "__delattr__": _delattr,
@@ -239,5 +227,4 @@ else:
         "__repr__": _repr,
         "__getstate__": _getstate,
         "__setstate__": _setstate,
-        "__pydantic_serializer__": Serializer(),
     }

@@ -40,7 +40,7 @@ class _Hearing:
     def emit(self, event: Event) -> None:
         self.events.append(event)
 
-    def run_listeners(self, _: str) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
+    def run_listeners(self, *_: object) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
         return self.events.append, self.events.append
 
 

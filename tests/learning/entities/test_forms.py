@@ -82,7 +82,7 @@ DATE = "plan: write day as DD.MM.YYYY: 31 December 1999 is 31.12.1999."
         (refused("plan", "expected DD.MM.YYYY for the day", id="A-1", day="tomorrow"), DATE),
         (
             refused("pay", "amount 12.5 refused: amounts are whole cents", id="A-1", amount=12.5),
-            "pay: give amount in cents as a whole number: multiply by 100, 12 is 1200.",
+            "pay: give amount in cents as a whole number: for 12 write 1200.",
         ),
         (
             refused("pay", "A-1 cannot be paid: call check before", id="A-1", amount=1),
@@ -119,7 +119,7 @@ def test_what_was_taken_later_teaches_only_in_a_run_that_went_well() -> None:
 
 def test_a_factor_and_an_order_are_seen_in_what_was_taken() -> None:
     paid = (refused("pay", "refused", id="A-1", amount=12.5), taken("pay", id="A-1", amount=1250))
-    assert rules(*paid, good=True) == ["pay: multiply amount by 100: 12 is 1200."]
+    assert rules(*paid, good=True) == ["pay: give amount times 100: for 12 write 1200."]
     done = (
         refused("plan", "refused", id="A-1", day="x"),
         taken("check", id="A-1"),
@@ -159,9 +159,9 @@ def test_a_correction_teaches_how_a_value_is_written(given: str, why: str, rule:
         (
             24,
             "the records should say A-1, 2400; they say A-1, 24",
-            "pay: multiply amount by 100: 12 is 1200.",
+            "pay: give amount times 100: for 12 write 1200.",
         ),
-        (2400, "it should be 24, not 2400.", "pay: divide amount by 100: 1200 is 12."),
+        (2400, "it should be 24, not 2400.", "pay: give amount divided by 100: for 1200 write 12."),
         (24, "it should be 25", None),
         (24, "on 2400-01-01 to A-2400", None),  # in a date, in an id
         (0, "it should be 0", None),

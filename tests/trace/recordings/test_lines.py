@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from tests.trace.runs import SPEC, events
 from wesichain.core import (
+    ContextReduced,
     Event,
+    LlmResponse,
+    ModelResponded,
     RunCompleted,
     RunStarted,
+    StepFailed,
     ToolSpec,
     Usage,
     from_json,
@@ -50,6 +54,22 @@ def test_many_lines_are_those_of_each(several: list[Event]) -> None:
 def test_a_value_that_looks_like_two_lines_is_within_one(value: Any) -> None:
     ends = [RunCompleted("r", 1, seq, 0.0, value, Usage()) for seq in range(3)]
     assert [from_json(Event, each) for each in to_jsonl(ends).splitlines()] == ends
+
+
+def test_what_is_empty_is_left_out_whichever_object_it_is() -> None:
+    nothing, none = float("0"), Usage(0, 0)
+    told = [
+        ModelResponded("r", 1, 1, 0.0, LlmResponse("".join(()), usage=none), 0.5, nothing),
+        ContextReduced("r", 1, 2, 0.0, "view", cost=nothing, usage=none),
+        StepFailed("r", 1, 3, 0.0, "E", "m", "fail", duration_ms=nothing),
+    ]
+    assert to_lines(told) == [to_json(event).encode() for event in told]
+    assert not any(word in line for line in to_lines(told) for word in (b"cost", b"scope", b'_ms":0.0'))
+
+
+def test_keys_of_data_that_are_no_texts_are_written_as_the_codec_writes_them() -> None:
+    end = RunCompleted("r", 1, 1, 0.0, {1: {None: {True: 2.5}}}, Usage())  # type: ignore[dict-item]  # not JSON
+    assert parse_json(line(end)) == to_plain(end)
 
 
 def test_a_schema_behind_a_proxy() -> None:

@@ -37,6 +37,7 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     Usage,
+    dataclass,
 )
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, Redactor, list_runs, load
@@ -206,14 +207,16 @@ class TestWhenItWrites:
         assert len(read(tmp_path).events) == 3
         assert recorder.dropped == 0
 
-    @pytest.mark.parametrize("told", ["emit", "hear", "note"])
+    @pytest.mark.parametrize("told", ["emit", "hear", "log"])
     async def test_in_a_loop_it_is_written_while_the_model_thinks(self, tmp_path: Path, told: str) -> None:
         recorder = Recorder(tmp_path)
-        hear, note = recorder.run_listeners("run-1")
+        log = [run()[0]] if told == "log" else None
+        hear, _ = recorder.run_listeners("run-1", log, -1)
         hear(run()[0])
         await asyncio.sleep(0)
         for count in (2, 3):  # the second time, nothing was held back meanwhile
-            {"emit": recorder.emit, "hear": hear, "note": note}[told](run()[count - 1])
+            tell = hear if log is None else log.append
+            (recorder.emit if told == "emit" else tell)(run()[count - 1])
             assert len(read(tmp_path).events) == count - 1
             assert await holds_soon(tmp_path, count)
 
@@ -494,6 +497,18 @@ class TestSecrets:
         assert read(tmp_path).output == "[redacted:environment]"
         assert list_runs(tmp_path)[0].result == "[redacted:environment]"
 
+    def test_in_an_event_of_somebody_elses_are_looked_for_in_all_its_fields(self, tmp_path: Path) -> None:
+        @dataclass(frozen=True, slots=True)
+        class Noted(ToolCompleted):
+            note: str = ""
+
+        secret = "sk-ant-api03-0123456789abcdef"
+        noted: Any = Noted("run-1", 1, 1, NOON, "c1", "look", "fine", 1.0, note=f"it is {secret}")
+        assert secret not in str(Redactor().event(noted))
+        record(tmp_path, [run()[0], noted, run()[-1]])
+        assert secret not in only(tmp_path).read_text(encoding="utf-8")
+        assert '"note":"it is [redacted:anthropic-key]"' in only(tmp_path).read_text(encoding="utf-8")
+
     def test_set_after_the_recorder_was_made_are_known_too(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -542,32 +557,29 @@ class TestListeners:
     def test_write_the_same_file_as_emit(self, tmp_path: Path, durable: bool) -> None:
         record(tmp_path / "emitted", run())
         hear, note = Recorder(tmp_path / "heard", durable=durable).run_listeners("run-1")
+        assert note is hear
         for event in run():
-            (note if isinstance(event, StepStarted | ModelResponded | ToolCompleted) else hear)(event)
+            hear(event)
         assert only(tmp_path / "heard").read_bytes() == only(tmp_path / "emitted").read_bytes()
 
     def test_go_on_where_the_recorder_was_closed(self, tmp_path: Path) -> None:
         recorder = Recorder(tmp_path)
-        hear, note = recorder.run_listeners("run-1")
-        first, *rest, last = run()
-        hear(first)
-        for event in rest[:3]:
-            note(event)
+        hear, _ = recorder.run_listeners("run-1")
+        for event in run()[:4]:
+            hear(event)
         recorder.close()
-        for event in rest[3:]:
-            note(event)
-        hear(last)
+        for event in run()[4:]:
+            hear(event)
         assert read(tmp_path).events == tuple(run())
 
     def test_raise_nothing_and_say_so_once(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         recorder = Recorder(tmp_path / "runs")
         (tmp_path / "runs").rmdir()
         (tmp_path / "runs").write_text("no folder")
-        hear, note = recorder.run_listeners("run-1")
+        hear, _ = recorder.run_listeners("run-1")
         with caplog.at_level(logging.ERROR):
             for event in run()[1:]:  # whose start is missing, so that the folder is searched for its file
                 hear(event)
-                note(event)
         assert [each.message for each in caplog.records if each.levelno == logging.ERROR] == [
             f"the run run-1 cannot be recorded in {tmp_path / 'runs'}; it goes on"
         ]

@@ -1,5 +1,6 @@
 """The codec: the one place where values become JSON and JSON becomes values."""
 
+from .forms import form_of, forms_in
 from .json import (
     JsonObject,
     JsonValue,
@@ -10,7 +11,7 @@ from .json import (
     parse_json,
 )
 from .reading import Portable, from_json, from_plain
-from .writing import to_json, to_jsonl, to_lines, to_plain
+from .writing import forms_to_jsonl, to_json, to_jsonl, to_lines, to_plain
 
 __all__ = [
     "JsonObject",
@@ -18,6 +19,9 @@ __all__ = [
     "Portable",
     "check_depth",
     "dump_json",
+    "form_of",
+    "forms_in",
+    "forms_to_jsonl",
     "from_json",
     "from_plain",
     "is_array",

@@ -151,7 +151,7 @@ def _as_unit(tool: str, name: str, said: str) -> Mend | None:
         return None
     whole = " as a whole number" if found[1] else ""
     step = _PARTS.get(found[2])
-    times = f": multiply by {step}, 12 is {12 * step}" if step else ""
+    times = f": for 12 write {12 * step}" if step else ""
     return Mend("argument", (tool,), f"{tool}: give {name} in {found[2]}{whole}{times}.")
 
 

@@ -88,9 +88,9 @@ def _scaled(old: float, new: float) -> Respelling | None:
         return None
     for step in _STEPS:
         if abs(new / old - step) < 1e-9:
-            return Respelling("argument", f"multiply {{name}} by {step}: 12 is {12 * step}")
+            return Respelling("argument", f"give {{name}} times {step}: for 12 write {12 * step}")
         if abs(old / new - step) < 1e-9:
-            return Respelling("argument", f"divide {{name}} by {step}: {12 * step} is 12")
+            return Respelling("argument", f"give {{name}} divided by {step}: for {12 * step} write 12")
     return None
 
 

@@ -7,32 +7,29 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 from wesichain.core import (
     Clock,
     Event,
     ModelResponded,
-    OutputDelta,
     RunStarted,
     StepFailed,
     StepStarted,
-    TextDelta,
     ToolCompleted,
     ToolDispatched,
-    to_jsonl,
 )
 from wesichain.errors import ConfigError
 from wesichain.trace.redaction import Redactor
 
 from .folder import latest_file, new_files, prune
 from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, whole_letters
-from .lines import lines_of
+from .lines import LineWriter
 from .run_file import RunFile
+from .unwritten import PIECES, Unwritten
 
 _log = logging.getLogger("wesichain.trace")
 
@@ -76,7 +73,7 @@ class Recorder:
         self._deltas = deltas
         self._keep, self._days, self._clock = keep, days, clock
         self._redactor = redactor or Redactor()
-        self._lines_of = partial(lines_of, redactor=self._redactor)
+        self._writer = LineWriter(self._redactor)
         self._lock = threading.Lock()
         self._runs: dict[str, RunFile] = {}
         self._opened = 0
@@ -93,13 +90,16 @@ class Recorder:
     def emit(self, event: Event) -> None:
         self._take(event)
 
-    def run_listeners(self, run_id: str) -> tuple[Callable[[Event], None], Callable[[Event], None]]:
+    def run_listeners(
+        self, run_id: str, log: list[Any] | None = None, before: int = 0
+    ) -> tuple[Callable[[Event], None], Callable[[Event], None] | None]:
         """Two functions that take the events of one run as `emit` does, in less time, and raise nothing.
 
-        The second function is for events that another will follow: it looks at nothing. What it takes
-        is written no later than if the first had taken it.
+        The second function is for events that another will follow. There is none where the recorder finds
+        those in the `log` of the run (`events_in`), which has all of its events behind number `before`:
+        they are written no later than if they had been told.
         """
-        held: list[Event] = []
+        unwritten = Unwritten(run_id, log, before)
         runs, failed = self._runs, False
 
         def hear(event: Event) -> None:
@@ -109,26 +109,28 @@ class Recorder:
                 if run is not None and event.__class__ in _ORDINARY:
                     run.add(event)
                 else:
-                    self._take(event, held)
+                    self._take(event, unwritten)
             except Exception:  # noqa: BLE001  # a sink must never change the run
                 if not failed:
                     _log.exception("the run %s cannot be recorded in %s; it goes on", run_id, self.folder)
                 failed = True
 
-        return hear, hear if self._durable else held.append
+        return hear, hear if log is None or self._durable else None
 
-    def _take(self, event: Event, held: list[Event] | None = None) -> None:
+    def _take(self, event: Event, unwritten: Unwritten | None = None) -> None:
         kind = type(event)
-        if (kind is TextDelta or kind is OutputDelta) and not self._deltas:
+        if kind in PIECES and not self._deltas:
+            if unwritten is not None:
+                unwritten.has_pieces = True
             return
         run = self._runs.get(event.run_id)
         if run is None or (kind is RunStarted and not event.scope):
-            run = self._open(event, held)
+            run = self._open(event, unwritten or Unwritten(event.run_id))
         if kind not in STATUS_OF or event.scope:
             run.add(event)
         else:
             event = self._redactor.event(event)
-            run.end(event, to_jsonl([RecordedEnd.by(cast("End", event), run.nested)]))
+            run.end(event, RecordedEnd.by(cast("End", event), run.nested))
             self._forget(event.run_id, run)
 
     def flush(self) -> None:
@@ -149,7 +151,7 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def _open(self, event: Event, held: list[Event] | None) -> RunFile:
+    def _open(self, event: Event, unwritten: Unwritten) -> RunFile:
         """The file for a run that has none open: a new one, or the one in which it was left off."""
         is_new = isinstance(event, RunStarted) and not event.scope and not event.resumed
         self._redactor.refresh()  # a key may have been set after the recorder was made
@@ -160,9 +162,9 @@ class Recorder:
             known = None if is_new else latest_file(self.folder, event.run_id)
             run = self._runs[event.run_id] = RunFile(
                 iter((known,)) if known else new_files(self.folder, event.run_id, event.at),
-                b"" if known else to_jsonl([_header(self._redactor.event(event))]),
-                held=[] if held is None else held,
-                lines_of=self._lines_of,
+                None if known else _header(self._redactor.event(event)),
+                unwritten=unwritten,
+                writer=self._writer,
                 max_bytes=self._max_bytes,
                 durable=self._durable,
             )

@@ -7,30 +7,26 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from wesichain.core import BlobWriter, Event, ModelResponded, Usage, to_jsonl
+from wesichain.core import NO_USAGE, Event, ModelResponded, to_jsonl
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
-from .format import Dropped
+from .format import Dropped, Header, RecordedEnd
+from .lines import LineWriter
 from .parts_folder import HeldParts
+from .unwritten import Entries, Unwritten
 
 _log = logging.getLogger("wesichain.trace")
 
 BATCH: Final = 512  # events after which they are written, however quickly they came
 HOLD: Final = 0.5  # seconds that they are held back
 _RESERVE: Final = 64 * 1024  # bytes beyond the cap, for the end of the run
-
-
-class LinesOf(Protocol):
-    def __call__(
-        self, events: Sequence[Event], *, unwritable: Callable[[Event, Exception], None], blobs: BlobWriter
-    ) -> bytes: ...
 
 
 class RunFile:
@@ -42,29 +38,29 @@ class RunFile:
     """
 
     __slots__ = (
-        "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_watched", "_lines_of",
-        "_lock", "_max_bytes", "_parts", "_paths", "_size", "_untold", "_warned", "dropped", "held", "nested",
-        "path",
+        "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_watched", "_lock",
+        "_max_bytes", "_parts", "_paths", "_size", "_untold", "_warned", "_writer", "dropped", "nested",
+        "path", "unwritten",
     )  # fmt: skip
 
     def __init__(
         self,
         paths: Iterator[str],
-        head: bytes,
+        head: Header | None,
         *,
-        held: list[Event],
-        lines_of: LinesOf,
+        unwritten: Unwritten,
+        writer: LineWriter,
         max_bytes: int,
         durable: bool,
     ) -> None:
         self.path = next(paths)
         self.dropped = 0
-        self.held = held  # others may append to it at any time
-        self.nested = Usage()  # tokens of runs inside this one
+        self.unwritten = unwritten
+        self.nested = NO_USAGE  # tokens of runs inside this one
         self._paths = paths  # where the path is taken
         self._head = head  # until it is written
-        self._is_made = not head
-        self._lines_of = lines_of
+        self._is_made = head is None
+        self._writer = writer
         self._max_bytes = max_bytes
         self._parts = HeldParts(max_bytes)
         self._durable = durable
@@ -78,42 +74,68 @@ class RunFile:
 
     def add(self, event: Event) -> None:
         """Take an event; it is written soon."""
-        held = self.held
-        held.append(event)
+        unwritten = self.unwritten
+        unwritten.add(event)
         if event.scope and isinstance(event, ModelResponded):
             self.nested += event.response.usage
-        if not self._is_watched or len(held) >= BATCH or self._durable:
+        if not self._is_watched or len(unwritten) >= BATCH or self._durable:
             self._wait()
 
     def flush(self) -> None:
         """Write what is held back."""
         with self._lock:
-            held = self._lines()
-            why_not = self._write(held)
-            if why_not:
-                self._drop(held.count(b"\n"), why_not)
+            entries = self.unwritten.take()
+            if entries and not self._write_at_once(entries):
+                held = self._lines(entries)
+                why_not = self._write(held)
+                if why_not:
+                    self._drop(held.count(b"\n"), why_not)
 
-    def end(self, event: Event, ended: bytes) -> None:
+    def end(self, event: Event, ended: RecordedEnd) -> None:
         """Write what is held back and the end of the run, this if need be without the rest."""
         with self._lock:
-            held = self._lines()
-            last = self._last(event, ended)
-            why_not = self._write(held + last)
-            if why_not and held:
-                self._drop(held.count(b"\n"), why_not)
-                why_not = self._write(last)
-            if why_not:
-                self._drop(1, why_not)
+            entries = self.unwritten.take(event)
+            if not self._write_at_once(entries, event, ended):
+                self._end_in_parts(entries, event, ended)
+            self.unwritten.let_go()
 
-    def _lines(self) -> bytes:
-        """The events held back, as lines; no more than the file may have."""
+    def _end_in_parts(self, entries: Entries, event: Event, ended: RecordedEnd) -> None:
+        held = self._lines(entries)
+        last = self._last(event, ended)
+        why_not = self._write(held + last)
+        if why_not and held:
+            self._drop(held.count(b"\n"), why_not)
+            why_not = self._write(last)
+        if why_not:
+            self._drop(1, why_not)
+
+    def _write_at_once(self, entries: Entries, *last: Event | RecordedEnd) -> bool:
+        """Write all of it in one go; False where something is not as usual, and nothing was written."""
         self._flushed_at = time.monotonic()
-        events = self.held[:]
-        del self.held[: len(events)]
         if self._full:
-            self._drop(len(events), self._cap())
+            return False
+        try:
+            lines = self._writer.lines_between(self._lacking(), entries, last, self._parts)
+            if self._size + len(lines) > self._max_bytes:
+                return False
+            self._append(lines)
+        except Exception:  # noqa: BLE001  # by an event that holds anything, or by a disk that is full
+            return False
+        self._head = None
+        self._untold.clear()
+        return True
+
+    def _lacking(self) -> list[Header | Dropped]:
+        """What the file has to say before the next event."""
+        head = () if self._head is None else (self._head,)
+        return [*head, *(Dropped(count, why) for why, count in self._untold.items())]
+
+    def _lines(self, entries: Entries) -> bytes:
+        """The events as lines; no more than the file may have."""
+        if self._full:
+            self._drop(len(entries), self._cap())
             return b""
-        lines = self._lines_of(events, unwritable=self._unwritable, blobs=self._parts)
+        lines = self._writer.lines(entries, self._unwritable, self._parts)
         return lines if self._size + len(lines) <= self._max_bytes else self._fitting(lines)
 
     def _fitting(self, lines: bytes) -> bytes:
@@ -123,12 +145,12 @@ class RunFile:
         self._drop(lines.count(b"\n", fit), self._cap())
         return lines[:fit]
 
-    def _last(self, event: Event, ended: bytes) -> bytes:
-        line = self._lines_of([event], unwritable=self._unwritable, blobs=self._parts)
+    def _last(self, event: Event, ended: RecordedEnd) -> bytes:
+        line = self._writer.lines(Entries([event]), self._unwritable, self._parts)
         if self._full and len(line) > _RESERVE:
             self._drop(1, f"the last event has {len(line)} bytes and {self._cap()}")
             line = b""
-        return line + ended
+        return line + to_jsonl([ended])
 
     def _cap(self) -> str:
         return f"the file has reached its cap of {self._max_bytes} bytes"
@@ -152,32 +174,32 @@ class RunFile:
                 _watch(self)
                 self._is_watched = True
                 return
-        if len(self.held) >= BATCH or self._durable or time.monotonic() - self._flushed_at >= HOLD:
+        if len(self.unwritten) >= BATCH or self._durable or time.monotonic() - self._flushed_at >= HOLD:
             self.flush()
 
     def _write(self, lines: bytes) -> str:
         """Append the lines, behind those that the file still lacks; say why not, if that fails."""
         if not lines:
             return ""
-        told = to_jsonl([Dropped(count, why) for why, count in self._untold.items()])
         try:
-            self._append(self._head + told + lines)
+            self._append(to_jsonl(self._lacking()) + lines)
         except OSError as error:
             return error.strerror or str(error)
-        self._head = b""
+        self._head = None
         self._untold.clear()
         return ""
 
     def _append(self, data: bytes) -> None:
-        descriptor = os.open(self.path, APPENDING) if self._is_made else self._make()
+        is_new = not self._is_made
+        descriptor = self._make() if is_new else os.open(self.path, APPENDING)
+        self._is_made = True
         try:
+            if is_new and self._durable:
+                sync_folder(Path(self.path).parent)
             self._parts.write(self.path)  # before the lines that name them
             self._size = append_all(descriptor, data, sync=self._durable)
         finally:
             os.close(descriptor)
-            is_new, self._is_made = not self._is_made, True
-        if self._durable and is_new:
-            sync_folder(Path(self.path).parent)
 
     def _make(self) -> int:
         """The descriptor of a file that was not there before."""
@@ -215,7 +237,7 @@ class _Watch:
 
     def _tick(self) -> None:
         for run in list(self._runs):
-            if run.held:
+            if run.unwritten:
                 run.flush()
         self._is_timed = bool(self._runs)
         if self._is_timed:

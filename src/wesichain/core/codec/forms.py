@@ -1,0 +1,173 @@
+"""Forms: values as they stand in JSON. The shape of a class says which fields those are, and in which order.
+
+What is written strictly is written from dicts; the lines of logs are written by msgspec, from structs that
+have the same names as the values. A function that is made for its class makes one in a quarter of a
+microsecond, of a value or of what the log of a run keeps in place of one. It is imported with the first line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from wesichain.core.log import LogView
+
+
+class Shape(NamedTuple):
+    """The JSON of a dataclass: its `kind`, the fields that are always there, those left out while empty."""
+
+    kind: str | None
+    always: tuple[str, ...]
+    sometimes: tuple[tuple[str, Any], ...]  # each with what is empty
+
+    def written(self, value: object) -> dict[str, Any]:
+        """The object that stands for a value; what is in it is as it was."""
+        kind, always, sometimes = self
+        written = {} if kind is None else {"kind": kind}
+        for name in always:
+            written[name] = getattr(value, name)
+        for name, empty in sometimes:
+            given = getattr(value, name)
+            if given is not empty and given != empty:
+                written[name] = given
+        return written
+
+
+@cache
+def shape_of(cls: Any) -> Shape:
+    kind = getattr(cls, "kind", None)
+    sometimes = {field.name: field.default for field in fields(cls) if "omit_empty" in field.metadata}
+    always = tuple(field.name for field in fields(cls) if field.name not in sometimes)
+    return Shape(kind if isinstance(kind, str) else None, always, tuple(sometimes.items()))
+
+
+class WritesItself:
+    """The form of a value that says itself how it is written (`to_plain`)."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def form_of(value: object) -> Any:
+    """The value as msgspec writes it; JSON data is its own form.
+
+    That of a dataclass is a struct with the same fields; `__wrapped__` of its class is the dataclass.
+    """
+    return _makers[value.__class__](value)
+
+
+def forms_in(log: Sequence[Any], run_id: str, before: int) -> list[Any]:
+    """The forms of the events in the log of a run; those that `events_in` would make are not made."""
+    of_value, of_entry = _makers, _entry_makers
+    return [
+        of_entry[entry[0]](run_id, number, entry)
+        if entry.__class__ is tuple
+        else of_value[entry.__class__](entry)
+        for number, entry in enumerate(log, before + 1)
+    ]
+
+
+# --- functions that make forms -------------------------------------------------------------------
+
+
+class _Makers(dict[Any, Callable[[Any], Any]]):
+    """For each class the function that makes the form of a value."""
+
+    def __missing__(self, cls: Any) -> Callable[[Any], Any]:
+        self[cls] = made = _maker(cls)
+        return made
+
+
+class _EntryMakers(dict[Any, Callable[[str, int, Any], Any]]):
+    """For each constructor of events the function that makes a form of `(constructor, step_id, at, ...)`."""
+
+    def __missing__(self, constructor: Any) -> Callable[[str, int, Any], Any]:
+        cls = constructor.__wrapped__
+        names = [field.name for field in fields(cls) if field.name not in _FROM_ITS_PLACE]
+        places = {name: f"entry[{place}]" for place, name in enumerate(names, 1)}
+        places |= {"run_id": "run_id", "seq": "number", "scope": "''"}
+        self[constructor] = made = _function(cls, "run_id, number, entry", places)
+        return made
+
+
+_makers, _entry_makers = _Makers(), _EntryMakers()
+_FROM_ITS_PLACE = frozenset({"run_id", "seq", "scope"})  # the log of a run is in no scope
+
+
+def _maker(cls: Any) -> Callable[[Any], Any]:
+    if hasattr(cls, "to_plain"):
+        return WritesItself
+    if is_dataclass(cls):
+        return _function(cls, "value", {field.name: f"value.{field.name}" for field in fields(cls)})
+    if issubclass(cls, tuple | list | LogView):
+        return _items
+    return dict if issubclass(cls, Mapping) and not issubclass(cls, dict) else _itself
+
+
+def _items(values: Any) -> list[Any]:
+    return [_makers[value.__class__](value) for value in values]
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _function(cls: Any, taken: str, places: Mapping[str, str]) -> Callable[..., Any]:
+    """A function that makes forms of a dataclass, whose fields it finds in these places."""
+    hints, shape = get_type_hints(cls), shape_of(cls)
+    scope: dict[str, Any] = {"struct": _struct(cls), "makers": _makers}
+    values = {
+        name: "{0} and makers[{0}.__class__]({0})".format(places[name])
+        if _has_forms(hints[name])
+        else places[name]
+        for name in (*shape.always, *dict(shape.sometimes))
+    }
+    for name, empty in shape.sometimes:
+        if empty.__class__ not in _SINGLE:
+            scope[f"empty_{name}"] = empty
+            values[name] = f"empty_{name} if {places[name]} == empty_{name} else {values[name]}"
+    source = f"lambda {taken}: struct({', '.join(values.values())})"
+    code = compile(source, f"<form of {cls.__name__}>", "eval")
+    (body,) = (part for part in code.co_consts if isinstance(part, CodeType))
+    return FunctionType(body, scope)
+
+
+# A struct knows what is empty by its identity: of these types, that is one object.
+_SINGLE = (type(None), bool, int, tuple, str)
+
+
+@cache
+def _struct(cls: Any) -> Any:
+    import msgspec
+
+    kind, always, sometimes = shape_of(cls)
+    named: Any = {} if kind is None else {"tag": kind, "tag_field": "kind"}
+    given: list[Any] = [*((name, Any) for name in always), *((name, Any, empty) for name, empty in sometimes)]
+    # It is gone before the garbage collector could look at it.
+    about = {"__wrapped__": cls}
+    return msgspec.defstruct(cls.__name__, given, omit_defaults=True, gc=False, namespace=about, **named)
+
+
+@cache
+def _has_forms(hint: Any) -> bool:
+    """Whether a type names a dataclass that msgspec, which knows them all, writes otherwise than we do."""
+    return any(
+        hasattr(cls, "to_plain") or shape_of(cls).kind is not None or shape_of(cls).sometimes
+        for cls in _dataclasses(hint, set())
+    )
+
+
+def _dataclasses(hint: Any, seen: set[Any]) -> Iterator[Any]:
+    """The dataclasses that a type names, and those that their fields name."""
+    cls, inner = get_origin(hint) or hint, get_args(hint)
+    if isinstance(cls, type) and is_dataclass(cls) and cls not in seen:
+        seen.add(cls)
+        yield cls
+        inner = (*inner, *get_type_hints(cls).values())
+    for each in inner:
+        yield from _dataclasses(each, seen)

@@ -1,0 +1,66 @@
+"""Events on their way into a file: held in a list of their own, or found in the log of their run."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wesichain.core import Event, OutputDelta, TextDelta, dataclass, events_in
+
+PIECES: Final = frozenset({TextDelta, OutputDelta})
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Events in order, some of them as the log of a run keeps them until somebody looks (`events_in`)."""
+
+    entries: list[Any]
+    run_id: str = ""
+    before: int = 0  # the number of the event before the first, in a log
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def events(self) -> list[Event]:
+        return events_in(self.entries[:], self.run_id, self.before)
+
+
+class Unwritten:
+    """The events of a run that its file lacks. Without a `log` they are those that were added.
+
+    Others may append to the log at any time, and its events stay there.
+    """
+
+    __slots__ = ("_before", "_is_log", "_items", "_run_id", "_taken", "has_pieces")
+
+    def __init__(self, run_id: str, log: list[Any] | None = None, before: int = 0) -> None:
+        self._run_id, self._before = run_id, before
+        self._is_log = log is not None
+        self._items: list[Any] = [] if log is None else log
+        self._taken = 0  # of the log
+        self.has_pieces = False  # there are pieces of replies in the log, which are not to be written
+
+    def __len__(self) -> int:
+        return len(self._items) - self._taken
+
+    def add(self, event: Event) -> None:
+        """Hold an event, which a log has already."""
+        if not self._is_log:
+            self._items.append(event)
+
+    def take(self, last: Event | None = None) -> Entries:
+        """All that is to be written now, but for the `last` event, which its writer has in its hands."""
+        before, entries = self._before + self._taken, self._items[self._taken :]
+        if self._is_log:
+            self._taken += len(entries)
+        else:
+            del self._items[: len(entries)]
+        if entries and entries[-1] is last:
+            entries.pop()
+        if self.has_pieces:
+            told = events_in(entries, self._run_id, before)
+            return Entries([event for event in told if type(event) not in PIECES])
+        return Entries(entries, self._run_id, before)
+
+    def let_go(self) -> None:
+        """Forget the log of a run that is over: the loop that has yet to come round would keep it."""
+        self._items, self._taken, self._is_log = [], 0, False
