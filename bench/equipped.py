@@ -3,7 +3,7 @@
     python -m bench.equipped [rounds]
 
 CPU time of a run of `HOPS` hops, the sides run in turn, many times; a ratio is the median of its pairs. Each
-part is measured alone as well. Exits with status 1 where all of it together is above its limit.
+part is measured alone as well. No row may be above `LIMIT`: where one is, it says so and exits with 1.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ SIDES: dict[str, dict[str, Any]] = {
     "deps, wrap_model and view": {**DEPS, **VIEW, "middleware": [AroundModel()]},
     "deps, wrap_tool and view": {**DEPS, **VIEW, "middleware": [AroundTool()]},
 }
-HELD = ("deps, wrap_model and view", "deps, wrap_tool and view")
 
 
 def seconds(run: Callable[[], Awaitable[Any]]) -> float:
@@ -131,9 +130,9 @@ def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     found = measure(rounds)
     for name, ratio in found.items():
-        held = f"  (at most {LIMIT})" if name in HELD else ""
-        print(f"{name:28} {ratio:.2f} times the bare agent{held}")
-    return int(any(found[name] > LIMIT for name in HELD))
+        verdict = "ABOVE THE LIMIT" if ratio > LIMIT else "ok"
+        print(f"{name:28} {ratio:.2f} times the bare agent, at most {LIMIT}: {verdict}")
+    return int(any(ratio > LIMIT for ratio in found.values()))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 from wesichain.agent import AgentRuntime
 from wesichain.core import (
+    AdviceShown,
     Event,
     LlmResponse,
     RunCompleted,
@@ -89,7 +90,9 @@ def check_events(events: Sequence[Event]) -> None:
     if events[0].resumed:
         started.add(own[1].step_id)  # it goes on in the step that it was interrupted in
     for event in own:
-        if not isinstance(event, (RunStarted, *ENDS)):
+        if isinstance(event, AdviceShown) and not event.agent:
+            assert event.step_id == 0  # told with the beginning
+        elif not isinstance(event, (RunStarted, *ENDS)):
             assert event.step_id in started
     steps = [event.step_id for event in own if isinstance(event, StepStarted)]
     assert steps == sorted(set(steps))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
 import pytest
+from typing_extensions import override
 
 from tests.agent.kit import call, say
 from wesichain.agent import Agent, Approve, Interrupted, replay
-from wesichain.core import Role, ToolCompleted
-from wesichain.errors import ConfigError
+from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, ToolCompleted
+from wesichain.errors import ConfigError, ToolFailedError
+from wesichain.middleware import CallModel, Middleware
+from wesichain.policy import Budget, FailFast, PolicyDecision, Retry, RunView
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import RunContext, ToolContext, tool
 from wesichain.trace import Recorder, load
@@ -199,3 +203,87 @@ class TestDeclared:
     def test_a_value_is_no_type(self) -> None:
         with pytest.raises(ConfigError, match="deps_type=5: use a type"):
             Agent(ScriptedLlm([]), deps_type=5)  # type: ignore[call-overload]
+
+
+# --- a context knows its fields when somebody looks, whenever that is ---------------------------------
+
+
+def told(ctx: RunContext[Any]) -> dict[str, Any]:
+    return {one.name: getattr(ctx, one.name) for one in fields(ctx)}
+
+
+async def test_a_context_that_nobody_has_looked_at_is_a_whole_value() -> None:
+    kept: list[RunContext[Desk]] = []
+
+    class Keep(Middleware[Desk]):
+        @override
+        async def wrap_model(
+            self, ctx: RunContext[Desk], request: LlmRequest, call_next: CallModel
+        ) -> LlmResponse:
+            kept.append(ctx)
+            return await call_next(request)
+
+    @tool
+    async def keep(ctx: ToolContext[Desk]) -> str:
+        """Keep it."""
+        kept.append(ctx)
+        kept.append(replace(ctx, agent="another"))
+        return "kept"
+
+    desk = Desk("Ada")
+    agent = Agent(ScriptedLlm([say(call("keep")), "y"]), tools=[keep], middleware=[Keep()], name="clerk")
+    result = await agent.run("q", deps=desk, run_id="r1")
+    first, used, other, second = kept
+    assert result.output == "y"
+    assert [ctx.step_id for ctx in kept] == [1, 1, 1, 2]
+    for ctx in (first, used, second):
+        assert told(ctx) == told(ctx), "the same at every look"
+        assert copy.copy(ctx) == ctx
+        assert repr(ctx).startswith(f"{type(ctx).__name__}(correlation_id='r1', step_id=")
+        assert (ctx.run_id, ctx.agent, ctx.scope) == ("r1", "clerk", ())
+        assert ctx.deps is desk
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            _ = ctx.nothing  # type: ignore[attr-defined]  # the point of the test
+    assert isinstance(used, ToolContext)
+    assert (used.call_id, used.attempt, used.idempotency_key) == ("keep-id", 1, "r1:1:keep-id")
+    assert (other.agent, other.run_id) == ("another", "r1")
+    assert [len(first.messages), len(second.messages)] == [1, 3]
+
+
+class Again(FailFast):
+    """Has a tool that failed run again."""
+
+    @override
+    def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
+        return Retry()
+
+
+@pytest.mark.parametrize("looks_before", [True, False])
+async def test_a_call_that_was_given_up_is_cancelled_whenever_it_looks(looks_before: bool) -> None:
+    """Eight at a time, each in its second attempt when the first looks at its token, in a thread."""
+    seen: list[tuple[int, bool]] = []
+    free = asyncio.Event()
+
+    @tool(timeout=0.05, effect="idempotent")
+    async def slow(number: int, ctx: ToolContext) -> int:
+        """Outlive the first attempt."""
+        if ctx.attempt == 1:
+            assert not looks_before or not ctx.cancellation.cancelled
+            late.append(asyncio.create_task(look(ctx)))
+            await asyncio.sleep(30)
+        assert not ctx.cancellation.cancelled
+        return number
+
+    async def look(ctx: ToolContext) -> None:
+        await free.wait()
+        seen.append((ctx.attempt, await asyncio.to_thread(lambda: ctx.cancellation.cancelled)))
+
+    late: list[asyncio.Task[None]] = []
+    calls = [ToolCall(f"c{number}", "slow", {"number": number}) for number in range(8)]
+    budget = Budget(steps=100)
+    agent = Agent(ScriptedLlm([say(*calls), "y"]), tools=[slow], policy=Again(), budget=budget)
+    result = await agent.run("q")
+    free.set()
+    await asyncio.gather(*late)
+    assert result.output == "y"
+    assert seen == [(1, True)] * 8

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 import wesichain.context
 from wesichain import Agent, tool
@@ -303,6 +304,28 @@ class TestAViewOfOnesOwn:
             result = await Agent(llm, tools=[look], context=[Old()], loop_guard=None).run("go")
         assert result.output == "done"
         assert [message.text for message in llm.requests[-1].messages][1] == "in short"
+
+
+class Eager(Window):
+    """Cuts sooner than the class that it comes from."""
+
+    @override
+    def reduce(self, seen: Seen) -> Any:
+        return [Cut(start, end) for start, end in seen.oldest(1)] if len(seen.messages) > 4 else None
+
+
+@pytest.mark.parametrize(("view", "cuts"), [(Eager(8_000), True), (Window(8_000), False)])
+async def test_a_view_that_another_class_was_made_of_is_asked_before_every_step(
+    view: Any, cuts: bool
+) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    llm = ScriptedLlm([*[replying(("look", {}))] * 3, "done"])
+    result = await Agent(llm, tools=[look], context=[view], loop_guard=None).run("go")
+    assert any(isinstance(event, ContextReduced) for event in result.events) is cuts
 
 
 WRONG: dict[str, Any] = {"8k": "8k", "count": 4, "llm": ScriptedLlm}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.agent.kit import ADD, add, call, say
 from wesichain.agent import Agent, Approve, Completed
+from wesichain.core import HEADING, AdviceShown
 from wesichain.durable import DurableAgent
 from wesichain.durable.journal import DurableEffects, StepJournal
 from wesichain.durable.versions import adopting, version_of
@@ -30,7 +32,13 @@ class Program:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.advised = 0
         self.done: list[str] = []
+
+    def retrieve(self, task: str, *, domain: str, k: int) -> list[Any]:
+        """Advice, as a playbook gives it: another one each time."""
+        self.advised += 1
+        return [SimpleNamespace(id=f"b{self.advised}", text=f"advice {self.advised}", tool_sequence=())]
 
     def build(self, recorded: dict[str, str]) -> Agent[Any]:
         used = {int(name.removeprefix("ask ")) for name in recorded if name.startswith("ask ")}
@@ -46,13 +54,14 @@ class Program:
             tools=[ToolSearch([add])],
             instructions=instructions,
             name="other",
+            playbook=cast("Any", self),
         )
         return Agent(
             ScriptedLlm(first), name="first", instructions="first", handoffs=[other], clock=FakeClock()
         )
 
 
-@pytest.mark.parametrize("kept", range(8))
+@pytest.mark.parametrize("kept", range(9))
 async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
     texts: dict[str, str] = {}
 
@@ -72,6 +81,7 @@ async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
         "ask 1",
         "call 1 t 1",
         "instruct 1",
+        "advise 1",
         "ask 2",
         "call 2 s1 1",
         "ask 3",
@@ -83,7 +93,11 @@ async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
     assert [type(event) for event in again.events] == [type(event) for event in whole.events]
     # what was recorded is not asked again, though the function now says something else
     assert program.asked == (1 if kept >= 3 else 2)
-    assert again.messages[0].text == ("asked 1 times" if kept >= 3 else "asked 2 times")
+    assert program.advised == (1 if kept >= 4 else 2)
+    asked, advised = 1 if kept >= 3 else 2, 1 if kept >= 4 else 2
+    assert again.messages[0].text == f"asked {asked} times\n\n{HEADING}\n- advice {advised}"
+    (shown,) = [event for event in again.events if isinstance(event, AdviceShown)]
+    assert (shown.agent, shown.ids) == ("other", (f"b{advised}",))
 
 
 @pytest.mark.parametrize("kept", [5, 7])

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from wesichain.context import ViewRequest
 from wesichain.core import (
+    Advice,
     CancellationToken,
     LlmRequest,
     LlmResponse,
@@ -33,6 +34,8 @@ Checked = tuple[T, str]  # an answer that checks have let pass, and its text
 
 class Caller(Protocol):
     """The step that a call belongs to."""
+
+    __slots__ = ()
 
     def context(self, call: ToolCall) -> ToolContext:
         """The context of the tool of this call; made when somebody looks."""
@@ -96,6 +99,11 @@ class Effects(Protocol):
         del step_id
         return await text
 
+    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
+        """The advice for an agent that the run is handed to: looked up, unless it is known."""
+        del step_id
+        return await advice
+
     def below(self, scope: str) -> Callable[[Effects], Effects] | None:
         """The wrapper for the effects of the runs inside a call, which `scope` names; None: there is none."""
         del scope
@@ -107,6 +115,11 @@ class Effects(Protocol):
 
     def around_run(self, middleware: Sequence[Middleware]) -> Sequence[Middleware]:
         """The layer around the run: its agent's middleware, or what a recording has of it."""
+        return middleware
+
+    def around_part(self, middleware: Sequence[Middleware], *, step_id: int) -> Sequence[Middleware]:
+        """The same around the part of an agent that the run was handed to, in this step or before."""
+        del step_id
         return middleware
 
 

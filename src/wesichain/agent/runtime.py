@@ -366,7 +366,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         if effects is not self._live:
             live.attach(running)
             effects.attach(running)
-        if not around_run:
+        if not around_run and not (running.present is not None and running.present.has_parts):
             drive = (
                 Drive(running, phase, site, stream=True) if options.stream else Drive(running, phase, site)
             )

@@ -30,6 +30,9 @@ def learn(
         Path | None, typer.Option(help='Lines of JSON: {"run": ID, "good": true, "why": ""}.')
     ] = None,
     domain: Annotated[str, typer.Option(help="What is learned is shown to runs of this domain.")] = "general",
+    agent: Annotated[
+        str | None, typer.Option(help="Of runs that were handed over, the part of this agent.")
+    ] = None,
     playbook: Playbook = None,
     embedder: Using = None,
     folder: Annotated[Path | None, typer.Option("--runs", help="Where the recordings are.")] = None,
@@ -56,7 +59,11 @@ def learn(
         for mark in marks:
             path = Path(mark.run)
             recording = load(path if path.is_file() else find_run(where, mark.run))
-            learner.submit(recording, feedback=Feedback(label=mark.good, why=mark.why), domain=domain)
+            known = Feedback(label=mark.good, why=mark.why)
+            try:
+                learner.submit(recording, feedback=known, domain=domain, agent=agent)
+            except ValueError as error:
+                fail(str(error))
         asyncio.run(learner.drain())
         taught = learner.summary
         say(f"{len(marks)} runs taken in: {taught.added} new bullets, {taught.updated} times new evidence")

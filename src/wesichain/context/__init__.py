@@ -12,6 +12,7 @@ from .view import (
     ViewRequest,
     are_views,
     counter_of,
+    quiet_of,
 )
 
 if TYPE_CHECKING:
@@ -43,5 +44,6 @@ __all__ = [
     "are_views",
     "counter_of",
     "estimate_tokens",
+    "quiet_of",
     "tokens_of",
 ]

@@ -34,6 +34,10 @@ class ClearToolResults:
             raise ConfigError(f"keep={self.keep!r}: use the number of results that stay, 0 or more")
 
     @property
+    def quiet_tokens(self) -> int:
+        return self.over_tokens
+
+    @property
     def name(self) -> str:
         return "ClearToolResults"
 

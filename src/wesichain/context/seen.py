@@ -25,12 +25,13 @@ class Seen:
 
     __slots__ = (
         "_begun", "_count", "_fixed", "_fixed_tokens", "_fresh", "_messages", "_places", "_replaced",
-        "_sizes", "_starts", "_whole", "length", "task", "tokens",
+        "_sizes", "_starts", "_whole", "length", "quiet", "task", "tokens",
     )  # fmt: skip
 
-    def __init__(self, task: int, count_tokens: CountTokens = estimate_tokens) -> None:
-        """`task` is the place of the run's task."""
+    def __init__(self, task: int, count_tokens: CountTokens = estimate_tokens, *, quiet: int = -1) -> None:
+        """`task` is the place of the run's task; up to `quiet` tokens no view has anything to say."""
         self.task = task
+        self.quiet = quiet
         self.length = 0  # messages of the log that were taken
         self.tokens = 0  # of all that is shown
         self._count = count_tokens
@@ -52,9 +53,9 @@ class Seen:
 
     def take(self, messages: Sequence[Message]) -> None:
         """The log has grown."""
-        self.tokens += count_each(messages, self._count, self._sizes)
-        self.length += len(messages)
         self._messages += messages
+        self.length += len(messages)
+        self.tokens += count_each(messages, self._count, self._sizes)
 
     @property
     def fixed_tokens(self) -> int:

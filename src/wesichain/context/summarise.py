@@ -49,6 +49,10 @@ class Summarise:
             raise ConfigError(f"llm={llm!r} is no model; pass an object with complete(request), or None")
 
     @property
+    def quiet_tokens(self) -> int:
+        return self.over_tokens
+
+    @property
     def name(self) -> str:
         return "Summarise"
 

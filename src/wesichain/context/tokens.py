@@ -30,8 +30,9 @@ def count_each(messages: Iterable[Message], count: CountTokens, sizes: list[int]
         content = message.content
         if count is estimate_tokens and content.__class__ is str:  # the usual: it is not worth the calls
             tokens = len(content) // 4 + 4
-            for call in message.tool_calls:
-                tokens += (len(call.name) + len(str(call.args))) // 4 + 4
+            if message.tool_calls:  # to go through none of them takes longer than to ask
+                for call in message.tool_calls:
+                    tokens += (len(call.name) + len(str(call.args))) // 4 + 4
         else:
             tokens = count(message.text)
             if not isinstance(content, str):

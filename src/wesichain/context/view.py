@@ -47,6 +47,7 @@ class ContextView(Protocol):
 
     What it says follows from what is `seen` and from nothing else, so that a run comes to the same again.
     It should cut seldom, and then a good deal: what a provider keeps of a prompt ends at the first change.
+    One with an attribute `quiet_tokens` is not asked while no more than so many tokens are shown.
     """
 
     @property
@@ -64,6 +65,18 @@ def are_views(given: Any) -> bool:
 
 def _is_view(view: Any) -> bool:
     return not isinstance(view, type) and callable(getattr(view, "reduce", None)) and hasattr(view, "name")
+
+
+def quiet_of(views: Iterable[ContextView]) -> int:
+    """The tokens up to which none of these views has anything to say; -1 where one of them does not tell.
+
+    A class that inherits the number may have another `reduce`, and is asked.
+    """
+    return min(map(_quiet_tokens, views), default=-1)
+
+
+def _quiet_tokens(view: Any) -> int:
+    return view.quiet_tokens if "quiet_tokens" in vars(view.__class__) else -1
 
 
 def counter_of(views: Iterable[ContextView]) -> CountTokens:

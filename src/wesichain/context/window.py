@@ -35,6 +35,10 @@ class Window:
                 )
 
     @property
+    def quiet_tokens(self) -> int:
+        return self.max_tokens
+
+    @property
     def name(self) -> str:
         return "Window"
 

@@ -206,12 +206,13 @@ class ContextReduced(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class AdviceShown(RunEvent):
-    """Advice from earlier runs stands in the instructions of this one; `ids` name the bullets."""
+    """Advice from earlier runs (`ids`) stands in the instructions: the first, or those of another `agent`."""
 
     kind: ClassVar[str] = "advice_shown"
     ids: tuple[str, ...]
     text: str = field(default="", metadata=OMIT)
     held: tuple[str, ...] = field(default=(), metadata=OMIT)  # found, and held back to compare
+    agent: str = field(default="", metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from .runs import mapped
 from .served import ServedRuns
 from .states import PendingDecision, checked_name
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
-from .stretches import asked_of, new_order, run_of
+from .stretches import asked_of, new_order
 from .versions import OnChange, checked_on_change, checked_version, version_of
-from .work import CANCELLED, MakeWorld, Service, Work, checked_maker
+from .work import MakeWorld, Service, Work, checked_maker
 
 OutT = TypeVar("OutT")
 PRIORITY = 10
@@ -162,14 +162,6 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
         await self._runs.approve(run_id, token, decision, check=self._fits)
-
-    async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
-        await self._runs.cancel(run_id)
-        if self._engine is not None:
-            for workflow_id, token in [*self._engine.active.items()]:
-                if run_of(workflow_id) == run_id:
-                    token.cancel(CANCELLED)
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
         """How the run ended or was interrupted, waiting for that. A run that was refused raises why."""

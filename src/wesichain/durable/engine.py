@@ -24,7 +24,7 @@ from wesichain.agent import Outcome
 from wesichain.errors import DurableError
 from wesichain.tools import CancellationToken
 
-from .journal import Inside, LostRunError
+from .journal import CancelledRunError, Inside, LostRunError
 from .store import (
     AWAY,
     Claimed,
@@ -248,8 +248,9 @@ class Engine:
                 await self._insist(keep)
             except NotOursError as error:
                 lost = True
-                why = CANCELLED if error.is_cancelled else "another process has taken the run over"
-                raise LostRunError(why) from error
+                if error.is_cancelled:
+                    raise CancelledRunError(CANCELLED) from error
+                raise LostRunError("another process has taken the run over") from error
             if workflow_id in self._suspects:
                 self._suspects.discard(workflow_id)
                 await self._insist(partial(self.store.leases.clear, workflow_id))

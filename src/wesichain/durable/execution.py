@@ -14,9 +14,9 @@ from wesichain.tools import CancellationToken, RunContext
 
 from .findings import Found, given_up
 from .journal import (
+    CancelledRunError,
     DurableEffects,
     JournalRecord,
-    LostRunError,
     Program,
     StepJournal,
     StepRecord,
@@ -174,7 +174,7 @@ class Execution(Generic[OutT]):
         payload = store.payloads([standing.current])[0]
 
         async def step(_: str, __: object) -> str:
-            raise LostRunError(CANCELLED)
+            raise CancelledRunError(CANCELLED)
 
         token = CancellationToken()
         if not recorded:

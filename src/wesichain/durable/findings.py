@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from wesichain.agent import Failed, Interrupted
-from wesichain.core import Event, dataclass, from_json
+from wesichain.core import Event, RunStarted, dataclass, from_json
 from wesichain.errors import DurableError
 
 from .journal import JournalRecord, Visitors, visit_scope
@@ -133,6 +133,8 @@ class ChildEvents:
         if scope is None:
             return None
         self._seq += 1
+        if isinstance(event, RunStarted) and not scope:  # at the top of its own log, which can be replayed
+            event = replace(event, agent="", own_id="")
         return replace(event, run_id=child.id, seq=self._seq, scope=scope)
 
 

@@ -28,7 +28,7 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .journal import LostRunError, Telling, fingerprint
+from .journal import CancelledRunError, Telling, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .runs import mapped
 from .served import ServedRuns
@@ -195,10 +195,6 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         with the last one the run is queued."""
         await self._runs.approve(run_id, token, decision)
 
-    async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever."""
-        await self._runs.cancel(run_id)
-
     # --- inside --------------------------------------------------------------------------------------
 
     def _new(self, state: Any, run_id: str | None) -> NewRun:
@@ -237,9 +233,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         try:
             if keeping.done():
                 await keeping
-        except LostRunError as lost:
-            if str(lost) != CANCELLED:
-                raise
+        except CancelledRunError:
             token.cancel(CANCELLED)  # elsewhere, and the engine has not looked yet
         try:
             return await running

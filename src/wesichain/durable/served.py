@@ -14,7 +14,8 @@ from .engine import Engine, engine_for, release
 from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
 from .store import NewRun
-from .work import Service
+from .stretches import run_of
+from .work import CANCELLED, Service
 
 
 class ServedRuns:
@@ -58,6 +59,14 @@ class ServedRuns:
     def events(self, run_id: str) -> AsyncIterator[Event]:
         """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
         return self._runs.events(run_id)
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+        await self._runs.cancel(run_id)
+        if self._engine is not None:
+            for workflow_id, token in [*self._engine.active.items()]:
+                if run_of(workflow_id) == run_id:
+                    token.cancel(CANCELLED)
 
     async def delete(self, run_id: str) -> None:
         """Erase a run that is over, and all that is kept of it; a graph's thread is its checkpointer's."""

@@ -151,15 +151,17 @@ class Learner:
         feedback: FeedbackSource | bool = None,
         task: TaskInput | str | None = None,
         domain: str = "general",
+        agent: str | None = None,
     ) -> None:
         """Hand over a run: a result, an outcome of any kind, a recording, or a `TaskOutput`.
 
         It is learned from in the background; `drain` waits for that. `task` is what was asked, where the run
-        does not say it.
+        does not say it. Of a run that was handed over, `agent` takes the part in which that one acted, as
+        `TaskOutput.of` does.
         """
         if isinstance(run, TaskInput):
             raise ConfigError("submit takes the run first: learner.submit(output, task=task, feedback=...)")
-        output = TaskOutput.of(run)
+        output = TaskOutput.of(run, agent=agent)
         if not isinstance(task, TaskInput):
             asked = task or output.metadata.get("task")
             if not asked:

@@ -28,7 +28,9 @@ class Middleware(Generic[DepsT_contra]):
     async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
         """Around a run, or the part of it that is resumed: `await call_next(task)` gives its outcome.
 
-        The log and a recording tell the run's own outcome; another one is for the caller alone.
+        The log and a recording tell the run's own outcome; another one is for the caller alone. Around a run
+        that was handed to this agent, it stands from there to the end, or until the agent hands it on: the
+        outcome is then an Interrupted one that says so, and the run goes on when this method returns.
         """
         del ctx
         return await call_next(task)

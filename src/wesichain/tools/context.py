@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
@@ -21,7 +21,7 @@ class RunContext(Generic[DepsT_co]):
     """A run, as instructions, tools, checks and middleware see it.
 
     `deps` is what the caller of the run gave it, and is written nowhere. `scope` names the agents above
-    this run, outermost first. `link` belongs to the runtime that made the context.
+    this run, outermost first. `link` and `source` belong to the runtime that made the context.
     """
 
     correlation_id: str = ""
@@ -31,6 +31,19 @@ class RunContext(Generic[DepsT_co]):
     agent: str = field(default="", kw_only=True)
     scope: tuple[str, ...] = field(default=(), kw_only=True)
     link: Any = field(default=None, kw_only=True, repr=False, compare=False)
+    source: Any = field(default=None, kw_only=True, repr=False, compare=False)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Fields that few look at: a runtime leaves these unset, and its `source` knows them."""
+            if name != "source" and name in self.__dataclass_fields__:
+                late = self.source.late(self)
+                for field_name, value in late.items():
+                    object.__setattr__(self, field_name, value)
+                if name in late:
+                    return late[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def run_id(self) -> str:

@@ -8,6 +8,7 @@ run, or the run is stopped, those that still run are cut, and what had finished 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from wesichain.agent.phases import Child
 from wesichain.agent.rules import LoopGuard, sentences
 from wesichain.agent.run_under_way import LimitAbove, Stopped
 from wesichain.agent.trail import Observed
-from wesichain.core import GRACE, PendingCall, ToolCall, abandon
+from wesichain.core import GRACE, PendingCall, ToolCall, abandon, constructor_of
 from wesichain.errors import (
     BudgetExceededError,
     LoopDetectedError,
@@ -31,6 +32,9 @@ from .questions import CallQuestions, failed
 from .site import Site
 
 OutT = TypeVar("OutT")
+
+_MAKING = threading.Lock()
+_context = constructor_of(ToolContext[Any], "step_id", "deps", "agent", "call_id", "attempt", "source")
 
 
 class Batch(CallQuestions[OutT]):
@@ -149,10 +153,29 @@ class Batch(CallQuestions[OutT]):
         return 2 * max((self._grace(call_id) for call_id in self._sites), default=0.0)
 
     def context(self, call: ToolCall) -> ToolContext:
-        child = self.before.pop(call.id, None) if self.before else None
-        site = Site(self, call, self.attempts[call.id], () if child is None else (child,))
-        self._sites[call.id] = site
-        return site.context()
+        call_id, attempt = call.id, self.attempts[call.id]
+        if call_id in self.before:
+            self._sites[call_id] = Site(self, call, attempt, (self.before.pop(call_id),))
+        run = self.run
+        return _context(run.step, run.deps, run.settings.name, call_id, attempt, self)
+
+    def late(self, ctx: ToolContext) -> dict[str, Any]:
+        """The fields that a context was made without."""
+        return self._site(ctx.call_id, ctx.attempt).late(ctx.step_id)
+
+    def _site(self, call_id: str, attempt: int) -> Site:
+        """The site of an attempt at a call; where that is over, one that is closed."""
+        with _MAKING:  # whoever looks may be in a thread
+            site = self._sites.get(call_id)
+            if site is None or site.attempt != attempt:
+                prepared = (slot.call for slot in self.slots if isinstance(slot, PreparedCall))
+                calls = (*prepared, *self._phase.reply.tool_calls)
+                site = Site(self, next(call for call in calls if call.id == call_id), attempt, ())
+                if call_id in self._sites and self.attempts[call_id] == attempt:
+                    self._sites[call_id] = site
+                else:
+                    site.close()
+            return site
 
     async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float = 0.0) -> None:
         """One call to its end: its result, or what the model is told of its failure, stands in its slot."""

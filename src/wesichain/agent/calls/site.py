@@ -32,7 +32,6 @@ from wesichain.core import (
     Spent,
     ToolCall,
     ToolProgress,
-    constructor_of,
 )
 from wesichain.errors import RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Account, Budget
@@ -40,7 +39,6 @@ from wesichain.tools import ToolContext
 
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
 _GIVEN_UP = "the call that it ran in was given up"
-_context = constructor_of(ToolContext[Any])
 
 
 class Host(Protocol):
@@ -59,7 +57,7 @@ class Host(Protocol):
 class Site(CallToken):
     """One attempt at one call: what the runs inside it know of the run above, and it of them.
 
-    It is also the token that the call is given: an object less for every call.
+    It is also the token that the call is given. Most calls need neither: it is made when somebody looks.
     """
 
     __slots__ = (
@@ -125,23 +123,18 @@ class Site(CallToken):
         """The call, as the scope of events: another attempt is another."""
         return self.call.id if self.attempt == 1 else f"{self.call.id}#{self.attempt}"
 
-    def context(self) -> ToolContext:
+    def late(self, step: int) -> dict[str, Any]:
+        """The fields of the call's context that few tools look at: with a site, they are most of its cost."""
         run, call_id = self._host.run, self.call.id
-        run_id, step = run.emitter.run_id, run.step
-        return _context(
-            run_id,
-            step,
-            self,
-            f"{run_id}:{step}:{call_id}",
-            deps=run.deps,
-            agent=run.settings.name,
-            scope=run.scope,
-            link=self,
-            call_id=call_id,
-            attempt=self.attempt,
-            budget=run.account,
-            emit=self.emit,
-        )
+        return {
+            "correlation_id": run.run_id,
+            "cancellation": self,
+            "idempotency_key": f"{run.run_id}:{step}:{call_id}",
+            "scope": run.scope,
+            "link": self,
+            "budget": run.account,
+            "emit": self.emit,
+        }
 
     @property
     def was_asking(self) -> bool:

@@ -21,6 +21,7 @@ from wesichain.agent.rules.handoff import Actor, Handoff, Transfer
 from wesichain.agent.run_under_way import Running, Settings
 from wesichain.agent.trail import Observed
 from wesichain.core import (
+    AdviceShown,
     HandedOff,
     LlmRequest,
     LlmResponse,
@@ -120,6 +121,17 @@ class Present(Effects):
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
         return self._live.call(prepared, caller)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether somebody whom the run may be handed to has middleware around its part of it."""
+        return any(agent.runtime.around for agent in self._team.values())
+
+    @property
+    def around(self) -> Sequence[Middleware]:
+        """The middleware around the part of whoever acts now; that of the opener is around the whole."""
+        runtime = self._runtime
+        return () if runtime.identity is self._opener.identity else runtime.around
 
     def _act_as(self, runtime: Staged) -> None:
         run, first = self._run, self._first
@@ -239,7 +251,11 @@ class Present(Effects):
                 raise AgentError(f"the history function of the handoff to {agent.name!r} left nothing to see")
         ctx = replace(self._context(phase, run.step), agent=agent.name)
         asked = run.effects.instruct(self._prompt(agent, info.task, ctx), step_id=run.step)
-        text = target.system(await run.wait(asked))
+        words, advice = await run.wait(asked), None
+        if agent.has_playbook:
+            looked_up = agent.advise(info.task, run.run_id)
+            advice = await run.wait(run.effects.advise(looked_up, step_id=run.step))
+        text = target.system(words if advice is None else advice.under(words))
         run.check_stop()
         messages = [*([Message(Role.SYSTEM, text)] if text else []), *shown]
         places = [place for place, message in enumerate(messages) if message is task]
@@ -249,6 +265,8 @@ class Present(Effects):
         first_new = places[0] if places else len(messages) - len(shown)
         following = handed_over(phase, agent.name, messages, first_new)
         run.emitter.tell(HandedOff, run.step, source, run.name, run.settings.model, self._reported)
+        if advice is not None:
+            run.emitter.tell(AdviceShown, run.step, advice.shown, advice.text, advice.held, run.name)
         return following
 
     def _staged(self, agent: Actor) -> Staged:

@@ -96,9 +96,9 @@ class Stage(Generic[OutT]):
     def _wrapped(self, live: Effects) -> Effects:
         if self._inside is None:
             return live
-        from wesichain.agent.wrapping import WrappedEffects  # loaded with the first middleware
+        from wesichain.agent.wrapping import wrapped  # loaded with the first middleware
 
-        return WrappedEffects(live, *self._inside)
+        return wrapped(live, *self._inside)
 
     def system(self, instructions: str | None) -> str:
         """The first message of a run: the instructions, and how to answer where that is said in words."""

@@ -21,11 +21,6 @@ def check_handoff(first: Staged, given: Any) -> Handoff:
     agent = handoff.agent
     if agent.runtime.identity is first.identity:
         raise ConfigError(f"the agent {first.name!r} cannot hand over to itself")
-    if getattr(agent, "has_playbook", False):
-        raise ConfigError(
-            f"the agent {agent.name!r} has a playbook, whose advice stands in the instructions that a run "
-            f"begins with; {first.name!r} cannot hand a run over to it"
-        )
     if agent.runtime.output_type != first.output_type:
         raise ConfigError(
             f"the agent {first.name!r} answers with {_named(first.output_type)}, and {agent.name!r}, to whom "
@@ -63,13 +58,6 @@ def present_of(first: Staged, info: RunInfo, account: Account) -> Present:
     team = team_of(first)
     for agent in team.values():
         account.price_of(agent.runtime.model)  # a limited cost needs one
-        around = agent.runtime.around
-        if around and agent.runtime.identity is not first.identity:
-            raise ConfigError(
-                f"the agent {agent.name!r} has middleware around whole runs ({type(around[0]).__name__}), "
-                f"and a run that {first.name!r} hands to it has begun before; give it to {first.name!r}, or "
-                f"use output_checks"
-            )
     return Present(first, team, acting_in(first, info, team))
 
 

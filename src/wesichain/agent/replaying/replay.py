@@ -45,7 +45,7 @@ from wesichain.errors import AgentError, ReplayMismatchError
 from wesichain.middleware import CallRun, Middleware
 from wesichain.tools import PreparedCall, ToolResult
 
-from .revive import refusal_in
+from .revive import refusal_in, refusal_of_part
 from .script import Script
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
 def _advice(script: Script) -> dict[str, Advice]:
     """The advice from the recording: a playbook has gone on since."""
     for event in script.events:
-        if isinstance(event, AdviceShown) and not event.scope:
+        if isinstance(event, AdviceShown) and not event.scope and not event.agent:
             return {"advice": Advice(event.text, event.ids, event.held)}
     return {}
 
@@ -221,6 +221,12 @@ class ReplayEffects(Effects):
             return ()
         return (_Recorded(refusal.error, at_once=refusal.at_once),)
 
+    @override
+    def around_part(self, middleware: Sequence[Middleware], *, step_id: int) -> Sequence[Middleware]:
+        """Likewise: of the agent that the run was handed to."""
+        refusal = refusal_of_part(self._script.events, self._scope, step_id)
+        return () if refusal is None else (_Recorded(refusal, at_once=True),)
+
     def _spare(self, event: StepStarted | ModelResponded) -> None:
         """Tell, and pay for, a model call that a middleware made beside that of the loop."""
         assert self._run is not None, "a run is attached before its first step"
@@ -255,6 +261,13 @@ class ReplayEffects(Effects):
         checks.close()  # they may need what is not here; what they said then is in the recording
         text = self._script.checked(self._scope, step_id)
         return read(text), text
+
+    @override
+    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
+        if self._script.goes_live(self._scope, step_id):
+            return await advice
+        advice.close()  # a playbook has gone on since
+        return self._script.advice(self._scope, step_id)
 
     @override
     async def turn(self, call_id: str) -> None:

@@ -10,8 +10,10 @@ from typing import cast
 from wesichain import errors
 from wesichain.agent.run_under_way import LimitAbove, Stopped
 from wesichain.core import (
+    AdviceShown,
     ContextReduced,
     Event,
+    HandedOff,
     ModelResponded,
     RunCompleted,
     RunFailed,
@@ -143,6 +145,21 @@ def refusal_in(events: Iterable[Event], scope: str) -> Refusal | None:
         case [*before, RunFailed(error="GuardrailError" | "AgentError" as kind, message=message)]:
             known = GuardrailError if kind == "GuardrailError" else AgentError
             return Refusal(known(message), all(isinstance(event, RunStarted) for event in before))
+        case _:
+            return None
+
+
+def refusal_of_part(events: Iterable[Event], scope: str, step_id: int) -> AgentError | None:
+    """The error with which the middleware of an agent refused the run that was handed to it in a step."""
+    match [event for event in events if event.scope == scope]:
+        case [*_, HandedOff(step_id=handed), RunFailed()] | [
+            *_,
+            HandedOff(step_id=handed),
+            AdviceShown(),
+            RunFailed(),
+        ] as told if handed == step_id:
+            refusal = refusal_in(told, scope)
+            return None if refusal is None else refusal.error
         case _:
             return None
 

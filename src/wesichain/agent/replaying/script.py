@@ -15,6 +15,8 @@ from wesichain.agent.run_under_way import TASK_CANCELLED, LimitAbove, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.core import (
+    Advice,
+    AdviceShown,
     ContextReduced,
     Event,
     LlmResponse,
@@ -109,6 +111,14 @@ class Script(RecordingCursor):
         raise ReplayMismatchError(
             f"step {step_id}: the recording breaks off before the summary of a context view", step_id=step_id
         )
+
+    def advice(self, scope: str, step_id: int) -> Advice:
+        """The advice that an agent was shown when the run was handed to it in this step, if it was."""
+        self.check()
+        for _, event in self._own(scope, step_id):
+            if isinstance(event, AdviceShown) and event.step_id == step_id:
+                return Advice(event.text, event.ids, event.held)
+        return Advice()
 
     def checked(self, scope: str, step_id: int) -> str:
         """The answer as its checks left it in the recording, as a text; what they raised is raised again."""

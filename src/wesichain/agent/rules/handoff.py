@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from wesichain.core import JsonValue, Message, dataclass
+from wesichain.core import Advice, JsonValue, Message, dataclass
 from wesichain.errors import AgentError, ConfigError
 from wesichain.tools import JsonTool, RunContext
 
@@ -30,8 +30,15 @@ class Actor(Protocol):
     @property
     def runtime(self) -> Any: ...
 
+    @property
+    def has_playbook(self) -> bool: ...
+
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
         """The instructions that it acts with."""
+        ...
+
+    async def advise(self, task: str, run_id: str) -> Advice:
+        """Advice from earlier runs of its own, for a run of this id."""
         ...
 
 

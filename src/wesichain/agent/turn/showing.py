@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from wesichain.agent.phases import Active, Thinking
 from wesichain.agent.rules import is_response
 from wesichain.agent.run_under_way import PASSING, CutOff, Running, Stopped
-from wesichain.context import ViewQuestion, ViewRequest, counter_of
+from wesichain.context import ViewQuestion, ViewRequest, counter_of, quiet_of
 from wesichain.core import NO_USAGE, ContextReduced, Cut, ToolCallingLlm, Usage
 from wesichain.errors import BudgetExceededError
 from wesichain.policy import cost_of
@@ -33,7 +33,8 @@ class Showing(Generic[OutT]):
     def _view_of(self, phase: Active[OutT]) -> Seen:
         from wesichain.context import Seen  # loaded with the first view
 
-        return Seen(phase.info.first_new, counter_of(self._run.settings.context))
+        views = self._run.settings.context
+        return Seen(phase.info.first_new, counter_of(views), quiet=quiet_of(views))
 
     async def _show(self, phase: Thinking[OutT], seen: Seen, question: tuple[int, ViewQuestion]) -> None:
         """Ask a model what a view wants to know, and let those behind it have their say."""
@@ -47,19 +48,17 @@ class Showing(Generic[OutT]):
 
         Where a view, from the `first` on, has to ask a model, its number and its question are returned.
         """
-        run = self._run
         begun, trail = seen.length, phase.trail
         if begun != trail.length:
             seen.take(trail.log.messages[begun : trail.length])
+        run = self._run
         if not begun:
             for cut in run.tally.cuts:  # of the part of the run before this one
                 seen.cut(cut)
-        views, number = run.settings.context, first - 1
-        for view in views[first:]:
-            number += 1
+        if seen.tokens <= seen.quiet:
+            return None
+        for number, view in enumerate(run.settings.context[first:], first):
             found = view.reduce(seen)
-            if found is None:  # nearly always: to make an iterator of numbers would take longer than this
-                continue
             if isinstance(found, ViewQuestion):
                 if self._limit is None and run.account.refusal(run.now(), free=run.tally.free) is None:
                     return number, found

@@ -2,6 +2,6 @@
 
 from .run import WrappedDrive
 from .spare import retell_spare, spare_events
-from .wrapped_effects import WrappedEffects, overriding
+from .wrapped_effects import overriding, wrapped
 
-__all__ = ["WrappedDrive", "WrappedEffects", "overriding", "retell_spare", "spare_events"]
+__all__ = ["WrappedDrive", "overriding", "retell_spare", "spare_events", "wrapped"]

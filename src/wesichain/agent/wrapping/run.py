@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
-from wesichain.agent.calls import Site
+from wesichain.agent.calls import Batch, Site
 from wesichain.agent.drive import Drive
 from wesichain.agent.outcomes import failed_phase
 from wesichain.agent.phases import (
@@ -20,6 +20,7 @@ from wesichain.agent.phases import (
     Failed,
     Idle,
     Interrupted,
+    Observing,
     Outcome,
     Phase,
     Thinking,
@@ -27,11 +28,12 @@ from wesichain.agent.phases import (
 )
 from wesichain.agent.rules import Verdict
 from wesichain.agent.run_under_way import Running
-from wesichain.core import CallToken, ErrorStep, LlmResponse, LogView, Message, Spent
+from wesichain.core import ErrorStep, LlmResponse, LogView, Message, Spent
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
+from .part import Part
 from .stepper import Stepper
 from .wrapped_effects import Link, context_of
 
@@ -50,7 +52,10 @@ class WrappedDrive(Drive[OutT]):
     it is the true one. `start` makes the first phase of a run of another task, `again` a further run.
     """
 
-    __slots__ = ("_active", "_again", "_around", "_ctx", "_held", "_last", "_reply", "_start", "_stepper")
+    __slots__ = (
+        "_active", "_again", "_around", "_ctx", "_held", "_is_handed", "_last", "_reply", "_start",
+        "_stepper",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -65,12 +70,13 @@ class WrappedDrive(Drive[OutT]):
         self._around, self._start, self._again = wrapped
         self._active = phase
         self._held: Completed[OutT] | None = None  # an end that is not told yet
+        self._is_handed = False  # another agent acts, since the part under way began
         self._reply: LlmResponse | None = None  # the one that was judged last
         self._last: WrappedDrive[OutT] | None = (
             None  # the run that was begun last: this one, or a further one
         )
         self._stepper: Stepper[Outcome[OutT]] | None = None  # where the run is taken a step at a time
-        self._ctx: RunContext[Any] = context_of(run, _UnderWay(self), CallToken(run))
+        self._ctx: RunContext[Any] = context_of(run, _UnderWay(self))
 
     @override
     async def run_to_end(self) -> Outcome[OutT]:
@@ -151,20 +157,40 @@ class WrappedDrive(Drive[OutT]):
         return await self._take(self._latest)
 
     async def _take(self, drive: WrappedDrive[OutT]) -> Outcome[OutT]:
-        """Carry the run itself to its end, or take its steps as they are asked for."""
+        """Carry the run itself to its end, or take its steps as they are asked for.
+
+        Where it may be handed to an agent with middleware around its part, it is carried part by part.
+        """
         plain: Any = Drive
-        if self._stepper is None:
+        run = drive._run
+        has_parts = run.present is not None and run.present.has_parts
+        if self._stepper is None and not has_parts:
             outcome: Outcome[OutT] = await plain.run_to_end(drive)
             return outcome
         self.outcome = None  # the end is where the middleware ends
+        given: Outcome[OutT] | None = None
         while drive.outcome is None:
-            await self._stepper.turn()
-            if self._stepper.left is not None:
+            around = _around_part(run) if has_parts else ()
+            given = await Part(
+                around, partial(self._take_part, drive), context_of(run, _UnderWay(drive))
+            ).run(drive._task)
+        return drive.outcome if given is None else given
+
+    async def _take_part(self, drive: WrappedDrive[OutT]) -> Outcome[OutT]:
+        """Take the steps of whoever acts now, to the end of the run or until it is handed on."""
+        plain: Any = Drive
+        drive._is_handed = False
+        while drive.outcome is None and not drive._is_handed:
+            if self._stepper is not None:
+                await self._stepper.turn()
+            if self._stepper is not None and self._stepper.left is not None:
                 drive.stop(self._stepper.left)
             else:
                 await plain.step(drive)
             self.phase = drive.phase
-        return drive.outcome
+        return (
+            drive.snapshot(f"handed over to {drive._run.name!r}") if drive.outcome is None else drive.outcome
+        )
 
     def _take_task(self, task: Any) -> None:
         """Begin with another task than the one that the run was given."""
@@ -188,6 +214,13 @@ class WrappedDrive(Drive[OutT]):
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
         self._active = phase
         return await super()._act(phase)
+
+    @override
+    async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
+        following = await super()._change(phase, batch)
+        if isinstance(following, Thinking):
+            self._active, self._is_handed = following, True
+        return following
 
     @override
     def _follow(
@@ -245,6 +278,11 @@ class WrappedDrive(Drive[OutT]):
         self._arrived = None if held is None else self._reply
         self.outcome = None
         self._cut_off(self._active)
+
+
+def _around_part(run: Running[Any]) -> Sequence[Middleware]:
+    """The middleware around the part of whoever acts now."""
+    return run.effects.around_part(run.present.around, step_id=run.step)
 
 
 class _UnderWay(Link):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import override
 
@@ -35,42 +35,79 @@ from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
 from .spare import check_budget, set_aside, step_again
 
-_context = constructor_of(RunContext[Any])
+_context = constructor_of(RunContext[Any], "step_id", "deps", "source")
+# Replies that nobody has paid for yet: the step, and when it was asked and answered.
+Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
+_NONE_YET: Arrived = ()
 _PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
 class WrappedEffects(Effects):
-    """The world behind middleware: what it answers is the world's word."""
+    """The world behind middleware around tool calls: what it answers is the world's word."""
 
-    __slots__ = ("_live", "_models", "_run", "_token", "_tools")
+    __slots__ = ("ctx", "live", "run", "tools")
 
-    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
-        self._live = live
-        self._models = models
-        self._tools = tools
-        self._run: Running[Any] | None = None
-        self._token: CallToken | None = None
+    ctx: RunContext[Any]  # from which the contexts of the run's model calls differ in little
+    run: Running[Any]
+
+    def __init__(self, live: Effects, tools: Sequence[Middleware]) -> None:
+        self.live = live
+        self.tools = tools
 
     @override
     def attach(self, run: Running[Any]) -> None:
-        self._run, self._token = run, CallToken(run)
+        self.run, self.ctx = run, context_of(run, None)
 
     @override
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        run, token = self._run, self._token
-        if not self._models or run is None or token is None:
-            return self._live.ask(request, step_id=step_id, on_text=on_text)
-        question = _Question(run, self._live, self._models, request, on_text)
-        return question.answer(context_of(run, question, token))
+        return self.live.ask(request, step_id=step_id, on_text=on_text)
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
-        if not self._tools or self._run is None:
-            return self._live.call(prepared, caller)
-        ctx = caller.context(prepared.call)
-        return _Call(self._run, self._live, self._tools, prepared, ctx).result()
+        if not self.tools:
+            return self.live.call(prepared, caller)
+        return _Call(self, prepared, caller.context(prepared.call)).result()
+
+
+class WrappedModel(WrappedEffects):
+    """The world behind middleware around model calls, and perhaps tool calls."""
+
+    __slots__ = ("models",)
+
+    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
+        super().__init__(live, tools)
+        self.models = models
+
+    @override
+    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
+        question = _Question()  # filled here: to call a method that does it would take as long again
+        question.effects = self
+        question.request = request
+        question.on_text = on_text
+        question.calls = 0
+        question.is_over = False
+        question.arrived, question.reported = _NONE_YET, ()
+        run, models = self.run, self.models
+        ctx = _context(run.step, run.deps, question)
+        inner = question.ask_model if len(models) == 1 else partial(question.ask, models[1:], ctx)
+        try:
+            answer = await models[0].wrap_model(ctx, request, inner)
+        except BaseException:
+            question.is_over = True
+            question.set_aside()
+            raise
+        question.is_over = True
+        arrived = question.arrived
+        if len(arrived) == 1 and arrived[0][1] is answer:
+            return answer
+        return question.given(answer)
+
+
+def wrapped(live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> Effects:
+    """The world behind this middleware, the first of each outermost."""
+    return WrappedModel(live, models, tools) if models else WrappedEffects(live, tools)
 
 
 def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middleware, ...]:
@@ -82,6 +119,8 @@ def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middlewar
 class Link(Protocol):
     """The link from a context to its run, for those who look."""
 
+    __slots__ = ()
+
     @property
     def messages(self) -> LogView[Message] | tuple[Message, ...]: ...
 
@@ -89,10 +128,10 @@ class Link(Protocol):
     def spent(self) -> Spent: ...
 
 
-def context_of(run: Running[Any], link: Link, token: CallToken) -> RunContext[Any]:
+def context_of(run: Running[Any], link: Link | None) -> RunContext[Any]:
     """A run, as its middleware sees it."""
-    name, run_id = run.settings.name, run.emitter.run_id
-    return _context(run_id, run.step, token, deps=run.deps, agent=name, scope=run.scope, link=link)
+    token = CallToken(run)
+    return RunContext(run.run_id, run.step, token, deps=run.deps, agent=run.name, scope=run.scope, link=link)
 
 
 class _Question(Link):
@@ -101,110 +140,86 @@ class _Question(Link):
     Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
     """
 
-    __slots__ = (
-        "_arrived",
-        "_calls",
-        "_is_over",
-        "_live",
-        "_models",
-        "_on_text",
-        "_reported",
-        "_request",
-        "_run",
-    )
+    __slots__ = ("arrived", "calls", "effects", "is_over", "on_text", "reported", "request")
 
-    def __init__(
-        self,
-        run: Running[Any],
-        live: Effects,
-        models: Sequence[Middleware],
-        request: LlmRequest,
-        on_text: OnText | None,
-    ) -> None:
-        self._run = run
-        self._live = live
-        self._models = models
-        self._request = request
-        self._on_text = on_text
-        self._calls = 0
-        self._is_over = False
-        # Replies that nobody has paid for yet: the step, and when it was asked and answered.
-        self._arrived: tuple[tuple[int, LlmResponse, float, float], ...] = ()
-        self._reported: tuple[LlmResponse, ...] = ()  # those that were set aside
+    effects: WrappedEffects
+    request: LlmRequest
+    on_text: OnText | None
+    calls: int
+    is_over: bool
+    arrived: Arrived
+    reported: tuple[LlmResponse, ...]  # those that were set aside
 
     @property
     @override
     def messages(self) -> Any:
-        return self._request.messages
+        return self.request.messages
 
     @property
     @override
     def spent(self) -> Spent:
-        return self._run.spent()
+        return self.effects.run.spent()
 
-    async def answer(self, ctx: RunContext[Any]) -> LlmResponse:
-        first, request = self._models[0], self._request
-        inner = self._ask_model if len(self._models) == 1 else partial(self._ask, ctx, 1)
-        try:
-            answer = await first.wrap_model(ctx, request, inner)
-        except BaseException:
-            self._is_over = True
-            self._set_aside()
-            raise
-        self._is_over = True
-        arrived = self._arrived
-        if len(arrived) == 1 and arrived[0][1] is answer:
-            return answer
-        return self._given(answer)
+    def late(self, _: RunContext[Any]) -> dict[str, Any]:
+        """The fields that its context was made without."""
+        ctx = self.effects.ctx
+        return {
+            "correlation_id": ctx.correlation_id,
+            "cancellation": ctx.cancellation,
+            "agent": ctx.agent,
+            "scope": ctx.scope,
+            "link": self,
+        }
 
-    def _ask(self, ctx: RunContext[Any], index: int, request: LlmRequest) -> Coroutine[Any, Any, LlmResponse]:
-        """Ask from the middleware at this place inwards; behind the last one is the model."""
-        is_last = index + 1 == len(self._models)
-        inner = self._ask_model if is_last else partial(self._ask, ctx, index + 1)
-        return self._models[index].wrap_model(ctx, request, inner)
+    def ask(
+        self, models: Sequence[Middleware], ctx: RunContext[Any], request: LlmRequest
+    ) -> Coroutine[Any, Any, LlmResponse]:
+        """Ask from the first of these middlewares inwards; behind the last one is the model."""
+        inner = self.ask_model if len(models) == 1 else partial(self.ask, models[1:], ctx)
+        return models[0].wrap_model(ctx, request, inner)
 
-    async def _ask_model(self, request: LlmRequest) -> LlmResponse:
-        run, is_late = self._run, self._is_over
-        given: Any = request
-        if is_late or not isinstance(given, LlmRequest):
+    async def ask_model(self, request: Any) -> LlmResponse:
+        effects, is_late = self.effects, self.is_over
+        if is_late or not isinstance(request, LlmRequest):
             raise _misused(request)
-        self._calls += 1
-        if self._calls > 1:
-            self._set_aside()
+        run = effects.run
+        self.calls += 1
+        if self.calls > 1:
+            self.set_aside()
             check_budget(run)
             step_again(run)
         step, started = run.step, run.now()
-        reply: Any = await self._live.ask(request, step_id=step, on_text=self._on_text)
+        reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
         if isinstance(reply, LlmResponse) and reply.finish_reason != "error":
-            if self._is_over:  # whoever asked did not wait for it: it has its price all the same
+            if self.is_over:  # whoever asked did not wait for it: it has its price all the same
                 run.account.spend_usage(reply.usage)
             else:
-                self._arrived += ((step, reply, started, run.now()),)
+                self.arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
 
-    def _set_aside(self) -> None:
-        for step, reply, started, ended in self._arrived:
-            set_aside(self._run, step, reply, int((ended - started) * 1e6) / 1000)
-            self._reported += (reply,)
-        self._arrived = ()
+    def set_aside(self) -> None:
+        for step, reply, started, ended in self.arrived:
+            set_aside(self.effects.run, step, reply, int((ended - started) * 1e6) / 1000)
+            self.reported += (reply,)
+        self.arrived = ()
 
-    def _given(self, answer: LlmResponse) -> LlmResponse:
+    def given(self, answer: LlmResponse) -> LlmResponse:
         """The answer as the loop pays for it: for the model call that it came from, and no other."""
-        arrived = self._arrived
+        arrived = self.arrived
         if not is_response(answer):
-            self._set_aside()
+            self.set_aside()
             return answer  # the loop judges it
-        if self._calls == 0:
-            if self._on_text is not None and answer.content:
-                self._on_text(answer.content)
+        if self.calls == 0:
+            if self.on_text is not None and answer.content:
+                self.on_text(answer.content)
             return answer
         for index in range(len(arrived) - 1, -1, -1):
             if arrived[index][1].usage is answer.usage:
-                self._arrived = arrived[:index] + arrived[index + 1 :]  # the loop pays for this one
-                self._set_aside()
+                self.arrived = arrived[:index] + arrived[index + 1 :]  # the loop pays for this one
+                self.set_aside()
                 return answer
-        is_paid = any(reply.usage is answer.usage for reply in self._reported)
-        self._set_aside()
+        is_paid = any(reply.usage is answer.usage for reply in self.reported)
+        self.set_aside()
         return replace(answer, usage=NO_USAGE) if is_paid else answer
 
 
@@ -219,19 +234,10 @@ def _misused(request: Any) -> ConfigError:
 class _Call(Caller):
     """One call of a tool, through its middleware."""
 
-    __slots__ = ("_begun", "_ctx", "_live", "_prepared", "_run", "_tools")
+    __slots__ = ("_begun", "_ctx", "_effects", "_prepared")
 
-    def __init__(
-        self,
-        run: Running[Any],
-        live: Effects,
-        tools: Sequence[Middleware],
-        prepared: PreparedCall,
-        ctx: ToolContext,
-    ) -> None:
-        self._run = run
-        self._live = live
-        self._tools = tools
+    def __init__(self, effects: WrappedEffects, prepared: PreparedCall, ctx: ToolContext) -> None:
+        self._effects = effects
         self._prepared = prepared
         self._ctx = ctx
         self._begun = False
@@ -241,9 +247,10 @@ class _Call(Caller):
         return self._ctx
 
     async def result(self) -> ToolResult:
-        call = self._prepared.call
+        call, tools = self._prepared.call, self._effects.tools
+        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
         try:
-            result: Any = await self._pass(0, call)
+            result: Any = await tools[0].wrap_tool(self._ctx, call, inner)
         except _PASSING:
             raise
         except Exception as error:  # noqa: BLE001  # a failure is a value, whoever failed
@@ -257,11 +264,10 @@ class _Call(Caller):
             return replace(result, call_id=call.id, name=call.name)
         return result
 
-    def _pass(self, index: int, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
-        """Call from the middleware at this place inwards; behind the last one is the tool."""
-        is_last = index + 1 == len(self._tools)
-        inner = self._run_tool if is_last else partial(self._pass, index + 1)
-        return self._tools[index].wrap_tool(self._ctx, call, inner)
+    def _pass(self, tools: Sequence[Middleware], call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+        """Call from the first of these middlewares inwards; behind the last one is the tool."""
+        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
+        return tools[0].wrap_tool(self._ctx, call, inner)
 
     def _run_tool(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
         prepared, tool = self._prepared, self._prepared.tool
@@ -277,7 +283,7 @@ class _Call(Caller):
                 self._failure(f"{tool.name!r} is not run again for one call: its effect is 'once'")
             )
         self._begun = True
-        return self._live.call(prepared, self)
+        return self._effects.live.call(prepared, self)
 
     def _prepare(self, call: ToolCall) -> PreparedCall | ToolDispatchError:
         own, given = self._prepared.call, call
@@ -288,7 +294,8 @@ class _Call(Caller):
                 f"call_next was given {named} for a call of {own.name!r}; a middleware may change the "
                 f"arguments (dataclasses.replace(call, args=...)), and answer for another tool itself"
             )
-        return self._run.settings.registry.prepare(given if given.id == own.id else replace(given, id=own.id))
+        registry = self._effects.run.settings.registry
+        return registry.prepare(given if given.id == own.id else replace(given, id=own.id))
 
     def _failure(self, message: str, cause: Exception | None = None) -> ToolResult:
         call = self._prepared.call

@@ -3,11 +3,12 @@
 from .durable_effects import DurableEffects, is_of
 from .inside import Inside, Visitors, visit_scope
 from .records import Conversed, JournalRecord, Raised, StepRecord, fingerprint, written
-from .step_journal import MAX_STEP, LostRunError, Program, Step, StepJournal
+from .step_journal import MAX_STEP, CancelledRunError, LostRunError, Program, Step, StepJournal
 from .telling import Telling
 
 __all__ = [
     "MAX_STEP",
+    "CancelledRunError",
     "Conversed",
     "DurableEffects",
     "Inside",

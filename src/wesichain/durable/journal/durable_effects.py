@@ -23,7 +23,16 @@ from wesichain.agent import (
     spare_events,
 )
 from wesichain.context import ViewRequest
-from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall, dataclass
+from wesichain.core import (
+    Advice,
+    Event,
+    LlmRequest,
+    LlmResponse,
+    ToolCall,
+    dataclass,
+    from_plain,
+    to_plain,
+)
 from wesichain.durable.states import is_inside_id
 from wesichain.durable.store import NewChild
 from wesichain.errors import (
@@ -218,6 +227,17 @@ class DurableEffects(Effects):
         if raised:
             raise raised[0]
         return None if entry.value is None else str(entry.value)
+
+    @override
+    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
+        """That for an agent that the run is handed to is recorded, too: its playbook goes on."""
+
+        async def look_up() -> StepRecord:
+            return StepRecord(value=to_plain(await advice))
+
+        entry = await self._journal.perform(f"{self._scope}advise {step_id}", "", look_up, step_id=step_id)
+        advice.close()
+        return from_plain(Advice, entry.value)
 
     @override
     def below(self, scope: str) -> Callable[[Effects], Effects]:

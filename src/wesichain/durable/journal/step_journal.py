@@ -30,6 +30,10 @@ class LostRunError(BaseException):
     """The run is not this process's any more: it was cancelled, or another one has taken it over."""
 
 
+class CancelledRunError(LostRunError):
+    """The run was cancelled: the database says so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The program of a run: its version, and whether what is asked of a step must be the same again."""

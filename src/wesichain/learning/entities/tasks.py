@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from wesichain.core import (
@@ -97,10 +97,13 @@ class TaskOutput:
         object.__setattr__(self, "tools_used", tuple(self.tools_used))
 
     @classmethod
-    def of(cls, run: object, *, task_id: str | None = None) -> TaskOutput:
+    def of(cls, run: object, *, task_id: str | None = None, agent: str | None = None) -> TaskOutput:
         """The output of any run: a result, an outcome of any kind, a recording, or an output itself.
 
-        The task's id is the run's unless one is given. `metadata["task"]` is what was asked.
+        The task's id is the run's unless one is given. `metadata["task"]` is what was asked. Of a run that
+        was handed over, `agent` takes the part in which that one acted: its steps, its tools and the advice
+        that it was shown, under an id of its own. Where others than the one that began the run were shown
+        advice, it has to be said whose part is meant: what one has learned is no lesson for another.
         """
         if isinstance(run, TaskOutput):
             return run
@@ -113,7 +116,16 @@ class TaskOutput:
             )
         if not events:
             raise ValueError(f"the run {run_id} has no events left to learn from: give its recording")
-        return _of_events(cls, [event for event in events if not event.scope], task_id or run_id)
+        own = [event for event in events if not event.scope]
+        if agent is not None:
+            last = getattr(getattr(outcome, "info", None), "agent", "")
+            own, run_id = _part_of(own, agent, run_id, last), f"{run_id}/{agent}"
+        elif advised := [event.agent for event in own if isinstance(event, AdviceShown) and event.agent]:
+            raise ValueError(
+                f"the run {run_id} was handed to {advised[0]!r}, which was shown advice of its own: say "
+                f"whose part is meant, agent={advised[0]!r} or another that acted in it"
+            )
+        return _of_events(cls, own, task_id or run_id)
 
     @property
     def completed(self) -> bool:
@@ -167,11 +179,32 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
     )
 
 
+def _part_of(events: Sequence[Event], agent: str, run_id: str, last: str) -> list[Event]:
+    """The events of a run while one agent acted, between its beginning and its end; `last` acted at that."""
+    handed = [event for event in events if isinstance(event, HandedOff)]
+    acting = handed[0].source if handed else last
+    names = dict.fromkeys([acting, *(event.target for event in handed)])
+    if agent not in names:
+        acted = ", ".join(map(repr, names))
+        raise ValueError(f"the agent {agent!r} did not act in the run {run_id}; there acted {acted}")
+    part: list[Event] = []
+    for event in events:
+        if isinstance(event, HandedOff):
+            acting = event.target
+        if acting == agent:
+            part.append(event)
+        elif isinstance(event, RunStarted):
+            part.append(replace(event, tools=()))  # which were those of another
+    return part if events[-1] is part[-1] else [*part, events[-1]]
+
+
 def _facts(events: Sequence[Event]) -> dict[str, Any]:
     """The bullets that a run was shown, and those held back, where its log says so."""
-    for event in events:
-        if isinstance(event, AdviceShown):
-            return {"shown": list(event.ids), "held": list(event.held)}
+    told_of = [event for event in events if isinstance(event, AdviceShown)]
+    if told_of:
+        shown = dict.fromkeys(bullet for event in told_of for bullet in event.ids)
+        held = dict.fromkeys(bullet for event in told_of for bullet in event.held if bullet not in shown)
+        return {"shown": [*shown], "held": [*held]}
     told = [message.text for event in events if isinstance(event, StepStarted) for message in event.messages]
     return {} if any(HEADING in text for text in told) else {"shown": [], "held": []}
 
