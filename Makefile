@@ -52,9 +52,10 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local m
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
+# A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite
-	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(HANGS)
+	@echo "==> tests: some 13 minutes of CPU time"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices
 	@$(BIN)/python -m pytest -m slow
@@ -112,13 +113,17 @@ lock: $(STAMP)   ## resolve the dependencies anew into requirements/*.lock
 release: $(STAMP) ## a dry run: build, check, install each extra alone in a clean environment
 	@$(BIN)/python .ci/release
 
-# The suite with every Python that is here, each in an environment of its own.
+# The suite with every Python that is here, on the path or kept by pyenv, each in an environment of its own.
+PYENV ?= $(or $(PYENV_ROOT),$(HOME)/.pyenv)
 test-all:        ## the test suite on Python 3.11, 3.12 and 3.13, where they are installed
 	@for version in 3.11 3.12 3.13; do \
-	    python$$version -c '' >/dev/null 2>&1 || { echo "==> Python $$version is not here: skipped"; continue; }; \
-	    echo "==> Python $$version"; \
-	    $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	    for python in python$$version $(PYENV)/versions/$$version.*/bin/python none; do \
+	        $$python -c '' >/dev/null 2>&1 && break; \
+	    done; \
+	    test $$python != none || { echo "==> Python $$version is not here: skipped"; continue; }; \
+	    echo "==> Python $$version: $$python"; \
+	    $(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version || exit 1; \
 	done
 
 clean:           ## remove what the build made
-	rm -rf $(VENV) $(DEMO) .venv-docs .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(DEMO) .venv-docs .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import inspect
 import json
 import os
-from collections.abc import Callable
+import sqlite3
+import sys
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +22,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.postgres import postgres as postgres
 from tests.replaying import replays as replays  # a part of every test
+from tests.warm.client import warm_process
+from wesichain.errors import DurableError
 from wesichain.tools.isolated import warm_processes
 
 # Machines are shared: a slow moment is no failure.
@@ -27,6 +34,25 @@ ROOT = Path(__file__).resolve().parent.parent
 Strays: TypeAlias = Callable[[], list[int]]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the warm process in the process that starts the workers, or in the only one."""
+    if not hasattr(config, "workerinput"):
+        started = ExitStack()
+        started.enter_context(warm_process())
+        config.add_cleanup(started.close)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is loaded with the tests stays: no search for garbage, now or in a test, has to look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run an `async def` test in a loop of its own."""
@@ -35,6 +61,27 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted = pyfuncitem._fixtureinfo.argnames
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
     return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails since this Python's SQLite is too old for durable runs is skipped, with those words."""
+    report = yield
+    if report.failed and (reason := no_durable_sqlite()) and reason.partition(",")[0] in report.longreprtext:
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, f"Skipped: {reason}")
+    return report
+
+
+@cache
+def no_durable_sqlite() -> str:
+    from wesichain.durable.store.database import check_sqlite
+
+    try:
+        check_sqlite(sys.version_info, sqlite3.sqlite_version_info)
+    except DurableError as error:
+        return str(error)
+    return ""
 
 
 def corpora() -> Path:

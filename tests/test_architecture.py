@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -106,62 +106,87 @@ def room_of(module: str) -> str | None:
 MODULES = {module_of(path) for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-class TestEveryFile:
-    def test_imports_run_downstairs(self, path: Path) -> None:
-        here = room_of(module_of(path))
-        if here is None:
-            return  # the front door
-        for module in imports_of(path):
-            there = room_of(module)
-            if there is None or there == here:
-                continue
-            assert there in FLOOR_OF, f"{path.name} imports {module}, which is in no room of the design"
-            assert FLOOR_OF[there] < FLOOR_OF[here], f"{path.name} imports {module}, which is not downstairs"
+def imports_run_downstairs(path: Path) -> None:
+    here = room_of(module_of(path))
+    if here is None:
+        return  # the front door
+    for module in imports_of(path):
+        there = room_of(module)
+        if there is None or there == here:
+            continue
+        assert there in FLOOR_OF, f"{path.name} imports {module}, which is in no room of the design"
+        assert FLOOR_OF[there] < FLOOR_OF[here], f"{path.name} imports {module}, which is not downstairs"
 
-    def test_other_rooms_are_entered_through_their_door(self, path: Path) -> None:
-        """`wesichain.llm.openai` and its like are doors of their own: each needs a package of its own."""
-        here = room_of(module_of(path))
-        for module in imports_of(path):
-            there = room_of(module)
-            if there is None or there == here or module.count(".") < 2 or module in OWN_DOORS:
-                continue
-            door = ".".join(module.split(".")[:3])
-            assert door in OWN_DOORS, f"{path.name} imports {module}; import it from wesichain.{there}"
-            assert module == door, f"{path.name} reaches into {module}; import it from {door}"
 
-    def test_it_is_short_and_says_what_it_is_for(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8")
-        assert text.count("\n") <= 400
-        assert path.stem not in FORBIDDEN_NAMES
-        assert ast.get_docstring(tree_of(path)), "the first line of a file says its one purpose"
+def other_rooms_are_entered_through_their_door(path: Path) -> None:
+    """`wesichain.llm.openai` and its like are doors of their own: each needs a package of its own."""
+    here = room_of(module_of(path))
+    for module in imports_of(path):
+        there = room_of(module)
+        if there is None or there == here or module.count(".") < 2 or module in OWN_DOORS:
+            continue
+        door = ".".join(module.split(".")[:3])
+        assert door in OWN_DOORS, f"{path.name} imports {module}; import it from wesichain.{there}"
+        assert module == door, f"{path.name} reaches into {module}; import it from {door}"
 
-    def test_a_door_holds_imports_and_all_alone(self, path: Path) -> None:
-        if path.name != "__init__.py" or path.parent == SOURCE:
-            return  # the front door also says what it has
-        for node in tree_of(path).body:
-            if isinstance(node, ast.If):
-                assert_loads_later(node)
-                continue
-            is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-            is_all = (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__") or (
-                isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "__all__"
-            )
-            assert isinstance(node, ast.Import | ast.ImportFrom) or is_docstring or is_all, ast.unparse(node)
 
-    def test_stored_data_stays_data(self, path: Path) -> None:
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Call):
-                name = ast.unparse(node.func)
-                assert name not in FORBIDDEN_CALLS, f"line {node.lineno}: {name}()"
-                assert name != "yaml.load", f"line {node.lineno}: yaml.load()"
-        for module in imports_of(path):
-            assert module.split(".")[0] not in FORBIDDEN_MODULES, f"imports {module}"
+def it_is_short_and_says_what_it_is_for(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 400
+    assert path.stem not in FORBIDDEN_NAMES
+    assert ast.get_docstring(tree_of(path)), "the first line of a file says its one purpose"
 
-    def test_nothing_is_left_unfinished(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8")
-        for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
-            assert mark not in text
+
+def a_door_holds_imports_and_all_alone(path: Path) -> None:
+    if path.name != "__init__.py" or path.parent == SOURCE:
+        return  # the front door also says what it has
+    for node in tree_of(path).body:
+        if isinstance(node, ast.If):
+            assert_loads_later(node)
+            continue
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_all = (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__") or (
+            isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "__all__"
+        )
+        assert isinstance(node, ast.Import | ast.ImportFrom) or is_docstring or is_all, ast.unparse(node)
+
+
+def stored_data_stays_data(path: Path) -> None:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            assert name not in FORBIDDEN_CALLS, f"line {node.lineno}: {name}()"
+            assert name != "yaml.load", f"line {node.lineno}: yaml.load()"
+    for module in imports_of(path):
+        assert module.split(".")[0] not in FORBIDDEN_MODULES, f"imports {module}"
+
+
+def nothing_is_left_unfinished(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
+        assert mark not in text
+
+
+RULES = (
+    imports_run_downstairs,
+    other_rooms_are_entered_through_their_door,
+    it_is_short_and_says_what_it_is_for,
+    a_door_holds_imports_and_all_alone,
+    stored_data_stays_data,
+    nothing_is_left_unfinished,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_file(rule: Callable[[Path], None]) -> None:
+    """All files that break a rule are told: a case for each file would cost more than what it does."""
+    broken: dict[str, str] = {}
+    for path in FILES:
+        try:
+            rule(path)
+        except AssertionError as error:
+            broken[str(path.relative_to(SOURCE))] = str(error)
+    assert broken == {}
 
 
 def assert_loads_later(node: ast.If) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
-import select
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.docs.pages import DOCS, NOT_RUN, PAGES, SLOW, Block, anchors_of, blocks_of, links_of, name_of
 from tests.docs.tutorial import FOLDER, PRINTS, REPLIES
+from tests.warm import python
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
@@ -25,54 +23,32 @@ RUN = [block for block in BLOCKS if not block.title.endswith((NOT_RUN, SLOW))]
 HARD_STOP = 300.0  # seconds: a block that hangs is an error, whatever the machine does beside
 
 
-class Runner:
-    """Runs blocks, each in a process of its own that costs no new imports."""
-
-    def __init__(self) -> None:
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.docs.zygote"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,
-        )
-
-    def run(self, code: str, folder: Path, replies: Sequence[object] = ()) -> tuple[int, str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        script = folder / "page.py"
-        script.write_text(code, encoding="utf-8")
-        job = {"script": str(script), "cwd": str(folder), "replies": list(replies)}
-        print(json.dumps(job), file=self._process.stdin, flush=True)
-        ready, _, _ = select.select([self._process.stdout], [], [], HARD_STOP)
-        status = self._process.stdout.readline() if ready else ""
-        printed = folder / "out"
-        return int(status or -1), printed.read_text(encoding="utf-8") if printed.exists() else ""
-
-    def close(self) -> None:
-        with self._process:  # closes its pipes, and waits
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    runner = Runner()
-    yield runner
-    runner.close()
+def run(code: str, folder: Path, replies: Sequence[object] = ()) -> tuple[int, str]:
+    """The exit status of a block that runs alone, in a process of its own, and what it prints."""
+    script = folder / "page.py"
+    script.write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [*python(), "-m", "tests.docs.block", str(script), json.dumps(replies)],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=HARD_STOP,
+    )
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("block", RUN, ids=lambda block: block.id)
-def test_a_block_runs_on_its_own(block: Block, runner: Runner, tmp_path: Path) -> None:
-    status, printed = runner.run(block.code, tmp_path, REPLIES.get(block.page.name, ()))
+def test_a_block_runs_on_its_own(block: Block, tmp_path: Path) -> None:
+    status, printed = run(block.code, tmp_path, REPLIES.get(block.page.name, ()))
     assert status == 0, printed[-2000:]
 
 
 @pytest.mark.parametrize("page", sorted(PRINTS))
-def test_a_step_of_the_tutorial_does_what_its_page_says(page: str, runner: Runner, tmp_path: Path) -> None:
-    status, printed = runner.run(blocks_of(FOLDER / page)[0].code, tmp_path, REPLIES[page])
+def test_a_step_of_the_tutorial_does_what_its_page_says(page: str, tmp_path: Path) -> None:
+    status, printed = run(blocks_of(FOLDER / page)[0].code, tmp_path, REPLIES[page])
     assert status == 0, printed[-2000:]
     assert PRINTS[page] in printed
 
@@ -97,8 +73,8 @@ def test_a_step_of_the_tutorial_runs_with_the_real_model(page: str, tmp_path: Pa
         assert done.stdout.strip()
 
 
-def test_a_block_that_fails_is_noticed(runner: Runner, tmp_path: Path) -> None:
-    status, printed = runner.run("from wesichain import Agent\nassert Agent is None", tmp_path)
+def test_a_block_that_fails_is_noticed(tmp_path: Path) -> None:
+    status, printed = run("from wesichain import Agent\nassert Agent is None", tmp_path)
     assert status == 1
     assert "AssertionError" in printed
 
@@ -151,8 +127,6 @@ def test_a_page_has_one_title_and_it_comes_first() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_is_short(example: Path) -> None:
     assert example.read_text(encoding="utf-8").count("\n") <= 60
-    done = subprocess.run(
-        [sys.executable, str(example)], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = subprocess.run([*python(), str(example)], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain import Agent, GraphBuilder, Middleware, RunContext
 from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, replay
 from wesichain.core import Role, ToolCompleted, ToolDispatched, ToolsOffered, from_json, to_json
@@ -302,7 +302,7 @@ def test_what_was_found_is_known_in_another_process() -> None:
     with pytest.raises(RunInterruptedError) as raised:
         made.run_sync("q")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [*python(), "-c", PROGRAM],
         input=to_json(raised.value.outcome),
         capture_output=True,
         text=True,

@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from tests.agent.talking import open_store
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain.agent import (
     Agent,
     Approve,
@@ -120,7 +121,7 @@ def read(where: str, id: str = "c") -> list[Message]:
 
 def talking(where: str, name: str, turns: int, begin: float = 0.0) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.agent.talking", where, name, str(turns), str(begin)],
+        [*python(), "-m", "tests.agent.talking", where, name, str(turns), str(begin)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

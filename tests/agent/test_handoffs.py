@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ import pytest
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain import Agent, Handoff, RunContext, ToolContext
 from wesichain.agent import Approve, ApproveWith, Completed, Conversation, Failed, Interrupted, replay
 from wesichain.context import Window
@@ -422,7 +422,7 @@ def test_an_approval_in_the_other_agent_is_given_in_another_process(program: str
     assert [item.call.name for item in outcome.pending] == ["refund"]
     assert (outcome.info.agent, outcome.info.opened_by) == ("billing", "triage")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, program],
+        [*python(), "-c", PROGRAM, program],
         input=to_json(outcome),
         capture_output=True,
         text=True,

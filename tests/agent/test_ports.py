@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.warm import python
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 def test_a_port_is_short_and_runs(name: str, said: list[str]) -> None:
     example = ROOT / "examples" / f"{name}.py"
     assert len(example.read_text(encoding="utf-8").splitlines()) <= 60
-    command = [sys.executable, str(example)]
+    command = [*python(), str(example)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     for text in said:

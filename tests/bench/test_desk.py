@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -263,11 +265,11 @@ def test_what_an_answer_names(value: str, answer: str, is_named: bool) -> None:
 def test_an_effect_too_many_is_no_success() -> None:
     desk = build("harbour", level=2).desks[0]
     task = next(task for task in desk.test if task.family == "town_by_id")
-    db = open_records(desk)
-    assert check(desk, task.goal, db, task.goal.answer).success
-    assert not check(desk, task.goal, db, None).success
-    db.execute("UPDATE people SET cents = 1")
-    assert not check(desk, task.goal, db, task.goal.answer).success
+    with closing(open_records(desk)) as db:
+        assert check(desk, task.goal, db, task.goal.answer).success
+        assert not check(desk, task.goal, db, None).success
+        db.execute("UPDATE people SET cents = 1")
+        assert not check(desk, task.goal, db, task.goal.answer).success
 
 
 # --- the disturbances ---
@@ -393,18 +395,29 @@ async def _experiment(folder: Path, part: Part = "main", *, room: int = 10_000) 
         store.close()
 
 
-@pytest.mark.parametrize("room", [25, pytest.param(150, marks=pytest.mark.slow)])
-async def test_an_experiment_that_was_stopped_goes_on_and_makes_no_run_twice(
-    tmp_path: Path, room: int
-) -> None:
+@dataclass(frozen=True)
+class Stopped:
+    """An experiment that was stopped after so many runs, and then went on to its end."""
+
+    folder: Path
+    before: list[Played]
+    runs: dict[Key, Played]
+
+
+@pytest.fixture(scope="module", params=[25, pytest.param(150, marks=pytest.mark.slow)])
+def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    folder = tmp_path_factory.mktemp("stopped")
     with pytest.raises(ExceptionGroup):
-        await _experiment(tmp_path, room=room)
-    before = list(read_runs(tmp_path / "runs.jsonl"))
-    assert len(before) == room
-    runs = await _experiment(tmp_path)
-    lines = list(read_runs(tmp_path / "runs.jsonl"))
-    assert lines[:room] == before
-    assert len(lines) == len(runs)
+        asyncio.run(_experiment(folder, room=request.param))
+    before = list(read_runs(folder / "runs.jsonl"))
+    assert len(before) == request.param
+    return Stopped(folder, before, asyncio.run(_experiment(folder)))
+
+
+async def test_an_experiment_that_was_stopped_goes_on_and_makes_no_run_twice(stopped: Stopped) -> None:
+    lines = list(read_runs(stopped.folder / "runs.jsonl"))
+    assert lines[: len(stopped.before)] == stopped.before
+    assert len(lines) == len(stopped.runs)
     counts = Counter((run.part, run.arm) for run in lines)
     assert counts == {
         **{("main", arm): 30 for arm in ARMS if arm != "dice"},
@@ -413,7 +426,7 @@ async def test_an_experiment_that_was_stopped_goes_on_and_makes_no_run_twice(
         ("main-train", "full"): 19,
         ("main-train", "full-model"): 19,
     }
-    assert await _experiment(tmp_path, room=0) == runs
+    assert await _experiment(stopped.folder, room=0) == stopped.runs
 
 
 @pytest.mark.slow
@@ -425,10 +438,9 @@ async def test_every_disturbance_runs_to_its_end(tmp_path: Path, part: Part) -> 
     assert not any(INJECTED in run.prompt for run in runs.values())
 
 
-async def test_the_page_has_every_figure_and_every_transcript(tmp_path: Path) -> None:
-    runs = await _experiment(tmp_path / "out")
-    page = tmp_path / "results.md"
-    write_page([tmp_path / "out" / "runs.jsonl"], page, model="dice")
+def test_the_page_has_every_figure_and_every_transcript(stopped: Stopped, tmp_path: Path) -> None:
+    runs, page = stopped.runs, tmp_path / "results.md"
+    write_page([stopped.folder / "runs.jsonl"], page, model="dice")
     text = page.read_text()
     for arm in ARMS:
         assert f"| {arm} |" in text

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pty
 import select
-import signal
 import subprocess
-import sys
-import termios
 import time
 from pathlib import Path
 
+from tests.warm import python
 
-def _take_terminal() -> None:
-    """In the child: a session of its own, with the terminal that is its standard input."""
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
+# A session of its own, with the terminal that is its standard input; under nohup a hangup would be ignored.
+PROGRAM = """
+import fcntl, os, signal, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from wesichain.cli import main
+main()
+"""
 
 
 class Terminal:
@@ -35,12 +36,11 @@ class Terminal:
             "COLUMNS": "160",
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from wesichain.cli import main; main()", *args],
+            [*python(), "-c", PROGRAM, *args],
             stdin=slave,
             stdout=slave if stdout is None else stdout,
             stderr=slave,
             env=environment,
-            preexec_fn=_take_terminal,  # noqa: PLW1509  # nothing here has threads at that time
         )
         os.close(slave)
         self._seen = b""
@@ -63,7 +63,10 @@ class Terminal:
     def wait_until_it_reads(self) -> None:
         """Until the command sleeps in a read of the terminal."""
         deadline = time.monotonic() + 120
-        place = Path(f"/proc/{self.process.pid}/wchan")
+        while not (leader := os.tcgetpgrp(self._master)):  # until it has taken the terminal
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        place = Path(f"/proc/{leader}/wchan")
         while "n_tty_read" not in place.read_text() and "wait_woken" not in place.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -16,14 +16,17 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import requests
+import typer
+import typer.main
 import yaml  # type: ignore[import-untyped]  # it comes with DBOS, and brings no types
 
 from tests.conftest import ROOT
 from tests.durable import work
+from wesichain.cli.app import app
 from wesichain.durable import DurableAgent
 
 DATABASE = "postgresql://wesichain:wesichain@postgres/wesichain"
@@ -55,6 +58,52 @@ def test_the_file_has_a_database_two_workers_and_a_viewer_that_stay_on_this_mach
         assert DATABASE in service["command"]
     grace = services["worker"]["command"][services["worker"]["command"].index("--grace") + 1]
     assert int(services["worker"]["stop_grace_period"].removesuffix("s")) > int(grace)
+
+
+@pytest.mark.parametrize("name", ["worker", "viewer"])
+def test_the_command_of_a_service_is_one_of_the_command_line(name: str) -> None:
+    """Every word is read as the program reads it; one that it does not know is an error here too."""
+    word, *rest = composed(AGENT="travel:durable")["services"][name]["command"]
+    with command(word, rest) as read:
+        assert read.params["database_url"] == DATABASE
+        assert read.params["agent"] == (None if name == "viewer" else "travel:durable")
+    with pytest.raises(typer.TyperException, match="--nonsense"):
+        command(word, [*rest, "--nonsense"])
+
+
+def command(word: str, rest: list[str]) -> typer.Context:
+    tree: Any = typer.main.get_command(app)
+    return cast("typer.Context", tree.commands[word].make_context(word, [*rest]))
+
+
+def test_the_viewer_is_let_in_by_the_name_that_its_port_is_published_under() -> None:
+    viewer = composed()["services"]["viewer"]
+    (published,) = viewer["ports"]
+    outside, _, inside = published.rpartition(":")
+    word, *rest = viewer["command"]
+    with command(word, rest) as read:
+        assert read.params["allow_remote"] == [outside]
+        assert read.params["port"] == int(inside)
+
+
+def test_what_is_set_is_read_by_somebody_and_what_is_to_be_set_is_asked_for() -> None:
+    """Keys that a client reads, the folder that we read, and the variables that the pages and the file name."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for name in ("worker", "viewer"):
+        for variable in composed()["services"][name]["environment"]:
+            assert f'"{variable}"' in source, variable
+    (settings,) = [words[1:] for words in dockerfile() if words[0] == "ENV"]
+    own = {setting.partition("=")[0]: setting.partition("=")[2] for setting in settings}
+    assert '"WESICHAIN_HOME"' in source
+    volumes = composed(APP="/mine")["services"]["worker"]["volumes"]
+    (program,) = [words[1] for words in dockerfile() if words[0] == "WORKDIR"]
+    assert volumes == [f"/mine:{program}:ro", f"wesichain:{own['WESICHAIN_HOME']}"]
+    assert own["PYTHONPATH"] == program
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    page = (ROOT / "docs/operating.md").read_text(encoding="utf-8")
+    for variable in re.findall(r"\$\{(\w+):-", text):
+        assert variable in page, f"{variable}: docs/operating.md says nothing of it"
+    assert {*composed()["volumes"]} == {"postgres", "wesichain"}
 
 
 def test_the_image_is_made_of_what_is_here(tmp_path: Path) -> None:

@@ -18,13 +18,17 @@ from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
 from tests.tools.mcp.kit import ENV, HERE
 from tests.tools.mcp.kit import serving as serving_mcp
+from tests.warm import python
 
-MAIN = [sys.executable, "-W", "error", "-c", "from wesichain.cli import main; main()"]
+MAIN = ["-c", "from wesichain.cli import main; main()"]
+STRICT = [sys.executable, "-W", "error", *MAIN]
 
 
 def mcp(tools: str) -> str:
     """The command of a server: it gets none of our environment but what the command itself says."""
-    return shlex.join(["env", *(f"{name}={value}" for name, value in ENV.items()), *MAIN, "mcp", tools])
+    return shlex.join(
+        ["env", *(f"{name}={value}" for name, value in ENV.items()), *python(), *MAIN, "mcp", tools]
+    )
 
 
 def test_ask_uses_the_tools_of_a_server_beside_others(wesichain: Command, tools: str, tmp_path: Path) -> None:
@@ -45,7 +49,7 @@ def test_ask_uses_the_tools_of_a_server_beside_others(wesichain: Command, tools:
 def test_ask_uses_a_server_behind_a_url(wesichain: Command, tools: str) -> None:
     pattern = r"http://127\.0\.0\.1:\d+/mcp"
     with (
-        serving_mcp(*MAIN[3:], "mcp", tools, "--http", "0", pattern=pattern) as address,
+        serving_mcp(*MAIN, "mcp", tools, "--http", "0", pattern=pattern) as address,
         serving(call("add", {"a": 1, "b": 2}), text("it is 3")) as url,
     ):
         done = wesichain("ask", "1 + 2?", "--model", "openai:stub", "--mcp", address, url=url)
@@ -55,7 +59,7 @@ def test_ask_uses_a_server_behind_a_url(wesichain: Command, tools: str) -> None:
 
 def test_a_question_of_a_server_is_asked_at_the_terminal_until_it_is_answered(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    server = shlex.join(["env", f"NOTES={notes}", sys.executable, str(HERE / "asking_server.py")])
+    server = shlex.join(["env", f"NOTES={notes}", *python(), str(HERE / "asking_server.py")])
     with serving(call("order", {"item": "hat"}), text("it is ordered")) as url:
         terminal = Terminal("ask", "a hat", "--model", "openai:stub", "--mcp", server, url=url)
         terminal.expect("approve?")
@@ -129,7 +133,7 @@ def test_standard_output_is_the_protocol_alone(tmp_path: Path) -> None:
     )
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     process = subprocess.Popen(
-        [*MAIN, "mcp", str(noisy)],
+        [*STRICT, "mcp", str(noisy)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -152,7 +156,7 @@ def test_standard_output_is_the_protocol_alone(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_it_at_once(tools: str) -> None:
     process = subprocess.Popen(
-        [*MAIN, "mcp", tools],
+        [*python(), *MAIN, "mcp", tools],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -14,6 +14,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
+from tests.warm import python
 from wesichain import Agent
 from wesichain.agent import SqliteConversations
 from wesichain.testing import ScriptedLlm, calls
@@ -49,7 +50,7 @@ def test_quiet_shows_a_person_the_answer_alone(tools: str) -> None:
 def test_a_chat_in_a_pipe_is_its_answers(tools: str) -> None:
     with serving(text("one"), text("two")) as url:
         done = subprocess.run(
-            [sys.executable, "-m", "wesichain", "chat", *MODEL],
+            [*python(), "-m", "wesichain", "chat", *MODEL],
             input="first?\nsecond?\n",
             capture_output=True,
             text=True,
@@ -63,7 +64,7 @@ def test_a_chat_in_a_pipe_is_its_answers(tools: str) -> None:
 def test_a_chat_that_is_kept_goes_on_in_another_process(home: Path) -> None:
     def chat(id: str, line: str, url: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "wesichain", "chat", *MODEL, "--conversation", id],
+            [*python(), "-m", "wesichain", "chat", *MODEL, "--conversation", id],
             input=line,
             capture_output=True,
             text=True,

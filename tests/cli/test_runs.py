@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.core import LlmRequest, Role, to_json
 from wesichain.durable import DurableAgent
@@ -238,7 +238,7 @@ def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
 ) -> None:
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text("".join(f'"task {number}"\n' for number in range(12)))
-    command = [sys.executable, "-c", "from wesichain.cli import main; main()", "run"]
+    command = [*python(), "-c", "from wesichain.cli import main; main()", "run"]
     process = subprocess.Popen(
         [*command, f"{tmp_path}/shout.py:agent", str(tasks), "--workers", "2"],
         cwd=ROOT,

@@ -16,6 +16,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from tests.durable.work import agent
+from tests.warm import python
 from wesichain.cli.durable_runs import load_durable
 from wesichain.durable import DurableAgent, RunState
 
@@ -125,7 +126,7 @@ async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: 
     async with found.configured(database_url=url) as client:
         run_id = await client.enqueue({"said": ""})
         worker = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "worker", f"{program}:durable", "--database-url", url], cwd=ROOT
+            [*python(), "-c", MAIN, "worker", f"{program}:durable", "--database-url", url], cwd=ROOT
         )
         try:
             assert await client.result(run_id, timeout=60) == {"said": "noted"}
@@ -146,7 +147,7 @@ async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
     async with DurableAgent(agent, "work", database_url=url) as client:
         run_ids = [await client.enqueue(f"task {number}") for number in range(3)]
         worker = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "worker", "tests.durable.work:durable", "--database-url", url],
+            [*python(), "-c", MAIN, "worker", "tests.durable.work:durable", "--database-url", url],
             cwd=ROOT,
             env={**os.environ, "EFFECTS": str(tmp_path / "effects"), "PACE": "0", "NO_COLOR": "1"},
             stderr=subprocess.PIPE,

@@ -180,6 +180,7 @@ def test_the_site_builds_without_a_warning(environment: Path, tmp_path: Path) ->
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (tmp_path / "site" / "llms.txt").exists()
+    assert not [*(tmp_path / "site").rglob("*.py*")]
     assert "architecture.html" in (tmp_path / "site" / "concepts" / "machine.html").read_text(
         encoding="utf-8"
     )

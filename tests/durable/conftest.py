@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, no_durable_sqlite
 from tests.durable.stage import Scene, as_line
 from wesichain.durable.workflows import Store
 
@@ -52,6 +52,7 @@ def play() -> Iterator[Play]:
         speak.flush()
         answer: dict[str, Any] = json.loads(listen.readline())
         assert "broke" not in answer, answer["broke"]
+        assert not answer.get("message") or answer["message"] != no_durable_sqlite(), answer["message"]
         return answer
 
     yield play

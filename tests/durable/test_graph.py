@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -15,6 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.test_agent import turns
+from tests.warm import python
 from wesichain import Agent, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Provide, Refuse
 from wesichain.core import RunCompleted, SystemClock, Usage, from_json
@@ -123,7 +123,7 @@ from wesichain.durable import DurableGraph
 durable = DurableGraph(graph(Path({str(tmp_path)!r}), dies=True), "notes", database_url={url!r})
 asyncio.run(durable.run({{}}, run_id="r"))
 """
-    done = subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT, timeout=60)
+    done = subprocess.run([*python(), "-c", code], check=False, cwd=ROOT, timeout=60)
     assert done.returncode == -signal.SIGKILL
     async with DurableGraph[Any](graph(tmp_path), "notes", database_url=url, lease=1.0) as durable:
         assert await durable.run({}, run_id="r") == {"said": ["first", "second"]}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy import make_url
 
+from tests.conftest import no_durable_sqlite
 from tests.durable.conftest import Play
 from tests.durable.stage import Scene
+from tests.warm import python
 
 WORLD = ["ask 1", "add 1", "ask 2", "pay", "ask 3", "look", "add 3", "ask 4"]  # in this order, undisturbed
 EVENTS = 18  # that an undisturbed run tells
@@ -39,14 +42,25 @@ def happened(scene: Scene) -> Counter[str]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(play: Play, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What the run tells that nobody kills."""
+def undisturbed(
+    play: Play, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, Any]]:
+    """What the run tells that nobody kills: the same in every database."""
     scene = on_file(tmp_path_factory.mktemp("calm"), "")
+    if no_durable_sqlite():
+        scene = replace(scene, url=another(request.getfixturevalue("postgres")))
     told = play(scene)
     assert told["output"] == "done"
     assert [line.partition("|")[0] for line in happened(scene)] == WORLD
     assert len(told["events"]) == EVENTS
     return plain(told["events"])
+
+
+def another(postgres: str) -> str:
+    """A second database on a server: a run id stands in each of them once."""
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE calm")
+    return make_url(postgres).set(database="calm").render_as_string(hide_password=False)
 
 
 def kill_and_go_on(play: Play, scene: Scene, undisturbed: list[dict[str, Any]]) -> None:
@@ -139,7 +153,7 @@ durable = DurableAgent(agent, "many", database_url="sqlite:///{tmp_path}/runs.db
 asyncio.run(durable.run("go", run_id=sys.argv[1]))
 print(asyncio.run(durable.run("go", run_id="shared")).output)
 """
-    command = [sys.executable, "-c", code]
+    command = [*python(), "-c", code]
     processes = [
         subprocess.Popen([*command, f"r{number}"], stdout=subprocess.PIPE, text=True) for number in range(5)
     ]

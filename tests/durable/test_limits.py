@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -17,6 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.durable.poison import durable as poison
 from tests.durable.test_agent import served, turns
+from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableGraph, Rate, RunState
@@ -151,7 +151,7 @@ POISON = "tests.durable.poison:durable"
 
 def start_worker(url: str, recoveries: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from wesichain.cli import main; main()", "worker", POISON, "--no-record"],
+        [*python(), "-c", "from wesichain.cli import main; main()", "worker", POISON, "--no-record"],
         cwd=ROOT,
         env={**os.environ, "URL": url, "RECOVERIES": str(recoveries)},
         stderr=subprocess.DEVNULL,

@@ -20,6 +20,7 @@ from bench.durable import bytes_of
 
 from tests.conftest import ROOT
 from tests.durable.test_agent import Slow, adder, deleter, served, turns
+from tests.warm import python
 from wesichain import Agent, Budget, tool
 from wesichain.agent import Approve, Interrupted, Provide, Refuse
 from wesichain.core import Role
@@ -255,7 +256,7 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+        [*python(), "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
     )
     lines = done.stdout.splitlines()
     assert len(lines) >= 2

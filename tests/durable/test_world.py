@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -15,6 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.test_agent import turns
+from tests.warm import python
 from wesichain import Agent, RunContext, ToolContext, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.context import Summarise
@@ -139,7 +139,7 @@ def kill(folder: Path, url: str, which: str, kind: str, number: int = 1) -> None
         f"import asyncio\nfrom pathlib import Path\nfrom tests.durable.test_world import run_until\n"
         f"asyncio.run(run_until({said}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT, timeout=120)
+    done = subprocess.run([*python(), "-c", code], check=False, cwd=ROOT, timeout=120)
     assert done.returncode == -signal.SIGKILL
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from typing_extensions import override
 
 from tests.conftest import ROOT
+from tests.warm import python
 
 EXAMPLES = sorted((ROOT / "examples").glob("graph_*.py"))
 EXPECTED = {
@@ -35,7 +35,7 @@ EXPECTED = {
 def run(example: Path, *args: str, **environment: str) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
     done = subprocess.run(
-        [sys.executable, str(example), *args],
+        [*python(), str(example), *args],
         env={**clean, "PYTHONIOENCODING": "utf-8", **environment},
         capture_output=True,
         encoding="utf-8",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.graph.killed_run import Log, build, open_store
+from tests.warm import python
 from wesichain.graph import Graph
 
 END = ["in", "a", "b", "c", "x", "y", "d"]
@@ -41,7 +41,7 @@ def cases(points: list[tuple[str, tuple[str, ...]]]) -> list[object]:
 
 
 async def kill_and_resume(where: str, effects: Path, point: str, twice: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "tests.graph.killed_run", where, str(effects), point]
+    command = [*python(), "-m", "tests.graph.killed_run", where, str(effects), point]
     died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert died.returncode == -signal.SIGKILL, died.stderr
     before = Counter(effects.read_text().split()) if effects.exists() else Counter[str]()

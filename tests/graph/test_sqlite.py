@@ -7,7 +7,6 @@ import os
 import sqlite3
 import stat
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
 from tests.graph.checkpointer_contract import CheckpointerContract, entry, numbers
+from tests.warm import python
 from wesichain.errors import CheckpointError
 from wesichain.graph import Append, Checkpointer, ExecutionOptions, Graph, GraphBuilder
 from wesichain.graph.sqlite import APPLICATION_ID, VERSION, SqliteCheckpointer
@@ -278,9 +278,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 def test_processes_that_open_a_new_file_at_the_same_moment_all_may(tmp_path: Path) -> None:
     begin = str(time.time() + 2.0)
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", _FIRST, str(tmp_path), f"p{n}", begin], stderr=subprocess.PIPE
-        )
+        subprocess.Popen([*python(), "-c", _FIRST, str(tmp_path), f"p{n}", begin], stderr=subprocess.PIPE)
         for n in range(3)
     ]
     ended = [process.communicate(timeout=60)[1].decode() for process in running]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Layout, Logs, MemoryLogs
 from wesichain.store.postgres import PostgresLogs, PostgresSchema
@@ -148,6 +148,9 @@ _OPEN = st.tuples(st.just("another process"))
 
 @settings(max_examples=40)
 @example([("append", "a", [""], None, None, 0), ("delete", "a", None), ("append", "a", [""], None, None, 0)])
+@example(
+    [("append", "a", [""], how, None, 0) for how in (None, None, "head", None)]
+)  # a clock that is behind
 @given(st.lists(st.one_of(_APPEND, _APPEND, _APPEND, _DELETE, _OPEN), max_size=25))
 def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
     """Whoever opens the store in between, and whatever is deleted and settled."""
@@ -215,7 +218,7 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
     """Four write to the end; two are killed, each in the midst of something."""
 
     def begin(me: int, count: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _WRITER, str(tmp_path), str(me), str(count)]
+        command = [*python(), "-c", _WRITER, str(tmp_path), str(me), str(count)]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     running = [begin(me, 40 if me < 4 else 100_000) for me in range(6)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tools.mcp.test_questions import SERVER
+from tests.warm import python
 from wesichain.agent import Agent, Completed, Interrupted
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools.mcp import McpServer
@@ -31,7 +31,7 @@ def guest(folder: Path, tool: str, args: Any) -> Iterator[tuple[ApprovalFolder, 
 
     async def stay() -> None:
         env = {"NOTES": str(notes)}
-        async with McpServer.stdio(sys.executable, SERVER, env=env, approval=False) as server:
+        async with McpServer.stdio(*python(), SERVER, env=env, approval=False) as server:
             agent = Agent(ScriptedLlm([calls((tool, args)), "welcome"]), tools=server.tools, name="guest")
             outcome = await agent.outcome("a room", run_id="stay")
             assert isinstance(outcome, Interrupted)

@@ -81,9 +81,13 @@ class MemoryLogs(Logs):
                 at = not_before(at, self._newest)
             elif log.seq != after:
                 raise self._conflict(name)
+            was = log.at
             log.take(entries, at=at, settles=settles)
             self._logs[name] = log
-            self._newest = at if self._newest is None else max(self._newest, at)
+            if self._newest is None or at >= self._newest:
+                self._newest = at
+            elif was == self._newest:  # its writer's clock is behind: another log may be the newest now
+                self._newest = max(log.at for log in self._logs.values())
 
     @override
     async def read(

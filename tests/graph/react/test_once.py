@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from typing_extensions import override
 from tests.conftest import ROOT
 from tests.graph.killed_run import open_store
 from tests.graph.react.once_run import THREAD, Model, build
+from tests.warm import python
 from wesichain import Agent, ReActAgentNode, tool
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
 from wesichain.errors import CheckpointError, GraphError
@@ -36,7 +36,7 @@ def paid(effects: Path) -> int:
 
 
 async def kill_and_resume(where: str, effects: Path, kind: str, point: str) -> None:
-    command = [sys.executable, "-m", "tests.graph.react.once_run", where, str(effects), kind, point]
+    command = [*python(), "-m", "tests.graph.react.once_run", where, str(effects), kind, point]
     died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     before = paid(effects)
     store: Any = open_store(where)

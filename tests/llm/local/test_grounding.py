@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -186,12 +188,21 @@ def test_without_a_grammar_it_cannot_be_kept() -> None:
 # --- with a real model ----------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def loaded(smol: Path) -> Iterator[Path]:
+    """The file of a model that stays loaded: whoever asks for it the same way shares what was read."""
+    llm = LocalLlm(smol, threads=1, context=1024, max_tokens=1)
+    asyncio.run(llm.complete_text("one", stop=[]))
+    yield smol
+    llm.close()
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_however_wild_the_model_an_id_stands_in_the_question(smol: Path, seed: int) -> None:
+async def test_however_wild_the_model_an_id_stands_in_the_question(loaded: Path, seed: int) -> None:
     look = spec("cancel", {"order": ID})
     request = LlmRequest("", (user("Cancel order O-17 or O-23 of Ann."),), (look,))
     async with LocalLlm(
-        smol, threads=1, context=1024, max_tokens=40, temperature=5.0, seed=seed, grounded=True
+        loaded, threads=1, context=1024, max_tokens=40, temperature=5.0, seed=seed, grounded=True
     ) as llm:
         reply = await llm.complete(request)
     for made in reply.tool_calls:
@@ -199,7 +210,7 @@ async def test_however_wild_the_model_an_id_stands_in_the_question(smol: Path, s
         assert made.args["order"] in ("Cancel", "order", "O-17", "or", "O-23", "of", "Ann")
 
 
-async def test_an_agent_looks_up_what_it_cannot_make_up(smol: Path) -> None:
+async def test_an_agent_looks_up_what_it_cannot_make_up(loaded: Path) -> None:
     cancelled: list[str] = []
 
     def find_order(customer: str) -> str:
@@ -214,7 +225,7 @@ async def test_an_agent_looks_up_what_it_cannot_make_up(smol: Path) -> None:
     tools = ToolSet().register(find_order).register(cancel_order).build()
     for wild in range(3):
         async with LocalLlm(
-            smol, threads=1, context=1024, max_tokens=40, temperature=2.0, seed=wild, grounded=True
+            loaded, threads=1, context=1024, max_tokens=40, temperature=2.0, seed=wild, grounded=True
         ) as llm:
             agent = Agent(llm, tools=tools, budget=Budget(steps=3))
             await agent.outcome("Cancel the order of Ann.")

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain.core import ToolCall
 from wesichain.tools import ToolResult, ToolSet
 from wesichain.tools.mcp import McpServer
@@ -29,7 +30,7 @@ def raw(how: str, env: dict[str, str] | None = None, **options: Any) -> McpServe
 
 
 def official(**options: Any) -> McpServer:
-    return McpServer.stdio(sys.executable, str(HERE / "sdk_server.py"), **options)
+    return McpServer.stdio(*python(), str(HERE / "sdk_server.py"), **options)
 
 
 async def call(server: McpServer, name: str, args: dict[str, Any] | None = None) -> ToolResult:
@@ -57,7 +58,7 @@ async def are_gone(pids: list[int]) -> bool:
 def serving(*command: str, pattern: str, env: dict[str, str] | None = None) -> Iterator[str]:
     """A server that says its address on standard error; ended by its id."""
     process = subprocess.Popen(
-        [sys.executable, *command],
+        [*python(), *command],
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         env={**ENV, **(env or {})},

@@ -174,6 +174,10 @@ async def test_a_server_that_reads_no_more_is_noticed() -> None:
     async with raw("stops-reading", timeout=1.0) as server:
         assert isinstance((await call(server, "fine")).error, ToolTimeoutError)
         after = (await call(server, "fine")).error
+        for _ in range(20):  # on a busy machine it may still have to come to where it stops
+            if isinstance(after, ToolExecutionError):
+                break
+            after = (await call(server, "fine")).error
         assert isinstance(after, ToolExecutionError)
         assert after.kind is ToolErrorKind.UNAVAILABLE
 

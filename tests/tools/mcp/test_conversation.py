@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from mcp import Client, types
 from pydantic import BaseModel
 
+from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.agent import Interrupted
 from wesichain.core import Audio, Provide, Text, ToolCall
@@ -398,7 +398,7 @@ server.run("stdio")
 
 async def test_a_list_that_changes_is_followed(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(CHANGING, encoding="utf-8")
-    async with McpServer.stdio(sys.executable, str(tmp_path / "server.py"), approval=False) as server:
+    async with McpServer.stdio(*python(), str(tmp_path / "server.py"), approval=False) as server:
         before = server.tools
         assert (await call(server, "grow")).ok
         for _ in range(200):
@@ -497,7 +497,7 @@ async def test_the_command_takes_a_token() -> None:
         async with McpServer.http(url, headers={"Authorization": "Bearer correct-horse"}) as server:
             assert (await call(server, "add", {"a": 1})).value == 3
     ended = subprocess.run(
-        [sys.executable, *words, "--token", "correct-horse"],
+        [*python(), *words, "--token", "correct-horse"],
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.warm import python
 from wesichain import Agent, Budget, CancellationToken
 from wesichain.agent import ApproveWith, Completed, Interrupted, replay
 from wesichain.core import (
@@ -59,7 +59,7 @@ def lines(notes: Path) -> list[str]:
 async def asking(notes: Path, *, over: str = "stdio", **options: Any) -> AsyncIterator[McpServer]:
     given: Any = {"approval": False, **options}
     if over == "stdio":
-        async with McpServer.stdio(sys.executable, SERVER, env={"NOTES": str(notes)}, **given) as server:
+        async with McpServer.stdio(*python(), SERVER, env={"NOTES": str(notes)}, **given) as server:
             yield server
         return
     port = free_port()
@@ -327,7 +327,7 @@ async def test_another_process_goes_on(
         outcome = await waits(orderer(server))
         stored = tmp_path / "outcome.json"
         stored.write_text(to_json(outcome), encoding="utf-8")
-        words = [sys.executable, "-c", ELSEWHERE, str(stored), str(notes), effect]
+        words = [*python(), "-c", ELSEWHERE, str(stored), str(notes), effect]
         done = await asyncio.to_thread(
             subprocess.run, words, env={**ENV}, capture_output=True, text=True, timeout=120, check=False
         )

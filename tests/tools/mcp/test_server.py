@@ -19,6 +19,7 @@ from mcp.client.stdio import stdio_client
 
 from tests.tools.mcp import served_tools
 from tests.tools.mcp.kit import ENV, HERE, call, serving
+from tests.warm import python
 from wesichain.core import JsonValue, ToolCall
 from wesichain.tools import Tool, ToolError, ToolRegistry, ToolSet
 from wesichain.tools.mcp import McpServer
@@ -33,13 +34,14 @@ def here() -> ToolRegistry:
 
 
 def ours(*args: str, **options: Any) -> McpServer:
-    return McpServer.stdio(sys.executable, *MAIN, *args, env=ENV, approval=False, **options)
+    return McpServer.stdio(*python(), *MAIN, *args, env=ENV, approval=False, **options)
 
 
 @asynccontextmanager
 async def theirs(mode: str) -> AsyncIterator[Client]:
     """A client of the official SDK, in the protocol of today or of 2025."""
-    started = StdioServerParameters(command=sys.executable, args=[*MAIN], env=ENV)
+    command, *words = python()
+    started = StdioServerParameters(command=command, args=[*words, *MAIN], env=ENV)
     with open("/dev/null", "w", encoding="utf-8") as quiet:  # noqa: PTH123  # no path of ours
         async with Client(stdio_client(started, quiet), mode=mode) as client:
             yield client

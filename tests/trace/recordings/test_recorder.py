@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.trace.runs import NOON, events, hops, run
+from tests.warm import python
 from wesichain.core import (
     Event,
     LlmResponse,
@@ -250,7 +251,7 @@ class TestWhenItWrites:
             "for event in run()[:4]: recorder.emit(event)\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
-        command = [sys.executable, "-c", code, str(tmp_path), str(durable)]
+        command = [*python(), "-c", code, str(tmp_path), str(durable)]
         assert subprocess.run(command, check=False, cwd=ROOT).returncode == -signal.SIGKILL
         assert read(tmp_path).events == tuple(run()[:kept])
         assert read(tmp_path).problems == ()
@@ -263,7 +264,7 @@ class TestWhenItWrites:
             "child = os.fork()\n"
             "if child: os.waitpid(child, 0)\n"
         )
-        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=ROOT)
+        subprocess.run([*python(), "-c", code, str(tmp_path)], check=True, cwd=ROOT)
         assert len(read(tmp_path).events) == 4
 
     def test_so_does_a_program_that_ends(self, tmp_path: Path) -> None:
@@ -272,7 +273,7 @@ class TestWhenItWrites:
             "recorder = Recorder(sys.argv[1])\n"
             "for event in run()[:4]: recorder.emit(event)\n"
         )
-        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=ROOT)
+        subprocess.run([*python(), "-c", code, str(tmp_path)], check=True, cwd=ROOT)
         assert len(read(tmp_path).events) == 4
 
 
