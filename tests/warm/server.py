@@ -16,6 +16,7 @@ import os
 import selectors
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import traceback
@@ -82,8 +83,7 @@ class Server:
 
     def __init__(self, listener: socket.socket) -> None:
         self._selector = selectors.PollSelector()  # a fork shares none of its state
-        ours = os.environ["PYTHONPATH"].split(os.pathsep)
-        self._path = [part for part in sys.path if part not in ours]  # a program brings its own
+        self._path = path_of_its_own()
         self._pids: dict[socket.socket, int] = {}
         self._is_warm = False
         listener.setblocking(False)
@@ -179,6 +179,14 @@ class Server:
             door.send(answer.encode())
         except OSError:
             return  # nobody listens any more
+
+
+def path_of_its_own() -> list[str]:
+    """Where an interpreter looks for modules without our PYTHONPATH: a program brings its own."""
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    asked = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.path[1:]))"]
+    found: list[str] = json.loads(subprocess.run(asked, env=bare, check=True, stdout=subprocess.PIPE).stdout)
+    return found
 
 
 def is_plain(job: dict[str, Any]) -> bool:

@@ -21,6 +21,7 @@ SLEEPS = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 PROGRAMS = [
     pytest.param(["-c", "import sys; print(sys.argv, sys.stdin.read())", "a", "b"], id="words-and-input"),
     pytest.param(["-c", "import os; print(os.getcwd(), sorted(os.environ))"], id="folder-and-environment"),
+    pytest.param(["-c", "import sys; print(sys.path)"], id="where-modules-are-found"),
     pytest.param(["-c", "import sys; print('x', file=sys.stderr); sys.exit(3)"], id="a-status"),
     pytest.param(["-c", "raise SystemExit('no')"], id="a-text-for-a-status"),
     pytest.param(["-c", "raise SystemExit"], id="no-status"),

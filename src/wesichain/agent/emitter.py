@@ -161,7 +161,7 @@ _VOID: list[Any] = _Void()
 class Emitter:
     """Tells one run: its events are kept for the outcome, and the audience, if there is one, hears them."""
 
-    __slots__ = ("_events", "_hear", "_note", "_seq", "_time", "has_listeners", "run_id")
+    __slots__ = ("_events", "_hear", "_note", "_opened", "_seq", "_time", "has_listeners", "run_id")
 
     def __init__(
         self,
@@ -174,6 +174,7 @@ class Emitter:
         self.run_id = run_id
         self._events = events  # see `events_in`
         self._time = time
+        self._opened = time()  # before the account of the run begins to count: a replay counts from here
         self._seq = last_seq
         self._hear: Listener | None
         self._note: Listener | None
@@ -190,7 +191,7 @@ class Emitter:
     ) -> None:
         """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
         self._seq = seq = self._seq + 1
-        at, resumed, decisions = self._time(), decided is not None, decided or ()
+        at, resumed, decisions = self._opened, decided is not None, decided or ()
         parts = () if resumed else parts
         if self._hear is None:
             self._events.append((_run_started, 0, at, task, model, tools, resumed, decisions, parts, "", ""))
