@@ -173,28 +173,33 @@ def tools(skin: Skin, rules: Rules) -> tuple[DeskTool, ...]:  # noqa: C901  # a 
     )
 
 
+def looked_up(kind: str, one: Person, who: str, ref: str) -> Draft:
+    """What stands in a person's record."""
+    if kind == "town":
+        asked = (
+            f"In which town does {ref} live?",
+            f"Which town is {ref} from?",
+            f"Tell me the home town of {ref}.",
+            f"What town stands in the record of {ref}?",
+        )
+        return Draft(asked, Goal(answer=one.town))
+    asked = (
+        f"What is the phone number of {ref}?",
+        f"Under which number can {who} {ref} be called?",
+        f"I need the phone number of our {who} {ref}.",
+        f"How do I reach {ref} by phone?",
+    )
+    return Draft(asked, Goal(answer=one.phone))
+
+
 def draft(family: str, one: Person, skin: Skin, rules: Rules, rng: random.Random) -> Draft:
     """The question in four wordings, and its goal."""
     who, named = skin.person, family.endswith("_by_name")
     change: tuple[str, tuple[Any, ...]]
     ref = one.name if named else f"{who} {one.id}"
     match family.rsplit("_by_", 1)[0]:
-        case "town":
-            asked = (
-                f"In which town does {ref} live?",
-                f"Which town is {ref} from?",
-                f"Tell me the home town of {ref}.",
-                f"What town stands in the record of {ref}?",
-            )
-            return Draft(asked, Goal(answer=one.town))
-        case "phone":
-            asked = (
-                f"What is the phone number of {ref}?",
-                f"Under which number can {who} {ref} be called?",
-                f"I need the phone number of our {who} {ref}.",
-                f"How do I reach {ref} by phone?",
-            )
-            return Draft(asked, Goal(answer=one.phone))
+        case "town" | "phone" as kind:
+            return looked_up(kind, one, who, ref)
         case "credit":
             euros = rng.randint(5, 60)
             tens = rng.choice((20, 50, 80))

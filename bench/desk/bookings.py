@@ -10,7 +10,7 @@ from typing import Any
 
 from wesichain.tools import ToolError, ToolErrorKind
 
-from .jobs import Job
+from .jobs import Job, handler_of, released
 from .members import in_words, is_day
 from .rules import DAYS
 from .sampling import ID, TEXT, Draft, Records
@@ -190,14 +190,7 @@ def draft(family: str, one: Job, skin: Skin, spellings: Spellings, rng: random.R
 
     match family.rsplit("_by_", 1)[0]:
         case "handler" | "oldhandler":
-            asked = (
-                f"Who handles {ref}?",
-                f"Which person is the handler of {ref}?",
-                f"Tell me who the handler of {ref} is.",
-                f"Name the handler of {ref}.",
-            )
-            wrong = (one.stale_handler,) if one.archived else ()
-            return Draft(asked, Goal(answer=one.handler, wrong=wrong))
+            return handler_of(one, ref)
         case "cancel":
             asked = (
                 f"Call off {ref}.",
@@ -245,14 +238,7 @@ def draft(family: str, one: Job, skin: Skin, spellings: Spellings, rng: random.R
             )
             return Draft(asked, kept("hour" if kind == "hour" else "ending", spellings.hour_of(hour)))
         case "release":
-            asked = (
-                f"Let {ref} begin.",
-                f"{first} can begin now.",
-                f"Please begin {ref}.",
-                f"Get {ref} going.",
-            )
-            done = ("UPDATE jobs SET ready = 1, state = 'running' WHERE id = ?", (one.id,))
-            return Draft(asked, Goal((done,)))
+            return released(one, ref)
         case _:
             most = rng.random() < 0.5
             word = "most urgent" if most else "least urgent"

@@ -196,20 +196,36 @@ def tools(skin: Skin, rules: Rules) -> tuple[DeskTool, ...]:  # noqa: C901  # a 
     )
 
 
+def handler_of(one: Job, ref: str) -> Draft:
+    """Who handles a job; of an archived one, not who did before."""
+    asked = (
+        f"Who handles {ref}?",
+        f"Which person is the handler of {ref}?",
+        f"Tell me who the handler of {ref} is.",
+        f"Name the handler of {ref}.",
+    )
+    return Draft(asked, Goal(answer=one.handler, wrong=(one.stale_handler,) if one.archived else ()))
+
+
+def released(one: Job, ref: str) -> Draft:
+    """A job that begins, which has to be prepared first."""
+    asked = (
+        f"Let {ref} begin.",
+        f"{ref[0].upper()}{ref[1:]} can begin now.",
+        f"Please begin {ref}.",
+        f"Get {ref} going.",
+    )
+    done = ("UPDATE jobs SET ready = 1, state = 'running' WHERE id = ?", (one.id,))
+    return Draft(asked, Goal((done,)))
+
+
 def draft(family: str, one: Job, skin: Skin, rules: Rules, rng: random.Random) -> Draft:
     """The question in four wordings, and its goal."""
     job = skin.job
     ref = f"the {job} of {one.name}" if family.endswith("_by_name") else f"{job} {one.id}"
     match family.rsplit("_by_", 1)[0]:
         case "handler" | "oldhandler":
-            asked = (
-                f"Who handles {ref}?",
-                f"Which person is the handler of {ref}?",
-                f"Tell me who the handler of {ref} is.",
-                f"Name the handler of {ref}.",
-            )
-            wrong = (one.stale_handler,) if one.archived else ()
-            return Draft(asked, Goal(answer=one.handler, wrong=wrong))
+            return handler_of(one, ref)
         case "oldstate":
             asked = (
                 f"What is the state of {ref}?",
@@ -238,15 +254,7 @@ def draft(family: str, one: Job, skin: Skin, rules: Rules, rng: random.Random) -
             change = ("UPDATE jobs SET day = ? WHERE id = ?", (day.isoformat(), one.id))
             return Draft(asked, Goal((change,)))
         case "release":
-            asked = (
-                f"Let {ref} begin.",
-                f"{ref[0].upper()}{ref[1:]} can begin now.",
-                f"Please begin {ref}.",
-                f"Get {ref} going.",
-            )
-            return Draft(
-                asked, Goal((("UPDATE jobs SET ready = 1, state = 'running' WHERE id = ?", (one.id,)),))
-            )
+            return released(one, ref)
         case _:
             most = rng.random() < 0.5
             word = "most urgent" if most else "least urgent"

@@ -11,7 +11,7 @@ from typing import Any
 
 from wesichain.tools import ToolError, ToolErrorKind
 
-from .accounts import Person
+from .accounts import Person, looked_up
 from .rules import DAYS
 from .sampling import ID, TEXT, Draft, Records
 from .skins import Skin
@@ -203,22 +203,8 @@ def draft(
         return Goal(((f"UPDATE people SET {column} = ? WHERE id = ?", (value, one.id)),))
 
     match family.rsplit("_by_", 1)[0]:
-        case "town":
-            asked = (
-                f"In which town does {ref} live?",
-                f"Which town is {ref} from?",
-                f"Tell me the home town of {ref}.",
-                f"What town stands in the record of {ref}?",
-            )
-            return Draft(asked, Goal(answer=one.town))
-        case "phone":
-            asked = (
-                f"What is the phone number of {ref}?",
-                f"Under which number can {who} {ref} be called?",
-                f"I need the phone number of our {who} {ref}.",
-                f"How do I reach {ref} by phone?",
-            )
-            return Draft(asked, Goal(answer=one.phone))
+        case "town" | "phone" as kind:
+            return looked_up(kind, one, who, ref)
         case "credit":
             euros = rng.randint(11, 89)
             asked = (

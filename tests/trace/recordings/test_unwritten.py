@@ -35,6 +35,7 @@ from wesichain.core import (
 )
 from wesichain.testing import FakeClock, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.trace import CollectingSink, Recorder, Recording, list_runs, load
+from wesichain.trace.recordings.unwritten import Unwritten
 
 KINDS = get_args(Event)
 USUAL = [StepStarted, ModelResponded, ToolDispatched, ToolCompleted, StepFailed, ToolProgress]
@@ -245,3 +246,13 @@ async def test_eight_at_a_time_keep_to_themselves(tmp_path: Path) -> None:
     told = await asyncio.gather(*map(one, range(8)))
     recorded = {summary.run_id: load(summary.path).events for summary in list_runs(tmp_path)}
     assert recorded == {events[0].run_id: events for events in told}
+
+
+def test_a_piece_that_nobody_was_told_of_yet_is_not_written_by_who_flushes_meanwhile() -> None:
+    log: list[Any] = [
+        TextDelta("run-1", 1, 0, 1.0, "so far"),
+        StepStarted("run-1", 2, 1, 2.0, (), follows=True),
+    ]
+    unwritten = Unwritten("run-1", log, -1)
+    assert [event.seq for event in unwritten.take().events()] == [1]
+    assert len(log) == 2  # it stays in the log of the run

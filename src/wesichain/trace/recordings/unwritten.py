@@ -48,7 +48,10 @@ class Unwritten:
             self._items.append(event)
 
     def take(self, last: Event | None = None) -> Entries:
-        """All that is to be written now, but for the `last` event, which its writer has in its hands."""
+        """All that is to be written now, but for the `last` event, which its writer has in its hands.
+
+        Who flushes while the run goes on may meet a piece that nobody has been told of yet.
+        """
         before, entries = self._before + self._taken, self._items[self._taken :]
         if self._is_log:
             self._taken += len(entries)
@@ -56,7 +59,7 @@ class Unwritten:
             del self._items[: len(entries)]
         if entries and entries[-1] is last:
             entries.pop()
-        if self.has_pieces:
+        if self.has_pieces or (last is None and not PIECES.isdisjoint(map(type, entries))):
             told = events_in(entries, self._run_id, before)
             return Entries([event for event in told if type(event) not in PIECES])
         return Entries(entries, self._run_id, before)
