@@ -248,11 +248,21 @@ async def test_eight_at_a_time_keep_to_themselves(tmp_path: Path) -> None:
     assert recorded == {events[0].run_id: events for events in told}
 
 
-def test_a_piece_that_nobody_was_told_of_yet_is_not_written_by_who_flushes_meanwhile() -> None:
+@pytest.mark.parametrize(("wants_pieces", "written"), [(False, [1]), (True, [0, 1])])
+def test_a_piece_that_nobody_was_told_of_yet_is_written_where_pieces_are(
+    wants_pieces: bool, written: list[int]
+) -> None:
     log: list[Any] = [
         TextDelta("run-1", 1, 0, 1.0, "so far"),
         StepStarted("run-1", 2, 1, 2.0, (), follows=True),
     ]
-    unwritten = Unwritten("run-1", log, -1)
-    assert [event.seq for event in unwritten.take().events()] == [1]
+    unwritten = Unwritten("run-1", log, -1, wants_pieces=wants_pieces)
+    assert [event.seq for event in unwritten.take().events()] == written
     assert len(log) == 2  # it stays in the log of the run
+
+
+async def test_a_recorder_of_pieces_has_them_all_in_their_places(tmp_path: Path) -> None:
+    agent = Agent(StreamingScriptedLlm([*LOOKS[:3], "fine"]), tools=[look])
+    outcome = await agent.outcome("How is it?", events=Recorder(tmp_path, deltas=True), stream=True)
+    assert any(isinstance(event, TextDelta) for event in outcome.events)
+    assert found(tmp_path).events == outcome.events

@@ -99,7 +99,7 @@ class Recorder:
         those in the `log` of the run (`events_in`), which has all of its events behind number `before`:
         they are written no later than if they had been told.
         """
-        unwritten = Unwritten(run_id, log, before)
+        unwritten = Unwritten(run_id, log, before, wants_pieces=self._deltas)
         runs, failed = self._runs, False
 
         def hear(event: Event) -> None:
@@ -120,8 +120,6 @@ class Recorder:
     def _take(self, event: Event, unwritten: Unwritten | None = None) -> None:
         kind = type(event)
         if kind in PIECES and not self._deltas:
-            if unwritten is not None:
-                unwritten.has_pieces = True
             return
         run = self._runs.get(event.run_id)
         if run is None or (kind is RunStarted and not event.scope):

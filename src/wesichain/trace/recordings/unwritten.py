@@ -27,17 +27,20 @@ class Entries:
 class Unwritten:
     """The events of a run that its file lacks. Without a `log` they are those that were added.
 
-    Others may append to the log at any time, and its events stay there.
+    Others may append to the log at any time, and its events stay there. Pieces of replies among them are
+    left out, unless its writer `wants_pieces`.
     """
 
-    __slots__ = ("_before", "_is_log", "_items", "_run_id", "_taken", "has_pieces")
+    __slots__ = ("_before", "_drops_pieces", "_is_log", "_items", "_run_id", "_taken")
 
-    def __init__(self, run_id: str, log: list[Any] | None = None, before: int = 0) -> None:
+    def __init__(
+        self, run_id: str, log: list[Any] | None = None, before: int = 0, *, wants_pieces: bool = False
+    ) -> None:
         self._run_id, self._before = run_id, before
+        self._drops_pieces = log is not None and not wants_pieces
         self._is_log = log is not None
         self._items: list[Any] = [] if log is None else log
         self._taken = 0  # of the log
-        self.has_pieces = False  # there are pieces of replies in the log, which are not to be written
 
     def __len__(self) -> int:
         return len(self._items) - self._taken
@@ -48,10 +51,7 @@ class Unwritten:
             self._items.append(event)
 
     def take(self, last: Event | None = None) -> Entries:
-        """All that is to be written now, but for the `last` event, which its writer has in its hands.
-
-        Who flushes while the run goes on may meet a piece that nobody has been told of yet.
-        """
+        """All that is to be written now, but for the `last` event, which its writer has in its hands."""
         before, entries = self._before + self._taken, self._items[self._taken :]
         if self._is_log:
             self._taken += len(entries)
@@ -59,7 +59,7 @@ class Unwritten:
             del self._items[: len(entries)]
         if entries and entries[-1] is last:
             entries.pop()
-        if self.has_pieces or (last is None and not PIECES.isdisjoint(map(type, entries))):
+        if self._drops_pieces and not PIECES.isdisjoint(map(type, entries)):
             told = events_in(entries, self._run_id, before)
             return Entries([event for event in told if type(event) not in PIECES])
         return Entries(entries, self._run_id, before)
