@@ -112,7 +112,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--revision", default="", help="of the product, to tell its runs from earlier ones")
     options.add_argument("--one-call", action="store_true", help="only families of one call")
     options.add_argument("--before", type=Path, nargs="*", default=[], help="logs of earlier revisions")
-    options.add_argument("--round", default="third", choices=ROUNDS, help="whose worlds are played")
+    options.add_argument("--round", default="fourth", choices=ROUNDS, help="whose worlds are played")
     options.add_argument("--worlds", nargs="*", default=[], choices=SEEDS, help="others than the round's")
     options.add_argument("--arms", nargs="*", default=list(ARMS), choices=ARMS)
     options.add_argument("--pilot", default="pilot", help="the name of the pilot, where it is not the first")

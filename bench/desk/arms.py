@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from wesichain.core import HEADING, Advice, ToolCallingLlm
+from wesichain.core import ToolCallingLlm
 from wesichain.learning import Embedder
-from wesichain.learning.entities import in_case
 
 from .play import Played, Seat
 from .values import Desk, Task
 
 EXAMPLES = 6  # old runs that the raw history shows: the newest that went well
 _INTRO = "Earlier runs at this desk that went well:"
-SAYINGS = {  # of one and the same advice; the first is the product's
-    "product": "{product}",
-    "bare": "Call {tool}.",
-    "use": "For {word}, use {tool} first.",
-    "manual": "{word}: {tool}",
-}
 SeatFor = Callable[[ToolCallingLlm, Desk, Task], Awaitable[Seat]]
 
 
@@ -67,19 +60,6 @@ class NearestCase:
         asked = (await asyncio.to_thread(self._embedder.embed, [task.question]))[0]
         nearest = self._good[int((self._rows @ asked).argmax())]
         return Seat(llm, f"{instructions(desk)}\n{_INTRO}\n\n{transcript(nearest)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a perfect learner would say about a task, in one wording."""
-
-    saying: str
-    ways: Mapping[str, tuple[str, str]]  # family -> the word of its tasks and the tool
-
-    async def __call__(self, llm: ToolCallingLlm, desk: Desk, task: Task) -> Seat:
-        word, tool = self.ways[task.family]
-        said = SAYINGS[self.saying].format(word=word, tool=tool, product=in_case(word, f"Call {tool}."))
-        return Seat(llm, instructions(desk), Advice(f"{HEADING}\n- {said}", ("told",)))
 
 
 def transcript(run: Played) -> str:

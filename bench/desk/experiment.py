@@ -13,16 +13,29 @@ from wesichain.core import ToolCallingLlm
 from wesichain.learning import Embedder, TaskOutput
 
 from . import registers
-from .arms import SAYINGS, History, NearestCase, SeatFor, Told, baseline, manual
+from .arms import History, NearestCase, SeatFor, baseline, manual
 from .dice import Dice
 from .models import IMPORTANCE, Models
-from .plan import OFFLINE_ARMS, ONLINE_ARMS, ORDER, SETTLED, STRESS_ARMS, WAVE, Label, Part, asked, label
+from .plan import (
+    OFFLINE_ARMS,
+    ONLINE_ARMS,
+    ORDER,
+    OUR_EXAMPLES,
+    SETTLED,
+    STRESS_ARMS,
+    WAVE,
+    Label,
+    Part,
+    asked,
+    label,
+)
 from .play import Place, Played, Seat, play
 from .rules import touched_by_drift
 from .skins import SKINS
 from .store import Key, Store
 from .values import Desk, Task, World
-from .world import THIRD, Round, Variant, build, rules_of
+from .wordings import RULES, WAYS, Told, taught
+from .world import FOURTH, Round, Variant, build
 
 DICE_THROWS = 3
 T = TypeVar("T")
@@ -63,7 +76,7 @@ class Experiment:
     test: int = 4
     revision: str = ""
     one_call: bool = False  # only families of one call, for a model that manages no more
-    round: Round = THIRD
+    round: Round = FOURTH
     _making: dict[Key, asyncio.Lock] = field(default_factory=dict[Key, asyncio.Lock])
 
     async def everything(self, worlds: Sequence[str], arms: Sequence[str]) -> None:
@@ -100,12 +113,17 @@ class Experiment:
             await self.stress(part, world, arms)
 
     async def wording(self, world: str) -> None:
-        """What a perfect learner would say at the desk of search, in several wordings: which is obeyed?"""
-        desk = self._world(world).desks[-1]
-        ways = registers.ways(SKINS[world], rules_of(world, level=self.level))
-        await together(
-            *(self._test(Place(saying, "wording", world), desk, Told(saying, ways)) for saying in SAYINGS)
-        )
+        """What a perfect learner would say in the pilot's world, in several wordings: which is followed?"""
+        known = taught(SKINS[world])
+        work: list[Coroutine[Any, Any, None]] = []
+        for desk in one_call_of(self._world(world)).desks:
+            is_search = desk.name == registers.NAME
+            tasks = [task for task in desk.test if is_search or task.family.partition("_")[0] in known]
+            few = replace(desk, test=tuple(tasks))
+            for saying in WAYS if is_search else RULES:
+                told = Told(world, self.level, saying)
+                work.append(self._test(Place(saying, "wording", world), few, told))
+        await together(*work)
 
     async def pilot(self, world: str, name: str = "pilot") -> None:
         """Dice, baseline and manual in the pilot's world, at every level."""
@@ -175,7 +193,7 @@ class Experiment:
         offline = [arm for arm in arms if arm in ("history", "case", *OFFLINE_ARMS)]
         await together(
             *(
-                self._taught(part, Place(arm, part, world.name), desk, settled=SETTLED[arm] in arms)
+                self._taught(part, Place(arm, part, world.name), desk, again=again_of(arm, arms))
                 for arm in online
                 for desk in world.desks
             ),
@@ -229,12 +247,13 @@ class Experiment:
         finally:
             pupil.close()
 
-    async def _taught(self, part: Part, place: Place, desk: Desk, *, settled: bool) -> None:
+    async def _taught(self, part: Part, place: Place, desk: Desk, *, again: Sequence[str]) -> None:
         """Train at one desk, wave by wave, then the held-out tasks; nothing is learned from those.
 
-        With `settled`, these are made a second time with nothing held back.
+        These are made again in the arms that tell what was learned in another way.
         """
-        pupil = self.school.pupil(place.arm, self._folder(place, desk))
+        folder = self._folder(place, desk)
+        pupil = self.school.pupil(place.arm, folder)
         try:
             await self._train(
                 part, replace(place, part=f"{part}-train"), desk, pupil, waves(desk.train, WAVE)
@@ -242,10 +261,10 @@ class Experiment:
             await self._test(place, desk, pupil.seat)
         finally:
             pupil.close()
-        if settled:
-            pupil = self.school.pupil(SETTLED[place.arm], self._folder(place, desk))
+        for arm in again:
+            pupil = self.school.pupil(arm, folder)
             try:
-                await self._test(replace(place, arm=SETTLED[place.arm]), desk, pupil.seat)
+                await self._test(replace(place, arm=arm), desk, pupil.seat)
             finally:
                 pupil.close()
 
@@ -316,12 +335,18 @@ class Experiment:
         return run, replace(output, metadata={**output.metadata, "shown": run.shown, "held": run.held})
 
 
+def again_of(arm: str, arms: Sequence[str]) -> list[str]:
+    """The arms that tell what this one has learned in another way."""
+    known = (SETTLED[arm], OUR_EXAMPLES) if arm == "full" else (SETTLED[arm],)
+    return [other for other in known if other in arms]
+
+
 def world_of(part: str, world: str, *, level: int, train: int = 8, test: int = 4) -> World:
     """The world as a part has it. Where articles are sealed, only their desk differs."""
     if part != "conditional":
         return build(world, level=level, train=train, test=test)
     there = build(world, level=level, train=train, test=test, variant="conditional")
-    return replace(there, desks=tuple(desk for desk in there.desks if desk.name == "registers"))
+    return replace(there, desks=tuple(desk for desk in there.desks if desk.name == registers.NAME))
 
 
 def one_call_of(world: World) -> World:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from .play import STEPS, Played
+from .registers import NAME
 
 LIMITS = (4, 7, STEPS)
 _PILOT = ("dice", "baseline", "manual")
@@ -123,7 +124,7 @@ def table(runs: Sequence[Played]) -> str:
         groups[run.part, run.arm].append(run)
     lines = [f"{'part':<14}{'arm':<14}{'runs':>6}{'solved':>9}{'search':>9}{'steps':>8}{'tokens':>8}"]
     for (part, arm), made in groups.items():
-        search = [run for run in made if run.desk == "registers"]
+        search = [run for run in made if run.desk == NAME]
         steps = sum(run.steps for run in made) / len(made)
         lines.append(
             f"{part:<14}{arm:<14}{len(made):>6}{rate(made):>9.1%}{rate(search):>9.1%}{steps:>8.2f}{tokens(made):>8.0f}"

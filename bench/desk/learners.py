@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,12 @@ from wesichain.learning import (
     TaskInput,
     TaskOutput,
 )
+from wesichain.learning.entities import applied
 
 from .arms import instructions
 from .experiment import Pupil
 from .models import Models
-from .plan import SETTLED, Label
+from .plan import OUR_EXAMPLES, SETTLED, Label
 from .play import Seat
 from .values import Desk, Task
 
@@ -102,6 +104,21 @@ class Taught(Advised):
         self._playbook.close()
 
 
+class Retold(Taught):
+    """The same, but every rule has the example that it is kept with, whatever the task's own values are."""
+
+    @override
+    async def seat(self, llm: ToolCallingLlm, desk: Desk, task: Task) -> Seat:
+        seat = await super().seat(llm, desk, task)
+        kept = {bullet.id: bullet for bullet in self._playbook.bullets(DOMAIN)}
+        heading, *lines = seat.advice.text.split("\n")
+        retold = [
+            f"- {kept[known].text}" if kept[known].lesson and not kept[known].condition else line
+            for known, line in zip(seat.advice.shown, lines, strict=True)
+        ]
+        return replace(seat, advice=replace(seat.advice, text="\n".join([heading, *retold])))
+
+
 class AsTheyCame(Advised, StrategySource):
     """Every lesson of every run, found by its question alone: nothing is joined, counted or compared."""
 
@@ -122,7 +139,10 @@ class AsTheyCame(Advised, StrategySource):
         if not self._lessons:
             return ()
         likeness = np.stack(self._rows) @ self._embedder.embed([task])[0]
-        return [self._lessons[int(place)] for place in np.argsort(-likeness)[:k]]
+        found = [self._lessons[int(place)] for place in np.argsort(-likeness)[:k]]
+        return [
+            Strategy(item.id, applied(item.text, task), item.section, item.tool_sequence) for item in found
+        ]
 
     async def learn(self, task: Task, question: str, output: TaskOutput, label: Label) -> None:
         given = TaskInput(task.id, question, domain=DOMAIN)
@@ -158,9 +178,10 @@ class Teachers:
     def pupil(self, arm: str, folder: Path) -> Pupil:
         if arm == "as-they-came":
             return AsTheyCame(folder, self._embedder)
-        if arm == "rules" or arm in SETTLED.values():  # on trial or trusted: shown to every run
+        if arm in ("rules", OUR_EXAMPLES, *SETTLED.values()):  # on trial or trusted: shown to every run
             playbook = Playbook.open(folder, self._embedder, sync=False, explore=1.0, holdback=0.0)
-            return Taught(playbook, Learner(playbook=playbook), None, str(folder))
+            kind = Retold if arm == OUR_EXAMPLES else Taught
+            return kind(playbook, Learner(playbook=playbook), None, str(folder))
         playbook = Playbook.open(folder, self._embedder, sync=False)
         if arm == "full":
             return Taught(playbook, Learner(playbook=playbook), None, str(folder))

@@ -13,7 +13,10 @@ PLAIN_ARMS = ("dice", "baseline", "manual", "history", "case")
 OFFLINE_ARMS = ("as-they-came", "rules")  # taught by the plain training runs, whatever they would advise
 ONLINE_ARMS = ("full", "full-model")  # taught by runs that they advise
 SETTLED = {arm: f"{arm}-settled" for arm in ONLINE_ARMS}  # what they have learned, with nothing held back
-LEARNED_ARMS = (*OFFLINE_ARMS, *ONLINE_ARMS, *SETTLED.values())
+OUR_EXAMPLES = (
+    "full-our-examples"  # full-settled, but rules are told with the example that they are kept with
+)
+LEARNED_ARMS = (*OFFLINE_ARMS, *ONLINE_ARMS, *SETTLED.values(), OUR_EXAMPLES)
 ARMS = (*PLAIN_ARMS, *LEARNED_ARMS)
 STRESS_ARMS: dict[Part, tuple[str, ...]] = {
     "noise": ("as-they-came", "full", "full-model", *SETTLED.values()),
@@ -23,7 +26,7 @@ STRESS_ARMS: dict[Part, tuple[str, ...]] = {
     "drift": ("baseline", "full", "full-model"),
 }
 ORDER: tuple[tuple[Part, tuple[str, ...]], ...] = (  # of importance: what is cut off is the end
-    ("main", ("baseline", "full", "full-settled")),
+    ("main", ("baseline", "full", "full-settled", OUR_EXAMPLES)),
     ("main", ("manual", "as-they-came", "case", "rules", "history", "dice")),
     ("noise", ("as-they-came", "full", "full-settled")),
     ("drift", ("baseline", "full")),

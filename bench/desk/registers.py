@@ -18,6 +18,7 @@ from .sampling import ID, Draft, Records
 from .skins import Skin
 from .values import DeskTool, Family, Goal
 
+NAME = "registers"  # of the desk
 TABLES = """
 CREATE TABLE articles (code TEXT PRIMARY KEY, place TEXT, shelf TEXT, grams INTEGER);
 CREATE TABLE forms (id TEXT PRIMARY KEY, counter TEXT, state TEXT);

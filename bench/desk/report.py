@@ -10,7 +10,7 @@ from wesichain.core import HEADING
 
 from .experiment import planned, world_of
 from .figures import LIMITS, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
-from .plan import ARMS, INJECTED, STRESS_ARMS, Part
+from .plan import ARMS, INJECTED, OUR_EXAMPLES, STRESS_ARMS, Part
 from .play import Played
 from .rules import touched_by_drift
 from .sections import (
@@ -95,9 +95,10 @@ def _head(runs: Sequence[Played], folder: Path, model: str, name: str, before: S
 
 
 def _design(runs: Sequence[Played]) -> str:
-    third = ROUNDS["third"]
-    is_third = any(run.world in (third.pilot, *third.worlds) for run in runs)
-    return "learning-experiment-3.md" if is_third else "learning-experiment-2.md"
+    met = {run.world for run in runs}
+    pages = (("third", "learning-experiment-3.md"), ("fourth", "learning-experiment-4.md"))
+    found = [page for name, page in pages if met & {ROUNDS[name].pilot, *ROUNDS[name].worlds}]
+    return found[-1] if found else "learning-experiment-2.md"
 
 
 def _pilot(runs: Sequence[Played]) -> str:
@@ -153,6 +154,7 @@ def _compared(runs: Sequence[Played]) -> str:
         ("case", "full-model-settled"),
         ("as-they-came", "full-settled"),
         ("as-they-came", "full-model-settled"),
+        (OUR_EXAMPLES, "full-settled"),
     ):
         found = pairs(runs, ("main", one), ("main", other))
         if found:

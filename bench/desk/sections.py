@@ -9,15 +9,15 @@ from typing import Any
 from wesichain.core import HEADING
 
 from . import accounts, bookings, jobs, members
-from .arms import SAYINGS
 from .figures import Estimate, bootstrap, gain, pairs, rate, saving
 from .plan import ARMS, STRESS_ARMS
 from .play import Played
-from .registers import ways
+from .registers import NAME, ways
 from .skins import SKINS
+from .wordings import RULES, WAYS
 from .world import ROUNDS, SECOND, rules_of
 
-SEARCH = "registers"
+SEARCH = NAME
 _FAMILIES = {"accounts": accounts.FAMILIES, "jobs": jobs.FAMILIES}
 _FAMILIES |= {"members": members.FAMILIES, "bookings": bookings.FAMILIES}
 
@@ -45,15 +45,19 @@ def percent(made: Sequence[Played]) -> str:
 
 
 def wordings(runs: Sequence[Played]) -> str:
-    """Which wording of one and the same advice the first calls follow, in the pilot's world."""
+    """Which wording of one and the same advice is followed, in the pilot's world."""
     rows: list[list[str]] = []
-    for saying in SAYINGS:
+    for saying, template in {**WAYS, **RULES}.items():
         made = of(runs, "wording", saying)
         if made:
-            right = sum(ways_of(run.world)[run.family] == first_call(run).get("tool") for run in made)
+            is_way = saying in WAYS
+            right = sum(
+                ways_of(run.world)[run.family] == first_call(run).get("tool") for run in made if is_way
+            )
             steps = sum(run.steps for run in made) / len(made)
-            said = SAYINGS[saying].replace("{product}", "as the product words it")
-            rows.append([saying, said, str(len(made)), str(right), percent(made), f"{steps:.2f}"])
+            said = template.replace("{product}", "as the product words it")
+            followed = str(right) if is_way else ""
+            rows.append([saying, f"`{said}`", str(len(made)), followed, percent(made), f"{steps:.2f}"])
     if not rows:
         return ""
     head = ["wording", "of the advice", "runs", "first calls that follow it", "solved, %", "steps"]

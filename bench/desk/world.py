@@ -28,9 +28,11 @@ SECOND = Round(
     "library", ("harbour", "clinic", "theatre", "farm"), ("farm",)
 )  # the first has its first three
 THIRD = Round("college", ("museum", "airfield", "brewery"), ("museum", "airfield", "brewery"))
-ROUNDS = {"second": SECOND, "third": THIRD}
+FOURTH = Round("observatory", ("railway", "circus", "vineyard"), ("railway", "circus", "vineyard"))
+ROUNDS = {"second": SECOND, "third": THIRD, "fourth": FOURTH}
 SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264, "farm": 20265}
 SEEDS |= {"college": 20271, "museum": 20272, "airfield": 20275, "brewery": 20274}
+SEEDS |= {"observatory": 20281, "railway": 20285, "circus": 20283, "vineyard": 20284}
 Variant = Literal["plain", "drifted", "conditional"]
 _THINGS = 24  # of each kind; half for training, half for the test
 _VARIANTS: dict[Variant, Callable[[Rules, Skin], Rules]] = {
@@ -44,7 +46,7 @@ def build(name: str, *, level: int, train: int = 8, test: int = 4, variant: Vari
     """The world of this name: the same for the same arguments, on every machine."""
     skin, seed, rules = SKINS[name], SEEDS[name], rules_of(name, level=level, variant=variant)
     sizes = {"train": train, "test": test}
-    if name not in (THIRD.pilot, *THIRD.worlds):
+    if name in (SECOND.pilot, *SECOND.worlds):
         desks = tuple(make(skin, rules, seed, sizes) for make in (_accounts, _jobs, _registers))
         return World(name, seed, level, desks)
     written = spellings_of(name, level=level, variant=variant)
@@ -59,7 +61,7 @@ def rules_of(name: str, *, level: int, variant: Variant = "plain") -> Rules:
 
 
 def spellings_of(name: str, *, level: int, variant: Variant = "plain") -> spellings.Spellings:
-    """How a world of the third round writes things."""
+    """How a world of the third round or a later one writes things."""
     written = spellings.draw(random.Random(f"{SEEDS[name]}/spellings"), level=level)
     return spellings.drifted(written) if variant == "drifted" else written
 
@@ -161,7 +163,7 @@ def _registers(skin: Skin, rules: Rules, seed: int, sizes: dict[str, int]) -> De
     draft = partial(registers.draft, skin=skin)
     train, test = draw_tasks(f"{skin.name}/registers", families, things, draft, rng, **sizes)
     return Desk(
-        "registers",
+        registers.NAME,
         f"You work at the registers desk of {skin.house}.",
         registers.tools(skin, rules),
         families,

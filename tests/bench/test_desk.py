@@ -29,7 +29,7 @@ from bench.desk.skins import SKINS
 from bench.desk.store import Key, Store, read_runs, write_packed
 from bench.desk.transcripts import told
 from bench.desk.values import Task
-from bench.desk.world import SECOND, SEEDS, THIRD, Variant, build, rules_of
+from bench.desk.world import FOURTH, SECOND, SEEDS, THIRD, Variant, build, rules_of
 from typing_extensions import override
 
 from wesichain.learning import Feedback, FunctionEmbedder, GroundedReflector, TaskInput, TaskOutput
@@ -38,7 +38,7 @@ from .desk_expert import Expert, expert
 
 ALL = tuple(SEEDS)
 BEFORE = (SECOND.pilot, *SECOND.worlds)
-WORLDS = (*SECOND.worlds, *THIRD.worlds)
+WORLDS = (*SECOND.worlds, *THIRD.worlds, *FOURTH.worlds)
 PLACE = Place("expert", "test", "somewhere")
 
 
@@ -115,7 +115,7 @@ NAIVE = {  # what a family's question says, and what the house writes instead
 
 
 @pytest.mark.parametrize("family", NAIVE)
-@pytest.mark.parametrize("name", [THIRD.pilot, *THIRD.worlds])
+@pytest.mark.parametrize("name", [THIRD.pilot, *THIRD.worlds, FOURTH.pilot, *FOURTH.worlds])
 async def test_what_is_written_as_it_was_said_is_wrong_and_a_correction_teaches_it(
     name: str, family: str
 ) -> None:
@@ -377,6 +377,7 @@ ARMS = (
     "full-model",
     "full-settled",
     "full-model-settled",
+    "full-our-examples",
 )
 LETTERS = FunctionEmbedder("letters", 26, function=_embed)
 

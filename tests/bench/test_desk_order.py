@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench.desk.arms import SAYINGS, baseline
+from bench.desk.arms import baseline
 from bench.desk.dice import Dice
 from bench.desk.experiment import Experiment, one_call_of
 from bench.desk.learners import Teachers
@@ -18,6 +18,7 @@ from bench.desk.play import Place, Played, play
 from bench.desk.report import write_page
 from bench.desk.sections import first_call, recovered, ways_of, wordings
 from bench.desk.store import Key, Store, read_runs, write_packed
+from bench.desk.wordings import RULES, WAYS
 from bench.desk.world import SECOND, build
 
 from tests.learning.kit import words
@@ -67,7 +68,7 @@ async def test_a_run_without_a_model_stops_the_experiment_and_is_not_kept(tmp_pa
     models = Models([Away()], at_once=4)
     store = Store(tmp_path, quiet=True)
     with pytest.raises(ExceptionGroup):
-        await Experiment(store, models, Teachers(words(), models), 2, 1, 1).wording("library")
+        await Experiment(store, models, Teachers(words(), models), 2, 1, 1).wording("observatory")
     store.close()
     assert list(read_runs(tmp_path / "runs.jsonl")) == []
 
@@ -75,15 +76,19 @@ async def test_a_run_without_a_model_stops_the_experiment_and_is_not_kept(tmp_pa
 async def test_a_wording_is_what_the_first_call_can_follow(tmp_path: Path) -> None:
     models = Models([Dice("model")], at_once=4)
     store = Store(tmp_path, quiet=True)
-    await Experiment(store, models, Teachers(words(), models), 2, 1, 1, revision="x").wording("library")
+    await Experiment(store, models, Teachers(words(), models), 2, 1, 1, revision="x").wording("observatory")
     store.close()
     runs = list(store.runs.values())
-    assert Counter(run.arm for run in runs) == dict.fromkeys(SAYINGS, 10)
+    assert Counter(run.arm for run in runs) == dict.fromkeys((*WAYS, *RULES), 10)
     assert {run.revision for run in runs} == {"x"}
-    assert all("look_in_" in run.prompt or "hand_in_" in run.prompt for run in runs)
-    ways, fault = ways_of("library"), {"fault": "the server was not up yet"}
-    late = [replace(run, calls=[fault, {"tool": ways[run.family], "args": {}}]) for run in runs]
-    assert wordings(late).count("| 10 | 10 |") == len(SAYINGS)  # what came before the first call is none
+    ways, fault = ways_of("observatory"), {"fault": "the server was not up yet"}
+    searches = [run for run in runs if run.arm in WAYS]
+    assert all("look_in_" in run.prompt or "hand_in_" in run.prompt for run in searches)
+    late = [replace(run, calls=[fault, {"tool": ways[run.family], "args": {}}]) for run in searches]
+    assert wordings(late).count("| 10 | 10 |") == len(WAYS)  # what came before the first call is none
+    told = {run.task: run.prompt.splitlines()[-1] for run in runs if run.arm == "applied"}
+    kept = {run.task: run.prompt.splitlines()[-1] for run in runs if run.arm == "kept"}
+    assert all(told[task] != kept[task] for task in kept if "contact" not in task)
     assert first_call(replace(runs[0], calls=[fault])) == {}
 
 

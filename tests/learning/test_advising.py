@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,28 @@ async def test_a_warning_is_shown_where_a_comparison_speaks_for_it(book: Playboo
     warning = strategy("pay the bill", "a", section="Pitfalls", tally=proven, provenance=origin, id="w")
     book.record(warning, domain="shop")
     assert "Warning: calling a has failed." in (await told(book)).text
+
+
+RULE = "a: give x times 100: for 12 write 1200."
+
+
+@pytest.mark.parametrize(
+    ("author", "task", "said"),
+    [
+        ("reflector", "pay the bill of 25 euros", "a: write x as 2500 (times 100)."),
+        ("reflector", "pay the bill", RULE),
+        ("operator", "pay the bill of 25 euros", RULE),  # as it was written
+    ],
+)
+async def test_a_rule_is_told_as_the_task_has_to_follow_it(
+    book: Playbook, author: Any, task: str, said: str
+) -> None:
+    origin = Provenance(author)
+    bullet = strategy("pay the bill", "a", lesson="argument", provenance=origin)
+    book.record(replace(bullet, id="r", content=RULE), domain="shop")
+    assert (await told(book, task)).text == f"{HEADING}\n- {said}"
+    assert book.bullets("shop")[0].content == RULE  # what is kept quotes nobody
+    assert (await told(book, "pay the bill")).text.endswith(RULE)
 
 
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))

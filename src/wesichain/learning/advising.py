@@ -16,6 +16,7 @@ from wesichain.errors import ConfigError
 from .entities import (
     Fingerprints,
     PlaybookBullet,
+    applied,
     changed_tools,
     in_case,
     is_for_others,
@@ -135,26 +136,27 @@ class AdviceOffer:
     ) -> Advice:
         """The advice that is made of matches, best first. `first` are shown whatever their stage."""
         left = self.tokens * _CHARACTERS_A_TOKEN
-        shown: list[PlaybookBullet] = []
-        held: list[PlaybookBullet] = []
+        told: dict[str, str] = {}  # by the id of its bullet
+        held: list[str] = []
         for bullet in (*first, *fitting([match.bullet for match in matches], self.task)):
-            known = {item.id for item in (*shown, *held)}
-            said = {(item.text, item.condition) for item in shown}  # learned at two kinds of tasks
-            fits = (
-                len(bullet.text) <= left
-                and (bullet.text, bullet.condition) not in said
-                and may_be_shown(bullet, self.tools)
-            )
+            text = self._told(bullet)  # two bullets may say one thing: learned at two kinds of tasks
+            fits = len(text) <= left and text not in told.values() and may_be_shown(bullet, self.tools)
+            known = (*told, *held)
             if fits and bullet.id not in known and bullet.id not in without and len(known) < self.k:
-                left -= len(bullet.text)
-                (shown if bullet in first or self._is_drawn(bullet) else held).append(bullet)
-        text = "\n".join([HEADING, *(f"- {self._told(bullet)}" for bullet in shown)]) if shown else ""
-        return Advice(text, tuple(item.id for item in shown), tuple(item.id for item in held))
+                left -= len(text)
+                if bullet in first or self._is_drawn(bullet):
+                    told[bullet.id] = text
+                else:
+                    held.append(bullet.id)
+        lines = "\n".join([HEADING, *(f"- {text}" for text in told.values())]) if told else ""
+        return Advice(lines, tuple(told), tuple(held))
 
     def _told(self, bullet: PlaybookBullet) -> str:
-        """The bullet's text, with the word of this task that makes it fit."""
+        """The bullet's text in the words of this task: the one that makes it fit, and its own values."""
+        is_rule = bullet.lesson and bullet.provenance.author != "operator"
+        text = applied(bullet.text, self.task) if is_rule else bullet.text
         words = words_in(bullet.condition, self.task)
-        return in_case(words, bullet.text) if words else bullet.text
+        return in_case(words, text) if words else text
 
     def _is_drawn(self, bullet: PlaybookBullet) -> bool:
         return self.shares is None or is_drawn(bullet, run_id=self.run_id, shares=self.shares)

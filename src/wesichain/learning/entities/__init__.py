@@ -34,6 +34,7 @@ from .conditions import (
 )
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally, PromotionWatch
+from .examples import applied
 from .feedback import Feedback, Outcome, Signal
 from .forms import HINT, Mend, corrections, form_of, mends
 from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
@@ -75,6 +76,7 @@ __all__ = [
     "TaskOutput",
     "ToolCallingStrategy",
     "ToolInvocation",
+    "applied",
     "can_be_split",
     "case_of",
     "changed_tools",

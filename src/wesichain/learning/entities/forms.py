@@ -13,7 +13,16 @@ from typing import Any
 
 from wesichain.core import dataclass, is_object
 
-from .spelling import Respelling, is_scaled, respelled, spelled_like, spellings_in
+from .spelling import (
+    Respelling,
+    as_day,
+    as_shape,
+    is_scaled,
+    respelled,
+    spelled_like,
+    spellings_in,
+    times_as,
+)
 from .steps import ToolInvocation
 from .wording import Lesson
 
@@ -138,11 +147,8 @@ def _parameter(call: ToolInvocation, spec: Mapping[str, Any], words: Sequence[st
 
 
 def _as_form(tool: str, name: str, form: str) -> Mend:
-    example = form.replace("YYYY", "1999").replace("MM", "12").replace("DD", "31")
-    shown = f": 31 December 1999 is {example}" if "DD" in form else ""
-    if "A" in form:
-        shown = ", with A for a letter and 0 for a digit"
-    return Mend("format", (tool,), f"{tool}: write {name} as {form}{shown}.")
+    written = as_shape(form) if "A" in form else as_day(form)
+    return Mend("format", (tool,), f"{tool}: write {name} {written}.")
 
 
 def _as_unit(tool: str, name: str, said: str) -> Mend | None:
@@ -151,7 +157,7 @@ def _as_unit(tool: str, name: str, said: str) -> Mend | None:
         return None
     whole = " as a whole number" if found[1] else ""
     step = _PARTS.get(found[2])
-    times = f": for 12 write {12 * step}" if step else ""
+    times = times_as(step) if step else ""
     return Mend("argument", (tool,), f"{tool}: give {name} in {found[2]}{whole}{times}.")
 
 

@@ -1,0 +1,100 @@
+"""Wordings: what a perfect learner would say about a task of the pilot's world, in several ways.
+
+Which way do runs follow? The ways of search name the only tool that helps; rules say how a value is written,
+about the tool at which training can show it, also to tasks of another tool that has the same rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wesichain.core import HEADING, Advice, ToolCallingLlm
+from wesichain.learning.entities import applied, in_case
+from wesichain.learning.entities.spelling import respelled
+from wesichain.learning.entities.written import codes_in, days_in, plain_numbers_in, times_in
+
+from . import registers
+from .arms import instructions
+from .play import Seat
+from .skins import SKINS, Skin
+from .values import Desk, Task
+from .world import rules_of
+
+WAYS = {  # the first is the product's
+    "product": "{product}",
+    "bare": "Call {tool}.",
+    "use": "For {word}, use {tool} first.",
+    "manual": "{word}: {tool}",
+    "own": "For {thing}: call {tool}.",
+    "own-use": "For {thing}, use {tool} first.",
+    "not": "For {word}: call {tool}, not another tool.",
+    "first": "For {word}, the first call is {tool}.",
+}
+RULES = {  # the first is the product's, the second what it keeps
+    "applied": "{applied}",
+    "kept": "{kept}",
+    "as": "{tool}: write {name} as {wanted}.",
+    "as-quoted": '{tool}: write {name} as "{wanted}".',
+    "not-as": "{tool}: write {name} as {wanted}, not {said}.",
+    "call": "Call {tool} with {name} {wanted}, not {said}.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A perfect learner in one wording."""
+
+    world: str
+    level: int
+    saying: str
+
+    async def __call__(self, llm: ToolCallingLlm, desk: Desk, task: Task) -> Seat:
+        said = self._way(task) if desk.name == registers.NAME else self._rule(task)
+        return Seat(llm, instructions(desk), Advice(f"{HEADING}\n- {said}", ("told",)))
+
+    def _way(self, task: Task) -> str:
+        word, tool = registers.ways(SKINS[self.world], rules_of(self.world, level=self.level))[task.family]
+        found = re.search(rf"\b{word}\b(?: [a-z]+){{0,2}} [A-Z]{{2}}-\d+", task.question)
+        thing = found.group() if found else word
+        product = in_case(word, f"Call {tool}.")
+        return WAYS[self.saying].format(word=word, tool=tool, thing=thing, product=product)
+
+    def _rule(self, task: Task) -> str:
+        tool, name = taught(SKINS[self.world])[task.family.split("_")[0]]
+        wanted = str(task.goal.changes[0][1][0])
+        for said in _values(task.question, wanted):
+            old, new = (float(said), float(wanted)) if said.isdigit() else (said, wanted)
+            if found := respelled(old, new):
+                kept = f"{tool}: {found.rule.format(name=name)}."
+                parts = {"tool": tool, "name": name, "wanted": wanted, "said": said}
+                return RULES[self.saying].format(kept=kept, applied=applied(kept, task.question), **parts)
+        raise ValueError(f"{task.question!r} has no value that is written {wanted!r}")
+
+
+def taught(skin: Skin) -> dict[str, tuple[str, str]]:
+    """The tool and the parameter at which training shows the rule of a family of one call."""
+    credit, day, hour = (skin.credit, "amount"), (skin.schedule, "day"), ("set_hour", "hour")
+    return {
+        "credit": credit,
+        "charge": credit,
+        "day": day,
+        "due": day,
+        "hour": hour,
+        "end": hour,
+        "birthday": ("set_birthday", "day"),
+        "code": (f"assign_{skin.slot}", skin.slot),
+        "reach": (f"set_{skin.length}", skin.length),
+        "contact": ("set_contact", "contact"),
+    }
+
+
+def _values(question: str, wanted: str) -> Iterator[str]:
+    """What in a question may be the value that is wanted in another spelling."""
+    for found in (days_in(question), times_in(question)):
+        yield from (said for said, _ in found)
+    yield from codes_in(question)
+    yield from plain_numbers_in(question)
+    last, _, rest = wanted.replace(",", "").partition(" ")
+    yield f"{rest} {last}"

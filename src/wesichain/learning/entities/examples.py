@@ -1,0 +1,96 @@
+"""Examples: a rule about how a value is written, applied to the value of the very task that is told it.
+
+A rule is kept with an example of our own: `pay: give amount times 100: for 12 write 1200.` A small model
+reads it, and writes what its task says all the same. Told `pay: write amount as 2500 (times 100).` it does
+as it is told. Nobody is quoted: the value stands in the task of that run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from .written import (
+    bare,
+    code_like,
+    codes_in,
+    day_as,
+    days_in,
+    names_in,
+    plain_numbers_in,
+    sample_of,
+    shape_of,
+    time_as,
+    times_in,
+    turned,
+)
+
+_Rule: TypeAlias = re.Match[str]
+_Pairs: TypeAlias = Iterable[tuple[str, str]]
+_LENGTH = 4000  # characters of a task that are looked at
+
+
+def applied(rule: str, task: str) -> str:
+    """The rule as this task has to follow it; as it is, unless it is about exactly one value of the task."""
+    for pattern, pairs in _KINDS:
+        if found := pattern.fullmatch(rule):
+            own = {said: wanted for said, wanted in pairs(found, task[:_LENGTH]) if said != wanted}
+            if len(own) != 1:
+                return rule
+            (wanted,) = own.values()
+            value = wanted if pairs is _numbers else f'"{wanted}"'
+            return f"{found['tool']}: write {found['name']} as {value} ({found['how']})."
+    return rule
+
+
+def _days(rule: _Rule, task: str) -> _Pairs:
+    return ((said, day_as(rule["how"], day)) for said, day in days_in(task))
+
+
+def _times(rule: _Rule, task: str) -> _Pairs:
+    return ((said, time_as(rule["how"], moment)) for said, moment in times_in(task))
+
+
+def _numbers(rule: _Rule, task: str) -> _Pairs:
+    times = Fraction(int(rule["new"]), int(rule["old"]))
+    return ((said, _decimal(Fraction(said) * times)) for said in plain_numbers_in(task))
+
+
+def _decimal(value: Fraction) -> str:
+    return f"{(Decimal(value.numerator) / value.denominator).normalize():f}"
+
+
+def _codes(rule: _Rule, task: str) -> _Pairs:
+    alike = (code for code in codes_in(task) if sample_of(code) == rule["given"])
+    return ((code, code_like(rule["wanted"], bare(code))) for code in alike)
+
+
+def _shapes(rule: _Rule, task: str) -> _Pairs:
+    alike = (code for code in codes_in(task) if shape_of(bare(code)) == bare(rule["how"]))
+    return ((code, _with_marks(rule["how"], bare(code))) for code in alike)
+
+
+def _with_marks(form: str, signs: str) -> str:
+    rest = iter(signs)
+    return "".join(next(rest) if mark.isalnum() else mark for mark in form)
+
+
+def _names(rule: _Rule, task: str) -> _Pairs:
+    return ((name, turned(name, rule["mark"])) for name in names_in(task))
+
+
+def _about(how: str) -> re.Pattern[str]:
+    return re.compile(rf"(?P<tool>\S+): (?:write|give) (?P<name>\S+) {how}\.")
+
+
+_KINDS: tuple[tuple[re.Pattern[str], Callable[[_Rule, str], _Pairs]], ...] = (
+    (_about(r"as (?P<how>(?=[MDw./-]*YYYY)[YMDWw./-]+?)(?:: .+)?"), _days),
+    (_about(r"as (?P<how>HH[:.h]?MM(?::SS)?): .+"), _times),
+    (_about(r"(?P<how>.+): for (?P<old>[1-9]\d*) write (?P<new>[1-9]\d*)"), _numbers),
+    (_about(r"(?P<how>like (?P<wanted>.+), not (?P<given>.+))"), _codes),
+    (_about(r"as (?P<how>[A0][A0./:-]*), with A for a letter.+"), _shapes),
+    (_about(r"(?P<how>as Smith(?P<mark>,? )John for John Smith)"), _names),
+)
