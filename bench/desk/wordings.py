@@ -35,10 +35,9 @@ WAYS = {  # the first is the product's
 RULES = {  # the first is the product's, the second what it keeps
     "applied": "{applied}",
     "kept": "{kept}",
-    "as": "{tool}: write {name} as {wanted}.",
-    "as-quoted": '{tool}: write {name} as "{wanted}".',
-    "not-as": "{tool}: write {name} as {wanted}, not {said}.",
-    "call": "Call {tool} with {name} {wanted}, not {said}.",
+    "as": "{tool}: write {name} as {value}.",
+    "not-as": "{tool}: write {name} as {value}, not {said}.",
+    "call": "Call {tool} with {name} {value}, not {said}.",
 }
 
 
@@ -68,7 +67,8 @@ class Told:
             old, new = (float(said), float(wanted)) if said.isdigit() else (said, wanted)
             if found := respelled(old, new):
                 kept = f"{tool}: {found.rule.format(name=name)}."
-                parts = {"tool": tool, "name": name, "wanted": wanted, "said": said}
+                value = wanted if said.isdigit() else f'"{wanted}"'
+                parts = {"tool": tool, "name": name, "value": value, "said": said}
                 return RULES[self.saying].format(kept=kept, applied=applied(kept, task.question), **parts)
         raise ValueError(f"{task.question!r} has no value that is written {wanted!r}")
 

@@ -1,8 +1,8 @@
-"""Refusals teach a playbook, and some later tasks are solved: a local model, a tool, a word of feedback each.
+"""Refusals teach a playbook, and later tasks are solved: a local model, a tool, a word of feedback each.
 
 `python examples/local/learning.py [MODEL]`; the model is downloaded once. The tool wants its days in a form
 that its description does not tell: the playbook learns it from refusals, and tells later runs. Seen with the
-0.5B model: 1 to 4 not done, 5 to 7 done; 8 to 11 not done, with the lesson in front of it.
+0.5B model: 1 to 3 not done, in four steps each; 4 to 11 done, in two steps each.
 """
 
 import asyncio

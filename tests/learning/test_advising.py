@@ -98,7 +98,7 @@ RULE = "a: give x times 100: for 12 write 1200."
 @pytest.mark.parametrize(
     ("author", "task", "said"),
     [
-        ("reflector", "pay the bill of 25 euros", "a: write x as 2500 (times 100)."),
+        ("reflector", "pay the bill of 25 euros", "a: write x as 2500 for 25 (times 100)."),
         ("reflector", "pay the bill", RULE),
         ("operator", "pay the bill of 25 euros", RULE),  # as it was written
     ],

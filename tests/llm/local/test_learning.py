@@ -1,4 +1,4 @@
-"""The program of a user: tasks with a local model teach a playbook, and some later ones are solved."""
+"""The program of a user: tasks with a local model teach a playbook, and later ones are solved."""
 
 from __future__ import annotations
 
@@ -28,4 +28,5 @@ def test_tasks_are_solved_after_the_lesson_where_none_was_before(default_model: 
     assert [int(number) for number, _, _ in runs] == list(range(1, 12))
     solved = [said == "done" for _, _, said in runs]
     assert not any(solved[:3])  # a lesson is on trial after three refusals
-    assert sum(solved[3:]) >= 3  # seen: 5 to 7, and not 8 to 11, which were told it too
+    assert sum(solved[3:]) >= 6  # seen: all eight
+    assert runs[-1][1:] == ("2", "done")  # the eleventh, where the first took four steps and failed

@@ -1,8 +1,9 @@
 """Examples: a rule about how a value is written, applied to the value of the very task that is told it.
 
 A rule is kept with an example of our own: `pay: give amount times 100: for 12 write 1200.` A small model
-reads it, and writes what its task says all the same. Told `pay: write amount as 2500 (times 100).` it does
-as it is told. Nobody is quoted: the value stands in the task of that run.
+reads it, and writes what its task says all the same. Told `pay: write amount as 2500 for 25 (times 100).` it
+does as it is told; and that is true also where 25 is no amount. Nobody is quoted: the value stands in the
+task of that run.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from .written import (
 
 _Rule: TypeAlias = re.Match[str]
 _Pairs: TypeAlias = Iterable[tuple[str, str]]
+_MOST = 3  # values of a task that are told
 _LENGTH = 4000  # characters of a task that are looked at
 
 
 def applied(rule: str, task: str) -> str:
-    """The rule as this task has to follow it; as it is, unless it is about exactly one value of the task."""
+    """The rule as this task has to follow it; as it is, where it is about none of its values, or many."""
     for pattern, pairs in _KINDS:
         if found := pattern.fullmatch(rule):
             own = {said: wanted for said, wanted in pairs(found, task[:_LENGTH]) if said != wanted}
-            if len(own) != 1:
-                return rule
-            (wanted,) = own.values()
-            value = wanted if pairs is _numbers else f'"{wanted}"'
-            return f"{found['tool']}: write {found['name']} as {value} ({found['how']})."
+            mark = "" if pairs is _numbers else '"'
+            told = ", ".join(f"as {mark}{wanted}{mark} for {said}" for said, wanted in own.items())
+            is_told = 0 < len(own) <= _MOST
+            return f"{found['tool']}: write {found['name']} {told} ({found['how']})." if is_told else rule
     return rule
 
 
