@@ -218,6 +218,30 @@ async def test_a_run_that_is_resumed_at_once_is_carried_by_one_alone(url: str, t
         assert seen == Counter(RUNS), "nobody stamps twice"
 
 
+@pytest.mark.parametrize("lease", [1.0, 20.0])
+async def test_an_operator_who_cancels_and_resumes_at_once_has_them_carried_by_one_alone(
+    url: str, tmp_path: Path, lease: float
+) -> None:
+    office = Office(tmp_path)
+    async with office.durable(url, lease=lease) as durable, DurableRuns(url) as runs:
+        running = [asyncio.create_task(durable.run({}, run_id=run_id)) for run_id in RUNS]
+        await office.until_all_wait()
+
+        async def again(run_id: str) -> None:
+            await runs.cancel(run_id)
+            await runs.resume(run_id)
+
+        await asyncio.gather(*map(again, RUNS))
+        async with asyncio.timeout(120):
+            while not all(office.waiting[run_id] == 2 for run_id in RUNS):
+                await asyncio.sleep(0.02)
+        office.gate.set()
+        assert all(map(is_right, await asyncio.gather(*(durable.result(run_id) for run_id in RUNS)), RUNS))
+        await asyncio.gather(*running, return_exceptions=True)
+        seen = Counter(world.run_id for world in office.made for _ in world.seen)
+        assert seen == Counter(RUNS), "nobody stamps twice"
+
+
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path

@@ -198,22 +198,37 @@ async def test_one_poisoned_run_among_fifty(postgres: str) -> None:
     await poisoned(postgres, good=50, recoveries=5)
 
 
+def claim(store: Store, executor: str) -> list[Claimed]:
+    store.leases.beat(Lease(executor, "far", 1, 0))
+    store.leases.serve(executor, Serving("a", "v", 5))
+    wanted = Wanted("a", "v", False, 8, True, Concurrency(8), ())  # in the order of its fields
+    return store.queue.claim(executor, wanted)
+
+
+async def test_the_end_of_a_run_is_told_by_the_one_who_has_it(url: str) -> None:
+    store = Store(url)
+    assert store.ledger.begin(NewRun("r", "a", "v", "{}", "x"))
+    (first,) = claim(store, "one")
+    store.ledger.cancel("r")
+    assert not store.ledger.ended("r", "r", "failed", owner=first.owner)
+    store.ledger.uncancel("r")
+    (second,) = claim(store, "two")
+    assert not store.ledger.ended("r", "r", "failed", owner=first.owner)  # it has not heard of it yet
+    assert store.ledger.standing("r").outcome == ""
+    assert store.ledger.ended("r", "r", "completed", owner=second.owner)
+    assert store.ledger.standing("r").outcome == "completed"
+    store.close()
+
+
 async def test_of_those_that_died_together_the_one_on_trial_is_blamed(url: str) -> None:
     store = Store(url)
 
     for number in range(4):
         assert store.ledger.begin(NewRun(f"r{number}", "a", "v", "{}", "x"))
-
-    def claim(executor: str, free: int) -> list[Claimed]:
-        store.leases.beat(Lease(executor, "far", 1, 0))
-        store.leases.serve(executor, Serving("a", "v", 5))
-        wanted = Wanted("a", "v", False, free, True, Concurrency(8), ())  # in the order of its fields
-        return store.queue.claim(executor, wanted)
-
-    assert len(claim("one", 8)) == 4
+    assert len(claim(store, "one")) == 4
     assert store.leases.recover("one") == []
     assert [store.ledger.recoveries(f"r{n}") for n in range(4)] == [1, 1, 1, 1]
-    (suspect,) = claim("two", 8)  # one at a time
+    (suspect,) = claim(store, "two")  # one at a time
     assert suspect.is_suspect
     assert store.ledger.begin(NewRun("fresh", "a", "v", "{}", "x"))
     wanted = Wanted("a", "v", False, 8, False, Concurrency(8), ())  # likewise

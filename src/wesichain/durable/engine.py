@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from wesichain.agent import Outcome
 from wesichain.errors import DurableError
@@ -44,6 +44,7 @@ from .work import CANCELLED, Service, Work, WorkResult
 from .workflows import Store, Workflows, free_the_loop
 
 _log = logging.getLogger("wesichain.durable")
+T = TypeVar("T")
 
 _POLL = 0.2  # seconds between two looks into the queues
 
@@ -273,8 +274,11 @@ class Engine:
         if lost or (self._is_closing and token.cancelled):
             raise asyncio.CancelledError  # nothing is recorded: another process goes on with it
         also = partial(end_children, self.store.database, run_id=run_id, ended=inside.take())
-        kind = ended.outcome.kind
-        await self._insist(partial(self.store.ledger.ended, run_id, workflow_id, kind, also=also))
+        note = partial(
+            self.store.ledger.ended, run_id, workflow_id, ended.outcome.kind, owner=owner, also=also
+        )
+        if not await self._insist(note):
+            raise asyncio.CancelledError  # it was cancelled and taken up again: the end is another's to tell
         return ended
 
     def _before(self, workflow_id: str) -> tuple[list[str], Sequence[Step]]:
@@ -284,7 +288,7 @@ class Engine:
         endings = [payload.ending or "" for payload in self.store.payloads(earlier)] if earlier else []
         return endings, self.store.steps.read(workflow_id)
 
-    async def _insist(self, write: Callable[[], None]) -> None:
+    async def _insist(self, write: Callable[[], T]) -> T:
         """Write, for as long as it takes to reach the database."""
         while True:
             try:

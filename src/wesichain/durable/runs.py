@@ -46,7 +46,9 @@ from .workflows import Store
 
 R = TypeVar("R")
 _WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
+_PAUSE = 0.1  # seconds between two looks at a run that is let go
 _SOME = 500  # runs that are deleted between two looks
+_LET_GO = 15.0  # seconds that a process has to end a run which was cancelled elsewhere
 
 Check = Callable[[PendingDecision, Decision], None]
 Pending: TypeAlias = list[PendingDecision]
@@ -142,17 +144,17 @@ class DurableRuns:
                 pause = min(pause * 1.5, 0.5)
         return await self.ask(lambda store: found_of(store, standing), patient=True)
 
-    async def told_of(self, run_id: str, executor: str) -> None:
-        """Wait a moment for the process that ran a cancelled run to say what it had come to."""
+    async def told_of(self, run_id: str, executor: str, *, patience: float = 3.0) -> None:
+        """Wait some seconds for the process that ran a cancelled run to say what it had come to."""
 
         def is_told(store: Store) -> bool:
             is_living = any(lease.executor == executor for lease in store.leases.all())
             return not is_living or store.ledger.kept_ending(run_id) is not None
 
-        for _ in range(30):
+        for _ in range(round(patience / _PAUSE)):
             if await self.ask(is_told):
                 return
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(_PAUSE)
 
     async def events(self, run_id: str) -> AsyncIterator[Event]:
         """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
@@ -246,7 +248,13 @@ class DurableRuns:
         await self.ask(cancel)
 
     async def resume(self, run_id: str) -> RunState:
-        """Queue a run that was cancelled, refused, given up, or interrupted and decided on; its new state."""
+        """Queue a run that was cancelled, refused, given up, or interrupted and decided on; its new state.
+
+        A process that still runs what was cancelled is waited for: two would carry the run.
+        """
+        before = await self.ask(lambda store: self._standing(store, run_id))
+        if before.status == "CANCELLED":
+            await self.told_of(run_id, before.executor, patience=_LET_GO)
 
         def resume(store: Store) -> RunState:
             standing = self._standing(store, run_id)

@@ -52,7 +52,10 @@ _NEXT = (
     "UPDATE wesichain_runs SET stretch = :stretch, current = :current, outcome = '', cancelled = 0, "
     "ending = NULL WHERE run = :run"
 )
-_ENDED = "UPDATE wesichain_runs SET outcome = :outcome WHERE run = :run AND current = :current"
+_ENDED = (
+    "UPDATE wesichain_runs SET outcome = :outcome WHERE run = :run AND current = :current "
+    "AND EXISTS (SELECT 1 FROM {workflows} WHERE workflow_uuid = :current AND owner_xid = :owner)"
+)
 _CANCEL = "UPDATE wesichain_runs SET cancelled = 1 WHERE run = :run"
 _UNCANCEL = "UPDATE wesichain_runs SET cancelled = 0, ending = NULL WHERE run = :run"
 _CANCEL_ROW = (
@@ -254,12 +257,16 @@ class Ledger:
             values = {"current": standing.current, "queue": queue_of(standing.agent)}
             db.execute(self._db.sql(_REQUEUE_ROW), values)
 
-    def ended(self, run_id: str, workflow_id: str, outcome: str, *, also: Also | None = None) -> None:
-        """Note how a workflow is about to end. It holds once DBOS says that it has."""
+    def ended(
+        self, run_id: str, workflow_id: str, outcome: str, *, owner: str, also: Also | None = None
+    ) -> bool:
+        """Note how a workflow is about to end, if it is still its owner's. It holds once DBOS says so."""
+        values = {"run": run_id, "current": workflow_id, "outcome": outcome, "owner": owner}
         with self._db.writing() as db:
-            db.execute(self._db.sql(_ENDED), {"run": run_id, "current": workflow_id, "outcome": outcome})
-            if also is not None:
+            is_ours = db.execute(self._db.sql(_ENDED), values).rowcount == 1
+            if is_ours and also is not None:
                 also(db)
+        return is_ours
 
     def keep_ending(self, run_id: str, workflow_id: str, ending: str) -> None:
         """Keep what a cancelled run had come to; DBOS keeps nothing of it."""
