@@ -71,6 +71,10 @@ class Terminal:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
+    def signal(self, number: int) -> None:
+        """To the command itself: one that is passed on to it comes later than what is typed meanwhile."""
+        os.kill(os.tcgetpgrp(self._master), number)
+
     def press_ctrl_c(self) -> None:
         """As a person does: the terminal sends the signal to the group that it is in front of."""
         os.write(self._master, b"\x03")

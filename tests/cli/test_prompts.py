@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 from pathlib import Path
@@ -151,7 +150,7 @@ def test_another_signal_at_an_approval_ends_the_command_too(number: int, program
     with serving(call("erase", {"name": "x"}), text("all done")) as url:
         terminal = Terminal(*commands(program)["ask"], url=url)
         terminal.expect("approve?")
-        os.kill(terminal.process.pid, number)
+        terminal.signal(number)
         terminal.type("y", always=False)
         assert terminal.end() == -number
     assert ran(program) == []
