@@ -34,7 +34,7 @@ from .rules import touched_by_drift
 from .skins import SKINS
 from .store import Key, Store
 from .values import Desk, Task, World
-from .wordings import RULES, WAYS, Told, taught
+from .wordings import RULES, SAYINGS, WAYS, Told, taught
 from .world import FOURTH, Round, Variant, build
 
 DICE_THROWS = 3
@@ -120,9 +120,11 @@ class Experiment:
             is_search = desk.name == registers.NAME
             tasks = [task for task in desk.test if is_search or task.family.partition("_")[0] in known]
             few = replace(desk, test=tuple(tasks))
-            for saying in WAYS if is_search else RULES:
+            asking = replace(few, test=tuple(task for task in tasks if task.goal.answer))
+            for saying in (*WAYS, *SAYINGS) if is_search else RULES:
                 told = Told(world, self.level, saying)
-                work.append(self._test(Place(saying, "wording", world), few, told))
+                place = Place(saying, "wording", world)
+                work.append(self._test(place, asking if saying in SAYINGS else few, told))
         await together(*work)
 
     async def pilot(self, world: str, name: str = "pilot") -> None:

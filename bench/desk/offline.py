@@ -28,7 +28,7 @@ from .report import SAID
 from .sections import said_of
 from .store import read_runs
 from .values import Desk, Goal, Task
-from .world import SECOND, build
+from .world import ROUNDS, SECOND, Round, build
 
 
 def output_of(run: Played, number: int = 0, specs: Sequence[dict[str, Any]] = ()) -> TaskOutput:
@@ -97,7 +97,7 @@ def taught_by(runs: Sequence[Played], desk: Desk, *, pilot: bool) -> list[Played
     return made
 
 
-async def _count(logs: Sequence[Path], parts: Sequence[Part], *, pilot: bool) -> None:
+async def _count(logs: Sequence[Path], parts: Sequence[Part], here: Round, *, pilot: bool) -> None:
     runs = list(read_runs(*logs))
     teachers = Teachers(UseEmbedder(), Models([Dice("nobody")]))
     print(f"{'labels':<12}{'arm':<16}" + "".join(f"{kind:>8}" for kind in SAID))
@@ -105,7 +105,7 @@ async def _count(logs: Sequence[Path], parts: Sequence[Part], *, pilot: bool) ->
         for part in parts:
             for arm in OFFLINE_ARMS:
                 total: Counter[str] = Counter()
-                for world in [SECOND.pilot] if pilot else SECOND.worlds:
+                for world in [SECOND.pilot] if pilot else here.worlds:
                     desk = build(world, level=2).desks[-1]
                     taught = taught_by(runs, desk, pilot=pilot)
                     place = Path(folder) / part / arm / world
@@ -118,8 +118,9 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m bench.desk.offline", description=__doc__)
     options.add_argument("log", type=Path, nargs="+")
     options.add_argument("--pilot", action="store_true", help="the pilot's world and runs: what to tune on")
+    options.add_argument("--round", default="second", choices=ROUNDS, help="whose runs the log has")
     given = options.parse_args()
-    asyncio.run(_count(given.log, ("main", "noise"), pilot=given.pilot))
+    asyncio.run(_count(given.log, ("main", "noise"), ROUNDS[given.round], pilot=given.pilot))
 
 
 if __name__ == "__main__":

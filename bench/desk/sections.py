@@ -14,7 +14,7 @@ from .plan import ARMS, STRESS_ARMS
 from .play import Played
 from .registers import NAME, ways
 from .skins import SKINS
-from .wordings import RULES, WAYS
+from .wordings import HEADED, RULES, SAYINGS, WAYS
 from .world import ROUNDS, SECOND, rules_of
 
 SEARCH = NAME
@@ -47,7 +47,7 @@ def percent(made: Sequence[Played]) -> str:
 def wordings(runs: Sequence[Played]) -> str:
     """Which wording of one and the same advice is followed, in the pilot's world."""
     rows: list[list[str]] = []
-    for saying, template in {**WAYS, **RULES}.items():
+    for saying, template in {**WAYS, **SAYINGS, **RULES}.items():
         made = of(runs, "wording", saying)
         if made:
             is_way = saying in WAYS
@@ -55,9 +55,10 @@ def wordings(runs: Sequence[Played]) -> str:
                 ways_of(run.world)[run.family] == first_call(run).get("tool") for run in made if is_way
             )
             steps = sum(run.steps for run in made) / len(made)
-            said = template.replace("{product}", "as the product words it")
+            told = template.replace("{product}", "as the product words it") or "(nothing)"
+            said = f"`{told}`" + (f" under `{HEADED}`" if saying.startswith("headed") else "")
             followed = str(right) if is_way else ""
-            rows.append([saying, f"`{said}`", str(len(made)), followed, percent(made), f"{steps:.2f}"])
+            rows.append([saying, said, str(len(made)), followed, percent(made), f"{steps:.2f}"])
     if not rows:
         return ""
     head = ["wording", "of the advice", "runs", "first calls that follow it", "solved, %", "steps"]

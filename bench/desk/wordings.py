@@ -1,7 +1,8 @@
 """Wordings: what a perfect learner would say about a task of the pilot's world, in several ways.
 
-Which way do runs follow? The ways of search name the only tool that helps; rules say how a value is written,
-about the tool at which training can show it, also to tasks of another tool that has the same rule.
+Which way do runs follow? Ways of search name the only tool that helps; sayings are about the end of such a
+search, and name no way to it; rules say how a value is written, about the tool at which training can show it,
+also to tasks of another tool that has the same rule.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wesichain.core import HEADING, Advice, ToolCallingLlm
-from wesichain.learning.entities import applied, in_case
+from wesichain.learning.entities import applied, in_case, saying
 from wesichain.learning.entities.spelling import respelled
 from wesichain.learning.entities.written import codes_in, days_in, plain_numbers_in, times_in
 
@@ -31,6 +32,18 @@ WAYS = {  # the first is the product's
     "own-use": "For {thing}, use {tool} first.",
     "not": "For {word}: call {tool}, not another tool.",
     "first": "For {word}, the first call is {tool}.",
+    "with": "For {word}: call {tool} with {name} {id}.",
+    "bare-with": "Call {tool} with {name} {id}.",
+    "use-with": "For {word}, use {tool} first, with {name} {id}.",
+    "headed": "{product}",
+}
+SAYINGS = {  # the first is the product's, the last tells nothing
+    "say": "{product}",
+    "say-value": "The answer names the value that was asked for.",
+    "say-not-done": "Answer with the value that was asked for, not only that it is done.",
+    "say-short": "Answer with what the tool gave.",
+    "say-result": "Say the result of the last call in the answer.",
+    "untold": "",
 }
 RULES = {  # the first is the product's, the second what it keeps
     "applied": "{applied}",
@@ -38,7 +51,9 @@ RULES = {  # the first is the product's, the second what it keeps
     "as": "{tool}: write {name} as {value}.",
     "not-as": "{tool}: write {name} as {value}, not {said}.",
     "call": "Call {tool} with {name} {value}, not {said}.",
+    "headed-rule": "{applied}",
 }
+HEADED = "What earlier runs of this task have shown; do it this way:"  # over those that are called headed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +65,20 @@ class Told:
     saying: str
 
     async def __call__(self, llm: ToolCallingLlm, desk: Desk, task: Task) -> Seat:
-        said = self._way(task) if desk.name == registers.NAME else self._rule(task)
-        return Seat(llm, instructions(desk), Advice(f"{HEADING}\n- {said}", ("told",)))
+        said = self._way(task, desk) if desk.name == registers.NAME else self._rule(task)
+        heading = HEADED if self.saying.startswith("headed") else HEADING
+        return Seat(llm, instructions(desk), Advice(f"{heading}\n- {said}", ("told",)) if said else Advice())
 
-    def _way(self, task: Task) -> str:
+    def _way(self, task: Task, desk: Desk) -> str:
         word, tool = registers.ways(SKINS[self.world], rules_of(self.world, level=self.level))[task.family]
-        found = re.search(rf"\b{word}\b(?: [a-z]+){{0,2}} [A-Z]{{2}}-\d+", task.question)
-        thing = found.group() if found else word
-        product = in_case(word, f"Call {tool}.")
-        return WAYS[self.saying].format(word=word, tool=tool, thing=thing, product=product)
+        if self.saying in SAYINGS:
+            return SAYINGS[self.saying].format(product=saying(tool).rule)
+        found = re.search(rf"\b{word}\b(?: [a-z]+){{0,2}} ([A-Z]{{2}}-\d+X?)", task.question)
+        if found is None:
+            raise ValueError(f"{task.question!r} does not say which {word}")
+        name = next(iter(next(known for known in desk.tools if known.name == tool).schema["properties"]))
+        parts = {"word": word, "tool": tool, "thing": found[0], "name": name, "id": found[1]}
+        return WAYS[self.saying].format(product=in_case(word, f"Call {tool}."), **parts)
 
     def _rule(self, task: Task) -> str:
         tool, name = taught(SKINS[self.world])[task.family.split("_")[0]]

@@ -18,7 +18,7 @@ from bench.desk.play import Place, Played, play
 from bench.desk.report import write_page
 from bench.desk.sections import first_call, recovered, ways_of, wordings
 from bench.desk.store import Key, Store, read_runs, write_packed
-from bench.desk.wordings import RULES, WAYS
+from bench.desk.wordings import HEADED, RULES, SAYINGS, WAYS
 from bench.desk.world import SECOND, build
 
 from tests.learning.kit import words
@@ -79,7 +79,8 @@ async def test_a_wording_is_what_the_first_call_can_follow(tmp_path: Path) -> No
     await Experiment(store, models, Teachers(words(), models), 2, 1, 1, revision="x").wording("observatory")
     store.close()
     runs = list(store.runs.values())
-    assert Counter(run.arm for run in runs) == dict.fromkeys((*WAYS, *RULES), 10)
+    asked = dict.fromkeys((*WAYS, *RULES), 10) | dict.fromkeys(SAYINGS, 7)  # whoever hands in asks nothing
+    assert Counter(run.arm for run in runs) == asked
     assert {run.revision for run in runs} == {"x"}
     ways, fault = ways_of("observatory"), {"fault": "the server was not up yet"}
     searches = [run for run in runs if run.arm in WAYS]
@@ -89,6 +90,11 @@ async def test_a_wording_is_what_the_first_call_can_follow(tmp_path: Path) -> No
     told = {run.task: run.prompt.splitlines()[-1] for run in runs if run.arm == "applied"}
     kept = {run.task: run.prompt.splitlines()[-1] for run in runs if run.arm == "kept"}
     assert all(told[task] != kept[task] for task in kept if "contact" not in task)
+    assert {run.arm for run in runs if HEADED in run.prompt} == {"headed", "headed-rule"}
+    ends = {run.arm: run.prompt.splitlines()[-1] for run in runs if run.arm in SAYINGS}
+    assert "answer" in ends["say"]
+    assert not any("look_in_" in end for end in ends.values())
+    assert len(set(ends.values())) == len(SAYINGS)
     assert first_call(replace(runs[0], calls=[fault])) == {}
 
 

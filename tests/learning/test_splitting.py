@@ -7,10 +7,18 @@ from random import Random
 
 import pytest
 
-from tests.learning.kit import reflect, strategy
+from tests.learning.kit import reflect, run_of, strategy
 from wesichain.core import ToolSpec
-from wesichain.learning import Playbook, PlaybookBullet, Provenance, SemanticCurator
-from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of
+from wesichain.learning import (
+    Feedback,
+    GroundedReflector,
+    Playbook,
+    PlaybookBullet,
+    Provenance,
+    SemanticCurator,
+    TaskInput,
+)
+from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of, saying
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 
@@ -136,6 +144,25 @@ async def test_a_way_that_was_found_too_late_is_tried_once_it_was_found_in_time(
     ]
     assert (found.stage, found.helpful_count, found.harmful_count) == ("staging", 1, 0)
     assert "look_den" in await advice(playbook, "where is the saw number 99")
+
+
+async def test_a_way_to_what_was_found_and_not_said_is_told_and_so_is_that(playbook: Playbook) -> None:
+    """No run succeeded: each found the thing and did not say where, and the user said what it was."""
+    for at in range(4):
+        for kind, place in KINDS.items():
+            tried = PLACES[: PLACES.index(place) + 1]
+            calls = [*(f"!look_{other}" for other in tried[:-1]), f"look_{place}"]
+            task = TaskInput(f"{kind}.{at}", f"where is the {kind} number {at}", domain="shop")
+            why = Feedback(label=False, why="the answer should have been: ok")  # what the tools give here
+            run = GroundedReflector().reflect(task, run_of(task.task_id, *calls), why)
+            assert not [item for item in run.proposals if item.section == "Pitfalls"]
+            SemanticCurator().merge(playbook, run)
+    for kind, place in KINDS.items():
+        said = (await advice(playbook, f"where is the {kind} number 99")).splitlines()[1:]
+        way, end = in_case(kind, f"Call look_{place}."), saying(f"look_{place}").rule
+        assert sorted(said) == sorted([f"- {way}", f"- {end}"])
+    ways = [item for item in playbook.bullets("shop") if not item.lesson and item.helpful_count]
+    assert not any(item.tally.shown_successes or item.tally.held_successes for item in ways)  # all failed
 
 
 async def test_a_way_that_never_led_to_success_is_not_shown(playbook: Playbook) -> None:

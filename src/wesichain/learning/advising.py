@@ -100,7 +100,8 @@ def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet
     """
     marks = marks_of(task)
     bullets = [item for item in bullets if not (item.lesson and is_for_others(item.cases, marks))]
-    spoken = {tool for bullet in bullets if bullet.lesson for tool in bullet.tool_sequence}
+    lessons = [bullet for bullet in bullets if bullet.lesson]
+    spoken = {tool for bullet in lessons for tool in bullet.tool_sequence if tool in bullet.text}
     has_word = any("+" in bullet.condition for bullet in bullets)
     return [
         bullet

@@ -3,7 +3,7 @@
 Rules are written from the names of tools that exist. What was asked, what a tool returned, error texts
 included, is never quoted: neither a poisoned task nor a poisoned answer can become advice. Of a call that was
 refused, or that feedback corrects, the form, the unit or the order that would have done is told, in words of
-our own.
+our own; and where a tool gave what the answer should have named, that it has to be said.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 
-from wesichain.core import JsonValue, dataclass, is_object, to_json
+from wesichain.core import dataclass, is_object, to_json
 from wesichain.errors import CodecError
 from wesichain.trace import redact
 
@@ -34,11 +34,14 @@ from .entities import (
     collapse,
     corrections,
     is_followed,
+    leaves,
     marks_of,
     mask,
     mends,
     one_line,
+    saying,
     sentence_of,
+    unsaid,
 )
 
 _LONGEST = 8  # tools; a longer wander is no pattern
@@ -59,7 +62,8 @@ class Reflection:
     """What one run showed. The id is made from the run: reflecting on it again gives the same id.
 
     `worked` are the tools whose calls went well, `attempted` all that were called, both in order and
-    without immediate repeats; `used` are those whose results were used, where that is asked for.
+    without immediate repeats; `used` are those whose results were used, where that is asked for. `unsaid` is
+    the tool of a run that failed because it did not say what that tool gave: the way to it was right.
     `shown` and `held` are the bullets that the run was shown and those that were held back from it; `advised`
     says that they are known. `tools` has a fingerprint of each tool that there was, `marks` a hash of each
     word of the task.
@@ -75,6 +79,7 @@ class Reflection:
     worked: tuple[str, ...] = ()
     attempted: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
+    unsaid: str = ""
     adaptations: tuple[Adaptation, ...] = ()
     iterations: int = 0
     shown: tuple[str, ...] = ()
@@ -97,7 +102,7 @@ class Reflection:
         if self.outcome == "unknown" or self.aside(sequence) is not None:
             return None
         if is_followed(sequence, self.worked):
-            return self.outcome == "success"
+            return self.outcome == "success" or self.unsaid in sequence
         return False if is_followed(sequence, self.attempted) else None
 
     def aside(self, sequence: Sequence[str]) -> Kind | None:
@@ -108,7 +113,7 @@ class Reflection:
         if not self.has_called(sequence):
             return OTHER if self.attempted and self.outcome != "unknown" else None
         found = {item.instead for item in self.adaptations}
-        is_late = self.outcome == "failure" and not found.isdisjoint(sequence)
+        is_late = self.outcome == "failure" and not (self.unsaid or found.isdisjoint(sequence))
         return LATE if is_late and is_followed(sequence, self.worked) else None
 
 
@@ -142,6 +147,9 @@ class GroundedReflector:
         attempted = collapse([call.tool_name for call in calls])[:_LONGEST]
         worked = collapse([call.tool_name for call in calls if call.success])[:_LONGEST]
         used = _used(calls, output.answer) if self._trim else ()
+        missed = ""
+        if outcome == "failure" and feedback is not None:
+            missed = unsaid(calls, task=task.description, answer=output.answer, feedback=feedback)
         run = _run_id(task, output, outcome)
         reflection = Reflection(
             id=run,
@@ -153,6 +161,7 @@ class GroundedReflector:
             worked=worked,
             attempted=attempted,
             used=used if used != worked else (),
+            unsaid=missed if missed in worked else "",
             adaptations=_adaptations(calls),
             iterations=output.total_iterations,
             shown=tuple(
@@ -172,6 +181,8 @@ class GroundedReflector:
         rules = dict.fromkeys(mends(calls, specs, good=outcome == "success")) if outcome != "unknown" else {}
         if outcome == "failure" and feedback is not None:
             rules |= dict.fromkeys(corrections(calls, specs, task.description, feedback.why))
+        if reflection.unsaid:
+            rules[saying(reflection.unsaid)] = None
         mended = (
             ToolCallingStrategy(
                 content=item.rule,
@@ -199,6 +210,8 @@ def _lessons(run: Reflection) -> Iterator[tuple[Section, tuple[str, ...]]]:
             yield "Strategies", run.worked
         if run.used:
             yield "Strategies", run.used
+    elif run.unsaid:
+        yield "Strategies", run.worked
     elif run.outcome == "failure":
         yield "Pitfalls", run.attempted
 
@@ -230,22 +243,11 @@ def _used(calls: Sequence[ToolInvocation], answer: str) -> tuple[str, ...]:
     wanted = answer
     kept: list[str] = []
     for call in reversed(calls):
-        values = [str(value) for value in _leaves(call.result)]
+        values = [str(value) for value in leaves(call.result)]
         if call.success and any(len(value) > 1 and value in wanted for value in values):
             kept.append(call.tool_name)
-            wanted += " " + " ".join(str(value) for value in _leaves(call.arguments))
+            wanted += " " + " ".join(str(value) for value in leaves(call.arguments))
     return collapse(kept[::-1])[:_LONGEST]
-
-
-def _leaves(value: JsonValue) -> Iterator[JsonValue]:
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for item in value:
-            yield from _leaves(item)
-    elif value is not None:
-        yield value
 
 
 def _ids(output: TaskOutput, name: str) -> tuple[str, ...]:

@@ -130,3 +130,16 @@ def test_a_rule_stays_a_rule_of_one_line_whatever_the_task(task: str, rule: str)
     assert told.endswith(".")
     assert told.isprintable()
     assert len(told) < 200
+
+
+@pytest.mark.parametrize(
+    ("rule", "task"),
+    [
+        ("plan: write hour as HH.MM:SS: 2:30 pm is 14.30:00.", "Set it to 3:45 pm."),
+        ("assign: write tag like AB-12, not ABC123.", "Assign XYZ789."),
+        ("assign: write tag like AB-1234, not AB12.", "Assign XY78."),
+        ("pay: give amount times 0: for 12 write 0.", "Pay 25."),
+    ],
+)
+def test_a_rule_that_nobody_learned_is_told_as_it_stands(rule: str, task: str) -> None:
+    assert applied(rule, task) == rule

@@ -1,5 +1,6 @@
 """The values that learning is about: tasks and their traces, feedback, bullets and their stages."""
 
+from .answers import leaves, saying, unsaid
 from .bullets import (
     DATA_MODEL,
     Fingerprints,
@@ -98,17 +99,20 @@ __all__ = [
     "is_found_late",
     "is_number",
     "is_said",
+    "leaves",
     "marks_of",
     "mask",
     "mends",
     "on_side",
     "one_line",
     "read_steps",
+    "saying",
     "sentence_of",
     "settle",
     "shown_text",
     "stage_of",
     "tell",
+    "unsaid",
     "with_case",
     "words_in",
 ]

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .written import (
+    TIMES,
     bare,
     code_like,
     codes_in,
@@ -65,8 +66,11 @@ def _decimal(value: Fraction) -> str:
 
 
 def _codes(rule: _Rule, task: str) -> _Pairs:
-    alike = (code for code in codes_in(task) if sample_of(code) == rule["given"])
-    return ((code, code_like(rule["wanted"], bare(code))) for code in alike)
+    given, wanted = rule["given"], rule["wanted"]
+    if len(bare(given)) != len(bare(wanted)):  # no spelling of one code: not a rule that was learned
+        return ()
+    alike = (code for code in codes_in(task) if sample_of(code) == given)
+    return ((code, code_like(wanted, bare(code))) for code in alike)
 
 
 def _shapes(rule: _Rule, task: str) -> _Pairs:
@@ -89,7 +93,7 @@ def _about(how: str) -> re.Pattern[str]:
 
 _KINDS: tuple[tuple[re.Pattern[str], Callable[[_Rule, str], _Pairs]], ...] = (
     (_about(r"as (?P<how>(?=[MDw./-]*YYYY)[YMDWw./-]+?)(?:: .+)?"), _days),
-    (_about(r"as (?P<how>HH[:.h]?MM(?::SS)?): .+"), _times),
+    (_about(rf"as (?P<how>{'|'.join(map(re.escape, TIMES))}): .+"), _times),
     (_about(r"(?P<how>.+): for (?P<old>[1-9]\d*) write (?P<new>[1-9]\d*)"), _numbers),
     (_about(r"(?P<how>like (?P<wanted>.+), not (?P<given>.+))"), _codes),
     (_about(r"as (?P<how>[A0][A0./:-]*), with A for a letter.+"), _shapes),

@@ -18,7 +18,8 @@ class Feedback:
     """True, False or nothing for each signal; `answer` is a right answer to compare with (a label).
 
     `why` says in words what was wrong or right, best with the values that should be: what is learned of it is
-    how a value is written; a `ModelReflector` reads it all. It is never shown as it is.
+    how a value is written, and that what a tool gave has to be said in the answer; a `ModelReflector` reads
+    it all. It is never shown as it is.
     """
 
     label: bool | None = None
@@ -55,7 +56,7 @@ class Feedback:
         """
         label = self.label
         if label is None and self.answer is not None:
-            label = _matches(self.answer, output.answer, exact=self.exact)
+            label = is_named(self.answer, output.answer, exact=self.exact)
         signals: tuple[tuple[Signal, bool | None], ...] = (
             ("label", label),
             ("tests", self.tests),
@@ -72,12 +73,13 @@ _NUMBER = r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?"
 _TOKEN = re.compile(rf"{_NUMBER}|\w+")
 
 
-def _matches(expected: str, given: str, *, exact: bool) -> bool:
-    wanted, words = _words(expected), _words(given)
+def is_named(value: str, text: str, *, exact: bool = False) -> bool:
+    """Whether a value stands in a text as whole words, or is all of it."""
+    wanted, words = _words(value), _words(text)
     if exact:
         return wanted == words
     size = len(wanted)
-    return any(words[start : start + size] == wanted for start in range(len(words) - size + 1))
+    return size > 0 and any(words[start : start + size] == wanted for start in range(len(words) - size + 1))
 
 
 def _words(text: str) -> list[str]:
