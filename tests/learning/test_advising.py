@@ -114,6 +114,29 @@ async def test_a_rule_is_told_as_the_task_has_to_follow_it(
     assert (await told(book, "pay the bill")).text.endswith(RULE)
 
 
+DAY = "plan: write day as DD.MM.YYYY: 31 December 1999 is 31.12.1999."
+
+
+@pytest.mark.parametrize(
+    ("task", "author", "told_of"),
+    [
+        ("settle the matter of 25 euros", "reflector", ["pay"]),  # a day is no matter of it
+        ("settle the matter of 25 euros by 3 May 2027", "reflector", ["pay", "plan"]),
+        ("settle the matter", "reflector", ["pay", "plan"]),  # a value of either kind may come up
+        ("settle the matter of 25 euros", "operator", ["pay", "plan"]),
+    ],
+)
+async def test_a_rule_about_another_kind_of_value_is_left_out_where_one_fits(
+    book: Playbook, task: str, author: Any, told_of: list[str]
+) -> None:
+    specs = [ToolSpec(name, "", {"type": "object"}) for name in ("pay", "plan")]
+    for tool, rule in (("pay", RULE.replace("a:", "pay:", 1)), ("plan", DAY)):
+        bullet = strategy("settle the matter", tool, lesson="argument", provenance=Provenance(author))
+        book.record(replace(bullet, id=tool, content=rule), domain="shop")
+    advice = await book.advise(task, run_id="r", domain="shop", tools=specs, drawn=False)
+    assert sorted(advice.shown) == told_of
+
+
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))
 def test_a_draw_is_always_the_same_and_lies_between_0_and_1(run: str, bullet: str) -> None:
     assert 0 <= draw(run, bullet) == draw(run, bullet) < 1

@@ -19,6 +19,7 @@ from .entities import (
     applied,
     changed_tools,
     in_case,
+    is_about,
     is_for_others,
     is_number,
     marks_of,
@@ -96,26 +97,37 @@ def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet
 
     A way that is known for a word of it says more than those that are known for none; of these, one is left
     out whose tasks were less like it than those that went another way, or whose tool a lesson speaks of. So
-    is a lesson, where those that did not call its tool were more like it.
+    is a lesson, where those that did not call its tool were more like it; and a rule about how a value is
+    written, where the task says no such value and what is known of it is about other tools.
     """
     marks = marks_of(task)
     bullets = [item for item in bullets if not (item.lesson and is_for_others(item.cases, marks))]
     lessons = [bullet for bullet in bullets if bullet.lesson]
     spoken = {tool for bullet in lessons for tool in bullet.tool_sequence if tool in bullet.text}
     has_word = any("+" in bullet.condition for bullet in bullets)
-    return [
+    kept = [
         bullet
         for bullet in bullets
         if "+" in bullet.condition
         or not _is_way(bullet)
         or not (has_word or spoken.issuperset(bullet.tool_sequence) or is_for_others(bullet.cases, marks))
     ]
+    about = {bullet.id: is_about(bullet.text, task) for bullet in kept if _is_learned(bullet)}
+    sure = {tool for item in kept if _is_way(item) or about.get(item.id) for tool in item.tool_sequence}
+    return [
+        bullet
+        for bullet in kept
+        if about.get(bullet.id) is not False or not sure or not sure.isdisjoint(bullet.tool_sequence)
+    ]
+
+
+def _is_learned(bullet: PlaybookBullet) -> bool:
+    return bullet.provenance.author != "operator" and bullet.ruling != "forced"
 
 
 def _is_way(bullet: PlaybookBullet) -> bool:
     """Whether it was learned, and says nothing but which tools to call."""
-    is_learned = bullet.provenance.author != "operator" and bullet.ruling != "forced"
-    return is_learned and not bullet.lesson and bullet.section == "Strategies"
+    return _is_learned(bullet) and not bullet.lesson and bullet.section == "Strategies"
 
 
 @dataclass(frozen=True, slots=True)

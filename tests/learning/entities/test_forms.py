@@ -22,6 +22,12 @@ SPECS: list[dict[str, Any]] = [
             "properties": {"id": {"type": "string", "format": "id"}, "amount": {"type": "number"}}
         },
     },
+    {
+        "name": "ring",
+        "parameters": {"properties": {"hour": {"type": "string"}, "datetime": {"type": "string"}}},
+    },
+    {"name": "find", "parameters": {"properties": {"person": {"type": "string"}}}},
+    {"name": "name", "parameters": {"properties": {"person": {"type": "string"}}}},
     {"name": "check", "parameters": {"properties": {"id": {"type": "string", "format": "id"}}}},
 ]
 
@@ -135,7 +141,7 @@ def test_a_factor_and_an_order_are_seen_in_what_was_taken() -> None:
     [
         ("2027-03-14", "the day should be 14.03.2027", DATE),
         ("14 March 2027", "the records should say plan A-1, 14.03.2027; they say 14 March 2027", DATE),
-        ("2:30 pm", "should be 1430", "plan: write day as HHMM: 2:30 pm is 1430."),
+        ("2:30 pm", "should be 1430", None),  # an hour for a day: the wrong tool was called
         ("kx41", "it says kx41, should say KX/41", "plan: write day like AB/12, not ab12."),
         (
             "Clara Dorn",
@@ -171,6 +177,37 @@ def test_a_correction_teaches_how_a_value_is_written(given: str, why: str, rule:
 def test_a_correction_teaches_a_unit(given: float, why: str, rule: str | None) -> None:
     found = [item.rule for item in corrections([taken("pay", id="A-1", amount=given)], SPECS, "", why)]
     assert found == ([rule] if rule else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "why", "rule"),
+    [
+        ("hour", "2:30 pm", "should be 1430", "ring: write hour as HHMM: 2:30 pm is 1430."),
+        ("hour", "2027-03-14", "should be 14.03.2027", None),
+        ("datetime", "2:30 pm", "should be 1430", "ring: write datetime as HHMM: 2:30 pm is 1430."),
+        (
+            "datetime",
+            "2027-03-14",
+            "should be 14.03.2027",
+            "ring: write datetime as DD.MM.YYYY: 31 December 1999 is 31.12.1999.",
+        ),
+    ],
+)
+def test_a_parameter_that_says_what_it_is_for_learns_no_other_form(
+    name: str, given: str, why: str, rule: str | None
+) -> None:
+    found = [item.rule for item in corrections([taken("ring", **{name: given})], SPECS, "", why)]
+    assert found == ([rule] if rule else [])
+
+
+def test_a_value_that_two_tools_were_given_was_wrong_at_the_last() -> None:
+    why = "it should say Dorn, Clara"
+    calls = [taken("find", person="Clara Dorn"), taken("name", person="Clara Dorn")]
+    rule = "{}: write person as Smith, John for John Smith."
+    assert [item.rule for item in corrections(calls, SPECS, "", why)] == [rule.format("name")]
+    assert [item.rule for item in corrections(calls[::-1], SPECS, "", why)] == [rule.format("find")]
+    other = [taken("find", person="Ida Kern"), taken("name", person="Clara Dorn")]
+    assert [item.rule for item in corrections(other, SPECS, "", why)] == [rule.format("name")]
 
 
 def test_a_correction_is_about_what_a_tool_was_last_given_and_took() -> None:

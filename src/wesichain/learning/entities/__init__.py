@@ -35,7 +35,7 @@ from .conditions import (
 )
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally, PromotionWatch
-from .examples import applied
+from .examples import applied, is_about
 from .feedback import Feedback, Outcome, Signal
 from .forms import HINT, Mend, corrections, form_of, mends
 from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
@@ -94,6 +94,7 @@ __all__ = [
     "hashed_name",
     "in_case",
     "in_order",
+    "is_about",
     "is_followed",
     "is_for_others",
     "is_found_late",

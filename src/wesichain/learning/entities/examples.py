@@ -38,14 +38,29 @@ _LENGTH = 4000  # characters of a task that are looked at
 
 def applied(rule: str, task: str) -> str:
     """The rule as this task has to follow it; as it is, where it is about none of its values, or many."""
+    if (known := _read(rule, task)) is None:
+        return rule
+    found, pairs, is_number = known
+    own = {said: wanted for said, wanted in pairs if said != wanted}
+    if not 0 < len(own) <= _MOST:
+        return rule
+    mark = "" if is_number else '"'
+    told = ", ".join(f"as {mark}{wanted}{mark} for {said}" for said, wanted in own.items())
+    return f"{found['tool']}: write {found['name']} {told} ({found['how']})."
+
+
+def is_about(rule: str, task: str) -> bool | None:
+    """Whether a rule is about a value that the task says; None where it is not about writing a value."""
+    known = _read(rule, task)
+    return None if known is None else bool(known[1])
+
+
+def _read(rule: str, task: str) -> tuple[_Rule, list[tuple[str, str]], bool] | None:
+    """The parts of a rule, the values of the task that it is about, each as it is wanted, and if numbers."""
     for pattern, pairs in _KINDS:
         if found := pattern.fullmatch(rule):
-            own = {said: wanted for said, wanted in pairs(found, task[:_LENGTH]) if said != wanted}
-            mark = "" if pairs is _numbers else '"'
-            told = ", ".join(f"as {mark}{wanted}{mark} for {said}" for said, wanted in own.items())
-            is_told = 0 < len(own) <= _MOST
-            return f"{found['tool']}: write {found['name']} {told} ({found['how']})." if is_told else rule
-    return rule
+            return found, list(pairs(found, task[:_LENGTH])), pairs is _numbers
+    return None
 
 
 def _days(rule: _Rule, task: str) -> _Pairs:

@@ -21,6 +21,7 @@ from .spelling import (
     respelled,
     spelled_like,
     spellings_in,
+    takes,
     times_as,
 )
 from .steps import ToolInvocation
@@ -83,15 +84,22 @@ def corrections(
 ) -> Iterator[Mend]:
     """The lessons of what was said about a bad run: an argument that stands there in another spelling.
 
+    A value that several tools were given was wrong at the last of them: the others looked something up by it.
     What is multiplied is the number that the task says: the one that was given may follow from an older rule.
     """
     known = {str(spec["name"]): spec for spec in specs}
-    last = {call.tool_name: call for call in calls if call.success and call.tool_name in known}
-    for call in last.values():
-        for name, given in _arguments(call).items():
-            if not _is_id(known[call.tool_name], name):
+    seen: set[str] = set()
+    values: list[object] = []
+    for call in reversed(calls):
+        tool, arguments = call.tool_name, _arguments(call)
+        if not call.success or tool not in known or tool in seen:
+            continue
+        for name, given in arguments.items():
+            if given not in values and not _is_id(known[tool], name):
                 said = next((one for one in spellings_in(task, given) if is_scaled(one, given)), given)
-                yield from _respelled(call.tool_name, name, said, spellings_in(why, given))
+                yield from _respelled(tool, name, said, spellings_in(why, given))
+        seen.add(tool)
+        values += arguments.values()
 
 
 def _mended(
@@ -164,7 +172,7 @@ def _as_unit(tool: str, name: str, said: str) -> Mend | None:
 def _respelled(tool: str, name: str, old: object, others: Sequence[object]) -> Iterator[Mend]:
     """The rule that makes one of the others of the value, where all that are its spellings agree on it."""
     found = {rule for new in others if (rule := respelled(old, new)) is not None}
-    if len(found) == 1:
+    if len(found) == 1 and takes(name, old):
         yield _told_as(tool, name, found.pop())
 
 
