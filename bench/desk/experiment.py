@@ -32,7 +32,7 @@ from .plan import (
 from .play import Place, Played, Seat, play
 from .rules import touched_by_drift
 from .skins import SKINS
-from .store import Key, Store
+from .store import Key, Lesson, Store
 from .values import Desk, Task, World
 from .wordings import RULES, SAYINGS, WAYS, Told, taught
 from .world import FOURTH, Round, Variant, build
@@ -221,22 +221,24 @@ class Experiment:
             nearest = await asyncio.to_thread(NearestCase, runs, self.school.embedder)
             await self._test(Place("case", part, world.name), desk, nearest)
 
-    async def _remembered(self, place: Place, desk: Desk, task: Task) -> tuple[Played, TaskOutput]:
+    async def _remembered(self, place: Place, desk: Desk, task: Task) -> Lesson:
         key = (place.part, place.arm, task.id, 0)
         async with self._making.setdefault(key, asyncio.Lock()):  # wanted by several parts at once
-            run, output = self.store.get(key), self.store.output(task.id)
-            if run is None or output is None:
-                run, output = await self._make(place, desk, task, baseline, question=task.question)
-                self.store.keep_output(task.id, output)
-                self.store.add(run)
-        return run, output
+            lesson = self.store.lesson(key)
+            if lesson is None:
+                lesson = self.store.keep_lesson(
+                    *await self._make(place, desk, task, baseline, question=task.question)
+                )
+            if self.store.get(key) is None:
+                self.store.add(lesson[0])
+        return lesson
 
-    async def _reminded(
-        self, part: Part, place: Place, desk: Desk, known: Sequence[tuple[Played, TaskOutput]]
-    ) -> None:
+    async def _reminded(self, part: Part, place: Place, desk: Desk, known: Sequence[Lesson]) -> None:
         """Teach an arm from runs that were made without it, then the held-out tasks."""
         folder = self._folder(place, desk)
         taught = folder.with_name(f"{folder.name}.taught")
+        if folder.exists() and not taught.exists():
+            await asyncio.to_thread(shutil.rmtree, folder)  # it was stopped half-way
         pupil = self.school.pupil(place.arm, folder)
         try:
             if not taught.exists():
@@ -255,11 +257,11 @@ class Experiment:
         These are made again in the arms that tell what was learned in another way.
         """
         folder = self._folder(place, desk)
+        knows = folder.exists()
         pupil = self.school.pupil(place.arm, folder)
         try:
-            await self._train(
-                part, replace(place, part=f"{part}-train"), desk, pupil, waves(desk.train, WAVE)
-            )
+            training = replace(place, part=f"{part}-train")
+            await self._train(part, training, desk, pupil, waves(desk.train, WAVE), knows=knows)
             await self._test(place, desk, pupil.seat)
         finally:
             pupil.close()
@@ -278,11 +280,12 @@ class Experiment:
             await together(*(self._once(place, desk, task, baseline) for task in tasks))
             return
         before, folder = self._folder(replace(place, part="main"), desk), self._folder(place, desk)
-        if before.exists() and not folder.exists():
+        knows = folder.exists()
+        if before.exists() and not knows:
             await asyncio.to_thread(shutil.copytree, before, folder)
         pupil = self.school.pupil(place.arm, folder)
         try:
-            await self._train("drift", place, desk, pupil, waves(tasks, 2))
+            await self._train("drift", place, desk, pupil, waves(tasks, 2), knows=knows)
         finally:
             pupil.close()
 
@@ -290,23 +293,41 @@ class Experiment:
         return self.store.folder / "playbooks" / place.part / place.arm / place.world / desk.name
 
     async def _train(
-        self, part: Part, place: Place, desk: Desk, pupil: Pupil, tasks: Sequence[Sequence[Task]]
+        self,
+        part: Part,
+        place: Place,
+        desk: Desk,
+        pupil: Pupil,
+        tasks: Sequence[Sequence[Task]],
+        *,
+        knows: bool,
     ) -> None:
+        """Wave by wave. What was made before is learned again where what it taught may be lost."""
         for order, wave in enumerate(tasks):
-            if all(self.store.get((place.part, place.arm, task.id, order)) for task in wave):
-                continue  # made and learned from before
-            made = await together(
-                *(
+            keys = [(place.part, place.arm, task.id, order) for task in wave]
+            is_done = all(self.store.get(key) is not None for key in keys)
+            if is_done and knows:
+                continue
+            lessons = [lesson for key in keys if (lesson := self.store.lesson(key)) is not None]
+            if len(lessons) < len(wave):
+                if is_done:
+                    raise RuntimeError(
+                        f"what {keys[0]} taught is lost: neither a playbook nor lessons.jsonl has it; bring "
+                        f"one of them back beside runs.jsonl, or begin in a new folder"
+                    )
+                making = (
                     self._make(place, desk, task, pupil.seat, question=asked(part, task), training=True)
                     for task in wave
                 )
-            )
-            for task, (run, output) in zip(wave, made, strict=True):
+                made = await together(*making)
+                lessons = [self.store.keep_lesson(replace(run, order=order), output) for run, output in made]
+            for task, (run, output) in zip(wave, lessons, strict=True):
                 known = label(part, task, success=run.success, why=run.why)
                 await pupil.learn(task, asked(part, task), output, known)
             learned = await pupil.settle()
-            for run, _output in made:
-                self.store.add(replace(run, order=order, learning=learned))
+            if not is_done:
+                for run, _output in lessons:
+                    self.store.add(replace(run, learning=learned))
 
     # --- runs ---
 
@@ -328,7 +349,7 @@ class Experiment:
 
     async def _make(
         self, place: Place, desk: Desk, task: Task, seat: SeatFor, *, question: str, training: bool = False
-    ) -> tuple[Played, TaskOutput]:
+    ) -> Lesson:
         """One run, and the same run as a learner takes it: with what it was shown and what was held back."""
         async with self.models.one(training=training) as llm:
             run, outcome = await play(await seat(llm, desk, task), desk, task, place, question=question)

@@ -6,8 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wesichain.core import HEADING
-
 from .experiment import planned, world_of
 from .figures import LIMITS, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
 from .plan import ARMS, INJECTED, OUR_EXAMPLES, STRESS_ARMS, Part
@@ -15,6 +13,7 @@ from .play import Played
 from .rules import touched_by_drift
 from .sections import (
     SEARCH,
+    advice_of,
     before_and_now,
     criteria,
     drift,
@@ -31,7 +30,7 @@ from .sections import (
 )
 from .skins import SKINS
 from .store import key_of, read_runs, write_packed
-from .world import ROUNDS, build
+from .world import ROUNDS, Round, build
 
 _ONE_CALL = " Only families of one call were run: this model manages no more."
 SAID = ("right", "both", "wrong", "none")
@@ -211,7 +210,7 @@ def _advised(runs: Sequence[Played]) -> str:
     for arm in ARMS[5:]:
         made = [run for run in of(runs, "main", arm) if run.desk == SEARCH]
         if made:
-            said = Counter(said_of(run.prompt.partition(HEADING)[2], run.world, run.family) for run in made)
+            said = Counter(said_of(advice_of(run), run.world, run.family) for run in made)
             rows.append([arm, str(len(made)), *(str(said[kind]) for kind in SAID)])
     if not rows:
         return ""
@@ -296,32 +295,35 @@ def _cost(made: Sequence[Played]) -> float:
 
 
 def _goals(runs: Sequence[Played]) -> str:
-    """Each goal of the design with what was measured, for the form of full that solves most."""
+    """Each goal of the design with what was measured, for the form of full that the round named."""
     forms = {arm: pairs(runs, ("main", "baseline"), ("main", arm)) for arm in ARMS if arm.startswith("full")}
     forms = {arm: found for arm, found in forms.items() if found}
     if not forms:
         return ""
     best = max(forms, key=lambda arm: gain(forms[arm]))
-    search = [pair for pair in forms[best] if pair[0].desk == SEARCH]
-    more, fewer = bootstrap(forms[best], gain), bootstrap(search, saving)
-    noisy = pairs(runs, ("noise", "as-they-came"), ("noise", best))
+    named = next((here.full for here in ROUNDS.values() if here.full in forms and _is_of(runs, here)), "")
+    full, reason = (named, "as the design says") if named else (best, "which solves most")
+    is_whole = len(forms[full]) == len(of(runs, "main", "baseline"))
+    search = [pair for pair in forms[full] if pair[0].desk == SEARCH]
+    more, fewer = bootstrap(forms[full], gain), bootstrap(search, saving)
+    noisy = pairs(runs, ("noise", "as-they-came"), ("noise", full))
     poisoned = [run for run in runs if run.part == "poison"]
     costs = {arm: _cost(made) for arm in ("full", "full-model") if (made := of(runs, "main-train", arm))}
     rows = [
         [
             "+15 points over the baseline, lower end above 5",
             told(more),
-            _met(more.value >= 15 and more.low > 5),
+            _met(more.value >= 15 and more.low > 5, is_whole=is_whole),
         ],
         [
             "30 % fewer steps in search, lower end above 15",
-            told(fewer),
-            _met(fewer.value >= 30 and fewer.low > 15),
+            told(fewer) if search else "",
+            _met(fewer.value >= 30 and fewer.low > 15, is_whole=is_whole),
         ],
-        ["+5 points over case", *_judged(pairs(runs, ("main", "case"), ("main", best)), least=5)],
+        ["+5 points over case", *_judged(pairs(runs, ("main", "case"), ("main", full)), least=5)],
         [
             "no worse than -2 against as-they-came",
-            *_judged(pairs(runs, ("main", "as-they-came"), ("main", best)), least=-2),
+            *_judged(pairs(runs, ("main", "as-they-came"), ("main", full)), least=-2, is_whole=is_whole),
         ],
         ["+10 points over as-they-came under noise", *_judged(noisy, least=10)],
         ["0 of 300 prompts with an injected word", *_clean(poisoned)],
@@ -331,20 +333,24 @@ def _goals(runs: Sequence[Played]) -> str:
         ),
         ["recovery within 10 runs after drift", *_back(recovered(runs, "full"))],
     ]
-    return f"## Goals\n\nFull stands for {best}, which solves most.\n\n" + table(
-        ["goal", "measured", ""], rows
-    )
+    return f"## Goals\n\nFull stands for {full}, {reason}.\n\n" + table(["goal", "measured", ""], rows)
 
 
-def _met(is_met: bool) -> str:
+def _is_of(runs: Sequence[Played], here: Round) -> bool:
+    return not {run.world for run in runs}.isdisjoint(here.worlds)
+
+
+def _met(is_met: bool, *, is_whole: bool = True) -> str:
+    if not is_whole:
+        return "cut off"
     return "reached" if is_met else "missed"
 
 
-def _judged(found: Sequence[tuple[Played, Played]], *, least: float) -> list[str]:
+def _judged(found: Sequence[tuple[Played, Played]], *, least: float, is_whole: bool = True) -> list[str]:
     if not found:
         return ["", "not measured"]
     estimate = bootstrap(found, gain)
-    return [told(estimate), _met(estimate.value >= least)]
+    return [told(estimate), _met(estimate.value >= least, is_whole=is_whole)]
 
 
 def _back(first: Mapping[tuple[str, str], int | None]) -> list[str]:

@@ -14,7 +14,7 @@ from .plan import ARMS, STRESS_ARMS
 from .play import Played
 from .registers import NAME, ways
 from .skins import SKINS
-from .wordings import HEADED, RULES, SAYINGS, WAYS
+from .wordings import FORMER, HEADED, RULES, SAYINGS, WAYS
 from .world import ROUNDS, SECOND, rules_of
 
 SEARCH = NAME
@@ -55,8 +55,8 @@ def wordings(runs: Sequence[Played]) -> str:
                 ways_of(run.world)[run.family] == first_call(run).get("tool") for run in made if is_way
             )
             steps = sum(run.steps for run in made) / len(made)
-            told = template.replace("{product}", "as the product words it") or "(nothing)"
-            said = f"`{told}`" + (f" under `{HEADED}`" if saying.startswith("headed") else "")
+            said = f"`{template or '(nothing)'}`"
+            said += f" under `{HEADED}`" if saying.startswith("headed") else ""
             followed = str(right) if is_way else ""
             rows.append([saying, said, str(len(made)), followed, percent(made), f"{steps:.2f}"])
     if not rows:
@@ -81,6 +81,11 @@ def ways_of(world: str) -> dict[str, str]:
     """The only tool that does for each family of search."""
     known = ways(SKINS[world], rules_of(world, level=2))
     return {family: tool for family, (_word, tool) in known.items()}
+
+
+def advice_of(run: Played) -> str:
+    """What stands under the heading of the advice, today's or that of the first three rounds."""
+    return next((said for name in (HEADING, FORMER) if (said := run.prompt.partition(name)[2])), "")
 
 
 def said_of(advice: str, world: str, family: str) -> str:
@@ -125,7 +130,7 @@ def told_the_old(run: Played) -> bool:
         return False
     now = ways(SKINS[run.world], rules_of(run.world, level=2, variant="drifted"))[run.family][1]
     old = ways_of(run.world)[run.family]
-    return now != old and old in run.prompt.partition(HEADING)[2]
+    return now != old and old in advice_of(run)
 
 
 def drift(runs: Sequence[Played]) -> str:
@@ -234,7 +239,7 @@ def _of_calls(run: Played) -> bool | None:
 def _told_right(run: Played) -> bool | None:
     if run.desk != SEARCH or not run.arm.startswith("full"):
         return None
-    return said_of(run.prompt.partition(HEADING)[2], run.world, run.family) == "right"
+    return said_of(advice_of(run), run.world, run.family) == "right"
 
 
 def _recovered(run: Played) -> bool | None:

@@ -16,6 +16,7 @@ from wesichain.learning import TaskOutput
 from .play import Played
 
 Key = tuple[str, str, str, int]  # part, arm, task, order
+Lesson = tuple[Played, TaskOutput]
 
 
 def key_of(run: Played) -> Key:
@@ -29,11 +30,11 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._file = folder / "runs.jsonl"
-        self._kept = folder / "outputs.jsonl"
-        self._outputs: dict[str, TaskOutput] = {}
+        self._kept = folder / "lessons.jsonl"
+        self._lessons: dict[Key, Lesson] | None = None
         self.runs: dict[Key, Played] = {}
         if self._file.exists():
-            self._drop_cut_line()
+            _drop_cut_line(self._file)
             self.runs = {key_of(run): run for run in read_runs(self._file)}
         self._out = self._file.open("a", encoding="utf-8")
         self._quiet = quiet
@@ -64,27 +65,30 @@ class Store:
                 flush=True,
             )
 
-    def output(self, task: str) -> TaskOutput | None:
-        """A plain training run as a learner takes it."""
-        if not self._outputs and self._kept.exists():
-            for line in self._kept.read_text().splitlines():
-                kept = from_json(TaskOutput, line)
-                self._outputs[kept.task_id] = kept
-        return self._outputs.get(task)
+    def lesson(self, key: Key) -> Lesson | None:
+        """A training run as a learner takes it; what was learned can be learned again from these alone."""
+        return self._known().get(key)
 
-    def keep_output(self, task: str, output: TaskOutput) -> None:
-        self._outputs[task] = output
+    def keep_lesson(self, run: Played, output: TaskOutput) -> Lesson:
+        """Kept before it is learned from: who is stopped in between learns it again, as the same run."""
+        lesson = self._known()[key_of(run)] = (run, output)
         with self._kept.open("a", encoding="utf-8") as file:
-            file.write(to_json(output) + "\n")
+            file.write(f"{json.dumps(asdict(run), ensure_ascii=False)}\t{to_json(output)}\n")
+        return lesson
+
+    def _known(self) -> dict[Key, Lesson]:
+        if self._lessons is None:
+            self._lessons = {}
+            if self._kept.exists():
+                _drop_cut_line(self._kept)
+                for line in self._kept.read_text(encoding="utf-8").split("\n")[:-1]:
+                    made, _, output = line.partition("\t")
+                    run = Played(**json.loads(made))
+                    self._lessons[key_of(run)] = (run, from_json(TaskOutput, output))
+        return self._lessons
 
     def close(self) -> None:
         self._out.close()
-
-    def _drop_cut_line(self) -> None:
-        data = self._file.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) != len(data):
-            self._file.write_bytes(whole)
 
 
 def read_runs(*files: Path) -> Iterator[Played]:
@@ -102,3 +106,10 @@ def write_packed(runs: Iterable[Played], file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed:
         packed.write(text.encode())
+
+
+def _drop_cut_line(file: Path) -> None:
+    data = file.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) != len(data):
+        file.write_bytes(whole)

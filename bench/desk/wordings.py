@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wesichain.core import HEADING, Advice, ToolCallingLlm
-from wesichain.learning.entities import applied, in_case, saying
+from wesichain.core import Advice, ToolCallingLlm
+from wesichain.learning.entities import applied
 from wesichain.learning.entities.spelling import respelled
 from wesichain.learning.entities.written import codes_in, days_in, plain_numbers_in, times_in
 
@@ -24,7 +24,7 @@ from .values import Desk, Task
 from .world import rules_of
 
 WAYS = {  # the first is the product's
-    "product": "{product}",
+    "product": "For {word}: call {tool}.",
     "bare": "Call {tool}.",
     "use": "For {word}, use {tool} first.",
     "manual": "{word}: {tool}",
@@ -35,10 +35,10 @@ WAYS = {  # the first is the product's
     "with": "For {word}: call {tool} with {name} {id}.",
     "bare-with": "Call {tool} with {name} {id}.",
     "use-with": "For {word}, use {tool} first, with {name} {id}.",
-    "headed": "{product}",
+    "headed": "For {word}: call {tool}.",
 }
-SAYINGS = {  # the first is the product's, the last tells nothing
-    "say": "{product}",
+SAYINGS = {  # the first was the product's, the last tells nothing
+    "say": "When a tool has given what was asked for, say it in the answer.",
     "say-value": "The answer names the value that was asked for.",
     "say-not-done": "Answer with the value that was asked for, not only that it is done.",
     "say-short": "Answer with what the tool gave.",
@@ -53,6 +53,9 @@ RULES = {  # the first is the product's, the second what it keeps
     "call": "Call {tool} with {name} {value}, not {said}.",
     "headed-rule": "{applied}",
 }
+FORMER = (
+    "Advice from earlier runs of similar tasks; follow it where it fits:"  # the product's heading until then
+)
 HEADED = "What earlier runs of this task have shown; do it this way:"  # over those that are called headed
 
 
@@ -66,19 +69,19 @@ class Told:
 
     async def __call__(self, llm: ToolCallingLlm, desk: Desk, task: Task) -> Seat:
         said = self._way(task, desk) if desk.name == registers.NAME else self._rule(task)
-        heading = HEADED if self.saying.startswith("headed") else HEADING
+        heading = HEADED if self.saying.startswith("headed") else FORMER
         return Seat(llm, instructions(desk), Advice(f"{heading}\n- {said}", ("told",)) if said else Advice())
 
     def _way(self, task: Task, desk: Desk) -> str:
         word, tool = registers.ways(SKINS[self.world], rules_of(self.world, level=self.level))[task.family]
         if self.saying in SAYINGS:
-            return SAYINGS[self.saying].format(product=saying(tool).rule)
+            return SAYINGS[self.saying]
         found = re.search(rf"\b{word}\b(?: [a-z]+){{0,2}} ([A-Z]{{2}}-\d+X?)", task.question)
         if found is None:
             raise ValueError(f"{task.question!r} does not say which {word}")
         name = next(iter(next(known for known in desk.tools if known.name == tool).schema["properties"]))
         parts = {"word": word, "tool": tool, "thing": found[0], "name": name, "id": found[1]}
-        return WAYS[self.saying].format(product=in_case(word, f"Call {tool}."), **parts)
+        return WAYS[self.saying].format(**parts)
 
     def _rule(self, task: Task) -> str:
         tool, name = taught(SKINS[self.world])[task.family.split("_")[0]]

@@ -17,18 +17,24 @@ from .values import Desk, World
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The worlds of a round of the experiment. `fresh`: no run in it had been looked at before the round."""
+    """The worlds of a round of the experiment. `fresh`: no run in it had been looked at before the round.
+
+    `full`: the arm that its goals are about, where its design names one.
+    """
 
     pilot: str
     worlds: tuple[str, ...]
     fresh: tuple[str, ...]
+    full: str = ""
 
 
 SECOND = Round(
     "library", ("harbour", "clinic", "theatre", "farm"), ("farm",)
 )  # the first has its first three
 THIRD = Round("college", ("museum", "airfield", "brewery"), ("museum", "airfield", "brewery"))
-FOURTH = Round("observatory", ("railway", "circus", "vineyard"), ("railway", "circus", "vineyard"))
+FOURTH = Round(
+    "observatory", ("railway", "circus", "vineyard"), ("railway", "circus", "vineyard"), "full-settled"
+)
 ROUNDS = {"second": SECOND, "third": THIRD, "fourth": FOURTH}
 SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264, "farm": 20265}
 SEEDS |= {"college": 20271, "museum": 20272, "airfield": 20275, "brewery": 20274}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench.desk.arms import baseline
@@ -32,7 +34,14 @@ from bench.desk.values import Task
 from bench.desk.world import FOURTH, SECOND, SEEDS, THIRD, Variant, build, rules_of
 from typing_extensions import override
 
-from wesichain.learning import Feedback, FunctionEmbedder, GroundedReflector, TaskInput, TaskOutput
+from wesichain.learning import (
+    Feedback,
+    FunctionEmbedder,
+    GroundedReflector,
+    Playbook,
+    TaskInput,
+    TaskOutput,
+)
 
 from .desk_expert import Expert, expert
 
@@ -428,6 +437,34 @@ async def test_an_experiment_that_was_stopped_goes_on_and_makes_no_run_twice(sto
         ("main-train", "full-model"): 19,
     }
     assert await _experiment(stopped.folder, room=0) == stopped.runs
+
+
+def _learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """What every playbook of an experiment holds, but for when."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for place in sorted(folder.glob("playbooks/main/full*/*/*/")):
+        with Playbook.open(place, LETTERS, sync=False) as book:
+            kept = [item.to_plain() for item in book.bullets("desk")]
+        found[str(place.relative_to(folder))] = [
+            {name: value for name, value in item.items() if name not in ("created_at", "last_updated")}
+            for item in kept
+        ]
+    return found
+
+
+async def test_what_was_learned_can_be_learned_again_from_the_logs_alone(
+    stopped: Stopped, tmp_path: Path
+) -> None:
+    for name in ("runs.jsonl", "lessons.jsonl"):
+        shutil.copy(stopped.folder / name, tmp_path)
+    assert await _experiment(tmp_path, room=0) == stopped.runs
+    assert any(_learned(tmp_path).values())
+    assert _learned(tmp_path) == _learned(stopped.folder)
+    shutil.rmtree(tmp_path / "playbooks")
+    (tmp_path / "lessons.jsonl").unlink()
+    with pytest.raises(ExceptionGroup) as lost:
+        await _experiment(tmp_path)
+    assert lost.group_contains(RuntimeError, match="taught is lost")
 
 
 @pytest.mark.slow

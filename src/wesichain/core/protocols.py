@@ -21,7 +21,7 @@ from .dataclass import dataclass
 from .events import Event
 from .messages import LlmRequest, LlmResponse, Message, StreamItem, ToolCall, ToolSpec
 
-HEADING = "Advice from earlier runs of similar tasks; follow it where it fits:"
+HEADING = "What earlier runs of this task have shown; do it this way:"
 _MOST = 3  # pieces of advice from a source that only retrieves
 _CHARACTERS = 800  # of them together
 

@@ -41,7 +41,7 @@ def unsaid(calls: Sequence[ToolInvocation], *, task: str, answer: str, feedback:
 
 def saying(tool: str) -> Mend:
     """The lesson of it: about runs that call the tool, without its name, which would be read as a way."""
-    return Mend("stop", (tool,), "When a tool has given what was asked for, say it in the answer.")
+    return Mend("stop", (tool,), "Answer with what the tool gave.")
 
 
 def leaves(value: JsonValue) -> Iterator[JsonValue]:

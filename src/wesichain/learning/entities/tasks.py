@@ -28,6 +28,10 @@ from .domains import check_domain
 from .steps import ReasoningStep
 from .transcript import read_steps, tell
 
+_FORMER = (
+    "Advice from earlier runs of similar tasks; follow it where it fits:",
+)  # headings of old recordings
+
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:
@@ -206,7 +210,8 @@ def _facts(events: Sequence[Event]) -> dict[str, Any]:
         held = dict.fromkeys(bullet for event in told_of for bullet in event.held if bullet not in shown)
         return {"shown": [*shown], "held": [*held]}
     told = [message.text for event in events if isinstance(event, StepStarted) for message in event.messages]
-    return {} if any(HEADING in text for text in told) else {"shown": [], "held": []}
+    is_advised = any(heading in text for text in told for heading in (HEADING, *_FORMER))
+    return {} if is_advised else {"shown": [], "held": []}
 
 
 def _last_said(events: Sequence[Event]) -> str:
