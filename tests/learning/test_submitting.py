@@ -85,8 +85,11 @@ async def test_what_a_run_was_advised_is_read_from_its_log(playbook: Playbook) -
     assert sides == [(1, 0), (0, 1)]
 
 
-async def test_advice_that_no_event_tells_of_leaves_the_sides_open() -> None:
-    unknown = await agent("70 EUR", instructions=f"{HEADING}\n- Call owes.").run(TASK)
+@pytest.mark.parametrize(
+    "heading", [HEADING, "Advice from earlier runs of similar tasks; follow it where it fits:"]
+)
+async def test_advice_that_no_event_tells_of_leaves_the_sides_open(heading: str) -> None:
+    unknown = await agent("70 EUR", instructions=f"{heading}\n- Call owes.").run(TASK)
     assert "shown" not in TaskOutput.of(unknown).metadata
 
 
