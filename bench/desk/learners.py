@@ -34,7 +34,7 @@ from wesichain.learning import (
     TaskInput,
     TaskOutput,
 )
-from wesichain.learning.entities import applied
+from wesichain.learning.lessons import applied
 
 from .arms import instructions
 from .experiment import Pupil

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wesichain.core import Advice, ToolCallingLlm
-from wesichain.learning.entities import applied
-from wesichain.learning.entities.spelling import respelled
-from wesichain.learning.entities.written import codes_in, days_in, plain_numbers_in, times_in
+from wesichain.learning.lessons import applied
+from wesichain.learning.lessons.spelling import respelled
+from wesichain.learning.lessons.written import codes_in, days_in, plain_numbers_in, times_in
 
 from . import registers
 from .arms import instructions

@@ -18,7 +18,8 @@ from wesichain.learning import (
     SemanticCurator,
     TaskInput,
 )
-from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of, saying
+from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of
+from wesichain.learning.lessons import saying
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 

@@ -16,15 +16,14 @@ from wesichain.errors import ConfigError
 from .entities import (
     Fingerprints,
     PlaybookBullet,
-    applied,
     changed_tools,
     in_case,
-    is_about,
     is_for_others,
     is_number,
     marks_of,
     words_in,
 )
+from .lessons import applied, is_about
 from .storage import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else

@@ -46,7 +46,8 @@ from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, 
 from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet
 
 from .advising import AdviceOffer
-from .entities import HINT, TaskInput, TaskOutput, fingerprints_of
+from .entities import TaskInput, TaskOutput, fingerprints_of
+from .lessons import HINT
 from .playbook import Playbook
 from .trace_log import TraceLog
 

@@ -32,17 +32,13 @@ from .entities import (
     ToolCallingStrategy,
     ToolInvocation,
     collapse,
-    corrections,
     is_followed,
-    leaves,
     marks_of,
     mask,
-    mends,
     one_line,
-    saying,
     sentence_of,
-    unsaid,
 )
+from .lessons import corrections, leaves, mends, saying, unsaid
 
 _LONGEST = 8  # tools; a longer wander is no pattern
 _EXAMPLE = 400  # characters of a task that are kept as an example

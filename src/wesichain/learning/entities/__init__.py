@@ -1,6 +1,5 @@
 """The values that learning is about: tasks and their traces, feedback, bullets and their stages."""
 
-from .answers import leaves, saying, unsaid
 from .bullets import (
     DATA_MODEL,
     Fingerprints,
@@ -35,9 +34,7 @@ from .conditions import (
 )
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally, PromotionWatch
-from .examples import applied, is_about
-from .feedback import Feedback, Outcome, Signal
-from .forms import HINT, Mend, corrections, form_of, mends
+from .feedback import Feedback, Outcome, Signal, is_named
 from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
 from .steps import ReasoningStep, TaskAction, ToolInvocation
 from .tasks import TaskInput, TaskOutput
@@ -48,7 +45,6 @@ __all__ = [
     "BAD",
     "DATA_MODEL",
     "GOOD",
-    "HINT",
     "LATE",
     "LESSONS",
     "MASK",
@@ -62,7 +58,6 @@ __all__ = [
     "Fingerprints",
     "Kind",
     "Lesson",
-    "Mend",
     "Outcome",
     "PlaybookBullet",
     "PromotionWatch",
@@ -77,43 +72,36 @@ __all__ = [
     "TaskOutput",
     "ToolCallingStrategy",
     "ToolInvocation",
-    "applied",
     "can_be_split",
     "case_of",
     "changed_tools",
     "check_domain",
     "collapse",
-    "corrections",
     "count_of",
     "deciding",
     "earned_by",
     "fingerprint_of",
     "fingerprints_of",
     "fits",
-    "form_of",
     "hashed_name",
     "in_case",
     "in_order",
-    "is_about",
     "is_followed",
     "is_for_others",
     "is_found_late",
+    "is_named",
     "is_number",
     "is_said",
-    "leaves",
     "marks_of",
     "mask",
-    "mends",
     "on_side",
     "one_line",
     "read_steps",
-    "saying",
     "sentence_of",
     "settle",
     "shown_text",
     "stage_of",
     "tell",
-    "unsaid",
     "with_case",
     "words_in",
 ]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.learning.entities import HINT, ToolInvocation, corrections, form_of, mends
+from wesichain.learning.entities import ToolInvocation
+from wesichain.learning.lessons import HINT, corrections, form_of, mends
 
 SPECS: list[dict[str, Any]] = [
     {

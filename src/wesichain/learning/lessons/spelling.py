@@ -10,8 +10,8 @@ import re
 from datetime import date, time
 
 from wesichain.core import dataclass
+from wesichain.learning.entities import Lesson
 
-from .wording import Lesson
 from .written import (
     bare,
     day_as,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from wesichain.learning.entities import applied
-from wesichain.learning.entities.spelling import respelled
-from wesichain.learning.entities.written import DAYS, TIMES, bare, code_like, day_as, time_as, turned
+from wesichain.learning.lessons import applied
+from wesichain.learning.lessons.spelling import respelled
+from wesichain.learning.lessons.written import DAYS, TIMES, bare, code_like, day_as, time_as, turned
 
 TASK = "Set all of ME-12 by 23 July 2027 at 4 pm: 24.50 euros, tag kx41, call Ida Kern."
 DAY = "plan: write day as DD.MM.YYYY: 31 December 1999 is 31.12.1999."

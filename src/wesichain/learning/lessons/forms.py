@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wesichain.core import dataclass, is_object
+from wesichain.learning.entities import Lesson, ToolInvocation
 
 from .spelling import (
     Respelling,
@@ -24,8 +25,6 @@ from .spelling import (
     takes,
     times_as,
 )
-from .steps import ToolInvocation
-from .wording import Lesson
 
 _YEAR_FIRST = re.compile(r"(?:19|20)\d\d([-/.]?)(\d\d)\1(\d\d)")
 _YEAR_LAST = re.compile(r"(\d\d?)([-/.])(\d\d?)\2(?:19|20)\d\d")

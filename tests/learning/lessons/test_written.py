@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.learning.entities.written import (
+from wesichain.learning.lessons.written import (
     DAYS,
     TIMES,
     bare,

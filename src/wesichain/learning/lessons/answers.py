@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from wesichain.core import JsonValue
+from wesichain.learning.entities import Feedback, ToolInvocation, is_named
 
-from .feedback import Feedback, is_named
 from .forms import Mend
-from .steps import ToolInvocation
 
 _OF_THE_ANSWER = re.compile(r"\b(?:answer|repl(?:y|ied)|response)", re.IGNORECASE)
 _LONG = 2000  # characters of a text that are compared

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.learning import Feedback, ToolInvocation
-from wesichain.learning.entities import leaves, saying, unsaid
+from wesichain.learning.lessons import leaves, saying, unsaid
 
 FOUND = {"code": "BK-8856", "shelf": "U50", "grams": 1200, "state": "open", "size": "a"}
 TASK = "On which shelf is BK-8856?"
