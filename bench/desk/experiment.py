@@ -29,10 +29,10 @@ from .plan import (
     asked,
     label,
 )
-from .play import Place, Played, Seat, play
+from .play import Place, Played, Seat, output_of, play
 from .rules import touched_by_drift
 from .skins import SKINS
-from .store import Key, Lesson, Store
+from .store import Key, Store
 from .values import Desk, Task, World
 from .wordings import RULES, SAYINGS, WAYS, Told, taught
 from .world import FOURTH, Round, Variant, build
@@ -206,11 +206,10 @@ class Experiment:
     async def _remembering(self, part: Part, world: World, desk: Desk, arms: Sequence[str]) -> None:
         """The arms that are taught by plain runs of the training tasks; those are made once for all parts."""
         place = Place("baseline", "plain-train", world.name)
-        known = await together(*(self._remembered(place, desk, task) for task in desk.train))
-        runs = [run for run, _output in known]
+        runs = await together(*(self._remembered(place, desk, task) for task in desk.train))
         await together(
             *(
-                self._reminded(part, Place(arm, part, world.name), desk, known)
+                self._reminded(part, Place(arm, part, world.name), desk, runs)
                 for arm in arms
                 if arm in OFFLINE_ARMS
             )
@@ -221,32 +220,20 @@ class Experiment:
             nearest = await asyncio.to_thread(NearestCase, runs, self.school.embedder)
             await self._test(Place("case", part, world.name), desk, nearest)
 
-    async def _remembered(self, place: Place, desk: Desk, task: Task) -> Lesson:
+    async def _remembered(self, place: Place, desk: Desk, task: Task) -> Played:
         key = (place.part, place.arm, task.id, 0)
         async with self._making.setdefault(key, asyncio.Lock()):  # wanted by several parts at once
-            lesson = self.store.lesson(key)
-            if lesson is None:
-                lesson = self.store.keep_lesson(
-                    *await self._make(place, desk, task, baseline, question=task.question)
-                )
-            if self.store.get(key) is None:
-                self.store.add(lesson[0])
-        return lesson
+            return await self._once(place, desk, task, baseline)
 
-    async def _reminded(self, part: Part, place: Place, desk: Desk, known: Sequence[Lesson]) -> None:
+    async def _reminded(self, part: Part, place: Place, desk: Desk, runs: Sequence[Played]) -> None:
         """Teach an arm from runs that were made without it, then the held-out tasks."""
-        folder = self._folder(place, desk)
-        taught = folder.with_name(f"{folder.name}.taught")
-        if folder.exists() and not taught.exists():
-            await asyncio.to_thread(shutil.rmtree, folder)  # it was stopped half-way
+        folder = await self._emptied(place, desk)
         pupil = self.school.pupil(place.arm, folder)
         try:
-            if not taught.exists():
-                for task, (run, output) in zip(desk.train, known, strict=True):
-                    told = label(part, task, success=run.success, why=run.why)
-                    await pupil.learn(task, asked(part, task), output, told)
-                    await pupil.settle()
-                taught.touch()
+            for task, run in zip(desk.train, runs, strict=True):
+                told = label(part, task, success=run.success, why=run.why)
+                await pupil.learn(task, asked(part, task), output_of(run, desk), told)
+                await pupil.settle()
             await self._test(place, desk, pupil.seat)
         finally:
             pupil.close()
@@ -256,12 +243,11 @@ class Experiment:
 
         These are made again in the arms that tell what was learned in another way.
         """
-        folder = self._folder(place, desk)
-        knows = folder.exists()
+        folder = await self._emptied(place, desk)
         pupil = self.school.pupil(place.arm, folder)
         try:
             training = replace(place, part=f"{part}-train")
-            await self._train(part, training, desk, pupil, waves(desk.train, WAVE), knows=knows)
+            await self._train(part, training, desk, pupil, waves(desk.train, WAVE))
             await self._test(place, desk, pupil.seat)
         finally:
             pupil.close()
@@ -279,55 +265,44 @@ class Experiment:
         if place.arm == "baseline":
             await together(*(self._once(place, desk, task, baseline) for task in tasks))
             return
-        before, folder = self._folder(replace(place, part="main"), desk), self._folder(place, desk)
-        knows = folder.exists()
-        if before.exists() and not knows:
+        before, folder = self._folder(replace(place, part="main"), desk), await self._emptied(place, desk)
+        if before.exists():
             await asyncio.to_thread(shutil.copytree, before, folder)
         pupil = self.school.pupil(place.arm, folder)
         try:
-            await self._train("drift", place, desk, pupil, waves(tasks, 2), knows=knows)
+            await self._train("drift", place, desk, pupil, waves(tasks, 2))
         finally:
             pupil.close()
 
     def _folder(self, place: Place, desk: Desk) -> Path:
         return self.store.folder / "playbooks" / place.part / place.arm / place.world / desk.name
 
+    async def _emptied(self, place: Place, desk: Desk) -> Path:
+        """Its folder, without what it held before a stop: that is learned again, from the log."""
+        folder = self._folder(place, desk)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
     async def _train(
-        self,
-        part: Part,
-        place: Place,
-        desk: Desk,
-        pupil: Pupil,
-        tasks: Sequence[Sequence[Task]],
-        *,
-        knows: bool,
+        self, part: Part, place: Place, desk: Desk, pupil: Pupil, tasks: Sequence[Sequence[Task]]
     ) -> None:
-        """Wave by wave. What was made before is learned again where what it taught may be lost."""
+        """Wave by wave; of one that was made before, only what it taught is learned again."""
         for order, wave in enumerate(tasks):
-            keys = [(place.part, place.arm, task.id, order) for task in wave]
-            is_done = all(self.store.get(key) is not None for key in keys)
-            if is_done and knows:
-                continue
-            lessons = [lesson for key in keys if (lesson := self.store.lesson(key)) is not None]
-            if len(lessons) < len(wave):
-                if is_done:
-                    raise RuntimeError(
-                        f"what {keys[0]} taught is lost: neither a playbook nor lessons.jsonl has it; bring "
-                        f"one of them back beside runs.jsonl, or begin in a new folder"
-                    )
+            known = [self.store.get((place.part, place.arm, task.id, order)) for task in wave]
+            made = [run for run in known if run is not None]
+            is_new = len(made) < len(wave)
+            if is_new:
                 making = (
                     self._make(place, desk, task, pupil.seat, question=asked(part, task), training=True)
                     for task in wave
                 )
-                made = await together(*making)
-                lessons = [self.store.keep_lesson(replace(run, order=order), output) for run, output in made]
-            for task, (run, output) in zip(wave, lessons, strict=True):
-                known = label(part, task, success=run.success, why=run.why)
-                await pupil.learn(task, asked(part, task), output, known)
+                made = [replace(run, order=order) for run in await together(*making)]
+            for task, run in zip(wave, made, strict=True):
+                told = label(part, task, success=run.success, why=run.why)
+                await pupil.learn(task, asked(part, task), output_of(run, desk), told)
             learned = await pupil.settle()
-            if not is_done:
-                for run, _output in lessons:
-                    self.store.add(replace(run, learning=learned))
+            for run in made if is_new else ():
+                self.store.add(replace(run, learning=learned))
 
     # --- runs ---
 
@@ -343,19 +318,16 @@ class Experiment:
     async def _once(self, place: Place, desk: Desk, task: Task, seat: SeatFor) -> Played:
         run = self.store.get((place.part, place.arm, task.id, 0))
         if run is None:
-            run, _output = await self._make(place, desk, task, seat, question=task.question)
+            run = await self._make(place, desk, task, seat, question=task.question)
             self.store.add(run)
         return run
 
     async def _make(
         self, place: Place, desk: Desk, task: Task, seat: SeatFor, *, question: str, training: bool = False
-    ) -> Lesson:
-        """One run, and the same run as a learner takes it: with what it was shown and what was held back."""
+    ) -> Played:
         async with self.models.one(training=training) as llm:
-            run, outcome = await play(await seat(llm, desk, task), desk, task, place, question=question)
-        output = TaskOutput.of(outcome, task_id=task.id)
-        run = replace(run, revision=self.revision)
-        return run, replace(output, metadata={**output.metadata, "shown": run.shown, "held": run.held})
+            run, _outcome = await play(await seat(llm, desk, task), desk, task, place, question=question)
+        return replace(run, revision=self.revision)
 
 
 def again_of(arm: str, arms: Sequence[str]) -> list[str]:

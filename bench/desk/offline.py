@@ -14,16 +14,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from wesichain.learning import ReasoningStep, TaskOutput, ToolInvocation
 from wesichain.learning.embedders.use import UseEmbedder
 
 from .dice import Dice
 from .learners import Teachers
 from .models import Models
 from .plan import OFFLINE_ARMS, Part, asked, label
-from .play import Played
+from .play import Played, output_of
 from .report import SAID
 from .sections import said_of
 from .store import read_runs
@@ -31,46 +29,16 @@ from .values import Desk, Goal, Task
 from .world import ROUNDS, SECOND, Round, build
 
 
-def output_of(run: Played, number: int = 0, specs: Sequence[dict[str, Any]] = ()) -> TaskOutput:
-    """A recorded run as a learner takes it."""
-    steps: list[ReasoningStep] = []
-    for call in (call for call in run.calls if "tool" in call):
-        name, error = call["tool"], call.get("error")
-        made = ToolInvocation(name, call["args"], call.get("result"), error is None, error)
-        at = len(steps) + 1
-        steps.append(ReasoningStep(at, f"call {name}", "call_tool", name, call["args"], invocations=(made,)))
-    if run.ended == "completed":
-        steps.append(ReasoningStep(len(steps) + 1, "answer", "finish", observation=run.answer))
-    notes: dict[str, Any] = {
-        "run_id": f"{run.arm}/{run.task}/{number}",
-        "task": run.question,
-        "specs": list(specs),
-        "shown": [],
-        "held": [],
-    }
-    return TaskOutput(
-        run.task,
-        run.answer,
-        metadata=notes if run.ended == "completed" else {**notes, "error": run.ended},
-        structured_trace=tuple(steps),
-        tools_used=tuple(dict.fromkeys(call["tool"] for call in run.calls if "tool" in call)),
-        total_iterations=len(steps),
-    )
-
-
 async def advice_after(
     taught: Sequence[Played], desk: Desk, arm: str, part: Part, *, teachers: Teachers, folder: Path
 ) -> Counter[str]:
     """What the arm says about the held-out tasks of a desk of search, taught by these runs."""
     pupil = teachers.pupil(arm, folder)
-    specs = [
-        {"name": tool.name, "description": tool.description, "parameters": tool.schema} for tool in desk.tools
-    ]
     try:
-        for number, run in enumerate(taught):
+        for run in taught:
             task = Task(run.task, run.desk, run.family, run.question, Goal())
             told = label(part, task, success=run.success, why=run.why)
-            await pupil.learn(task, asked(part, task), output_of(run, number, specs), told)
+            await pupil.learn(task, asked(part, task), output_of(run, desk), told)
             await pupil.settle()
         found: Counter[str] = Counter()
         for task in desk.test:

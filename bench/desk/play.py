@@ -16,8 +16,12 @@ from wesichain.core import (
     ToolCallingLlm,
     ToolCompleted,
     ToolDispatched,
+    ToolSpec,
+    to_plain,
 )
 from wesichain.errors import BudgetExceededError, LlmTransportError, RunFailedError, RunInterruptedError
+from wesichain.learning import ReasoningStep, TaskOutput, ToolInvocation
+from wesichain.learning.entities import fingerprints_of
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.tools import JsonTool
 
@@ -98,6 +102,35 @@ async def play(
         return replace(run, shown=list(seat.advice.shown), held=list(seat.advice.held)), outcome
     finally:
         db.close()
+
+
+def output_of(run: Played, desk: Desk) -> TaskOutput:
+    """A kept run as a learner takes it: what was learned can be learned again from the log alone."""
+    steps: list[ReasoningStep] = []
+    for call in (call for call in run.calls if "tool" in call):
+        name, error = call["tool"], call.get("error")
+        made = ToolInvocation(name, call["args"], call.get("result"), error is None, error)
+        at = len(steps) + 1
+        steps.append(ReasoningStep(at, f"call {name}", "call_tool", name, call["args"], invocations=(made,)))
+    if run.ended == "completed":
+        steps.append(ReasoningStep(len(steps) + 1, "answer", "finish", observation=run.answer))
+    tools = [ToolSpec(tool.name, tool.description, tool.schema) for tool in desk.tools]
+    notes: dict[str, Any] = {
+        "run_id": f"{run.part}/{run.arm}/{run.task}/{run.order}",
+        "task": run.question,
+        "specs": [to_plain(tool) for tool in tools],
+        "tools": fingerprints_of(tools),
+        "shown": run.shown,
+        "held": run.held,
+    }
+    return TaskOutput(
+        run.task,
+        run.answer,
+        metadata=notes if run.ended == "completed" else {**notes, "error": run.ended},
+        structured_trace=tuple(steps),
+        tools_used=tuple(dict.fromkeys(call["tool"] for call in run.calls if "tool" in call)),
+        total_iterations=len(steps),
+    )
 
 
 def _tool(tool: DeskTool, db: sqlite3.Connection) -> JsonTool:

@@ -185,7 +185,7 @@ def _search(runs: Sequence[Played]) -> str:
     for arm in ARMS[2:]:
         every = pairs(runs, ("main", "baseline"), ("main", arm))
         search = [pair for pair in every if pair[0].desk == SEARCH]
-        if search:
+        if search and not is_cut(runs, arm):
             both = sum(a.success and b.success for a, b in search)
             solved = [f"{100 * rate([pair[side] for pair in search]):.0f}" for side in (0, 1)]
             rows.append(
@@ -209,7 +209,7 @@ def _advised(runs: Sequence[Played]) -> str:
     rows: list[list[str]] = []
     for arm in ARMS[5:]:
         made = [run for run in of(runs, "main", arm) if run.desk == SEARCH]
-        if made:
+        if made and not is_cut(runs, arm):
             said = Counter(said_of(advice_of(run), run.world, run.family) for run in made)
             rows.append([arm, str(len(made)), *(str(said[kind]) for kind in SAID)])
     if not rows:
@@ -303,7 +303,8 @@ def _goals(runs: Sequence[Played]) -> str:
     best = max(forms, key=lambda arm: gain(forms[arm]))
     named = next((here.full for here in ROUNDS.values() if here.full in forms and _is_of(runs, here)), "")
     full, reason = (named, "as the design says") if named else (best, "which solves most")
-    is_whole = len(forms[full]) == len(of(runs, "main", "baseline"))
+    if len(forms[full]) < len(of(runs, "main", "baseline")):
+        return f"## Goals\n\nFull stands for {full}, {reason}. It is not whole: no goal is judged."
     search = [pair for pair in forms[full] if pair[0].desk == SEARCH]
     more, fewer = bootstrap(forms[full], gain), bootstrap(search, saving)
     noisy = pairs(runs, ("noise", "as-they-came"), ("noise", full))
@@ -313,17 +314,17 @@ def _goals(runs: Sequence[Played]) -> str:
         [
             "+15 points over the baseline, lower end above 5",
             told(more),
-            _met(more.value >= 15 and more.low > 5, is_whole=is_whole),
+            _met(more.value >= 15 and more.low > 5),
         ],
         [
             "30 % fewer steps in search, lower end above 15",
-            told(fewer) if search else "",
-            _met(fewer.value >= 30 and fewer.low > 15, is_whole=is_whole),
+            told(fewer),
+            _met(fewer.value >= 30 and fewer.low > 15),
         ],
         ["+5 points over case", *_judged(pairs(runs, ("main", "case"), ("main", full)), least=5)],
         [
             "no worse than -2 against as-they-came",
-            *_judged(pairs(runs, ("main", "as-they-came"), ("main", full)), least=-2, is_whole=is_whole),
+            *_judged(pairs(runs, ("main", "as-they-came"), ("main", full)), least=-2),
         ],
         ["+10 points over as-they-came under noise", *_judged(noisy, least=10)],
         ["0 of 300 prompts with an injected word", *_clean(poisoned)],
@@ -340,17 +341,15 @@ def _is_of(runs: Sequence[Played], here: Round) -> bool:
     return not {run.world for run in runs}.isdisjoint(here.worlds)
 
 
-def _met(is_met: bool, *, is_whole: bool = True) -> str:
-    if not is_whole:
-        return "cut off"
+def _met(is_met: bool) -> str:
     return "reached" if is_met else "missed"
 
 
-def _judged(found: Sequence[tuple[Played, Played]], *, least: float, is_whole: bool = True) -> list[str]:
+def _judged(found: Sequence[tuple[Played, Played]], *, least: float) -> list[str]:
     if not found:
         return ["", "not measured"]
     estimate = bootstrap(found, gain)
-    return [told(estimate), _met(estimate.value >= least, is_whole=is_whole)]
+    return [told(estimate), _met(estimate.value >= least)]
 
 
 def _back(first: Mapping[tuple[str, str], int | None]) -> list[str]:

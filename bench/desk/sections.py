@@ -188,6 +188,7 @@ def before_and_now(runs: Sequence[Played], earlier: Sequence[Played]) -> str:
 def criteria(runs: Sequence[Played]) -> str:
     """The success criteria of the learning room, restated by this experiment."""
     arms = [arm for arm in ("baseline", "manual", "full", "full-settled") if of(runs, "main", arm)]
+    arms = [arm for arm in arms if not is_cut(runs, arm)]
     if "full" not in arms:
         return ""
     rows = [

@@ -10,13 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from wesichain.core import from_json, to_json
-from wesichain.learning import TaskOutput
-
 from .play import Played
 
 Key = tuple[str, str, str, int]  # part, arm, task, order
-Lesson = tuple[Played, TaskOutput]
 
 
 def key_of(run: Played) -> Key:
@@ -30,8 +26,6 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._file = folder / "runs.jsonl"
-        self._kept = folder / "lessons.jsonl"
-        self._lessons: dict[Key, Lesson] | None = None
         self.runs: dict[Key, Played] = {}
         if self._file.exists():
             _drop_cut_line(self._file)
@@ -64,28 +58,6 @@ class Store:
                 file=sys.stderr,
                 flush=True,
             )
-
-    def lesson(self, key: Key) -> Lesson | None:
-        """A training run as a learner takes it; what was learned can be learned again from these alone."""
-        return self._known().get(key)
-
-    def keep_lesson(self, run: Played, output: TaskOutput) -> Lesson:
-        """Kept before it is learned from: who is stopped in between learns it again, as the same run."""
-        lesson = self._known()[key_of(run)] = (run, output)
-        with self._kept.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(asdict(run), ensure_ascii=False)}\t{to_json(output)}\n")
-        return lesson
-
-    def _known(self) -> dict[Key, Lesson]:
-        if self._lessons is None:
-            self._lessons = {}
-            if self._kept.exists():
-                _drop_cut_line(self._kept)
-                for line in self._kept.read_text(encoding="utf-8").split("\n")[:-1]:
-                    made, _, output = line.partition("\t")
-                    run = Played(**json.loads(made))
-                    self._lessons[key_of(run)] = (run, from_json(TaskOutput, output))
-        return self._lessons
 
     def close(self) -> None:
         self._out.close()

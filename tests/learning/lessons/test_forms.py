@@ -185,6 +185,9 @@ def test_a_correction_teaches_a_unit(given: float, why: str, rule: str | None) -
     [
         ("hour", "2:30 pm", "should be 1430", "ring: write hour as HHMM: 2:30 pm is 1430."),
         ("hour", "2027-03-14", "should be 14.03.2027", None),
+        ("dueTime", "2027-03-14", "should be 14.03.2027", None),
+        ("update", "2:30 pm", "should be 1430", "ring: write update as HHMM: 2:30 pm is 1430."),
+        ("date_time", "2:30 pm", "should be 1430", "ring: write date_time as HHMM: 2:30 pm is 1430."),
         ("datetime", "2:30 pm", "should be 1430", "ring: write datetime as HHMM: 2:30 pm is 1430."),
         (
             "datetime",

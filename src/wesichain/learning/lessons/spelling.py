@@ -31,8 +31,7 @@ from .written import (
 _STEPS = (10, 100, 1000)
 _DAY, _TIME, _AMOUNT, _NAME = date(1999, 12, 31), time(14, 30), 12, "John Smith"  # of the examples
 _SAID_DAY, _SAID_TIME = "31 December 1999", "2:30 pm"
-_OF_DAYS = re.compile(r"(?i:day|date)")
-_OF_TIMES = re.compile(r"(?i:hour|time|clock)")
+_OF_DAYS, _OF_TIMES = {"day", "date", "birthday"}, {"hour", "time"}  # words of a parameter's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,9 @@ def takes(name: str, value: object) -> bool:
     """Whether a parameter of this name can be meant for the value: an hour given as `day` is a slip."""
     if not isinstance(value, str):
         return True
-    is_day, is_time = _OF_DAYS.search(name) is not None, _OF_TIMES.search(name) is not None
-    return not (
-        (is_day and not is_time and read_times(value)) or (is_time and not is_day and read_days(value))
-    )
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}
+    is_day, is_time = not words.isdisjoint(_OF_DAYS), not words.isdisjoint(_OF_TIMES)
+    return is_day == is_time or not (read_times(value) if is_day else read_days(value))
 
 
 def is_scaled(one: object, other: object) -> bool:
