@@ -70,7 +70,11 @@ async def _run(given: argparse.Namespace, folder: Path) -> None:
     sizes = (given.level, given.train, given.test)
     here: Round = ROUNDS[given.round]
     experiment = Experiment(
-        store, models, school, *sizes, revision=given.revision, one_call=given.one_call, round=here
+        *(store, models, school, *sizes),
+        revision=given.revision,
+        one_call=given.one_call,
+        desks=tuple(given.desks),
+        round=here,
     )
     worlds = given.worlds or here.worlds
     try:
@@ -78,8 +82,7 @@ async def _run(given: argparse.Namespace, folder: Path) -> None:
             await experiment.short(worlds[0])
             return
         if "pilot" in given.parts:
-            few = replace(experiment, test=given.pilot_tasks)
-            await few.pilot(here.pilot, given.pilot)
+            await replace(experiment, test=given.pilot_tasks).pilot(here.pilot, given.pilot)
             made = list(store.runs.values())
             level = chosen_level(made, given.pilot)
             print(f"the pilot chooses level {level}", flush=True)
@@ -111,8 +114,11 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--everything", action="store_true", help="all parts, the most important runs first")
     options.add_argument("--revision", default="", help="of the product, to tell its runs from earlier ones")
     options.add_argument("--one-call", action="store_true", help="only families of one call")
+    options.add_argument(
+        "--desks", nargs="*", default=[], help="only these: registers are the search families"
+    )
     options.add_argument("--before", type=Path, nargs="*", default=[], help="logs of earlier revisions")
-    options.add_argument("--round", default="fourth", choices=ROUNDS, help="whose worlds are played")
+    options.add_argument("--round", default="fifth", choices=ROUNDS, help="whose worlds are played")
     options.add_argument("--worlds", nargs="*", default=[], choices=SEEDS, help="others than the round's")
     options.add_argument("--arms", nargs="*", default=list(ARMS), choices=ARMS)
     options.add_argument("--pilot", default="pilot", help="the name of the pilot, where it is not the first")

@@ -23,6 +23,7 @@ from .plan import (
     OUR_EXAMPLES,
     SETTLED,
     STRESS_ARMS,
+    UNLISTED,
     WAVE,
     Label,
     Part,
@@ -76,6 +77,7 @@ class Experiment:
     test: int = 4
     revision: str = ""
     one_call: bool = False  # only families of one call, for a model that manages no more
+    desks: tuple[str, ...] = ()  # only these, where there are any
     round: Round = FOURTH
     _making: dict[Key, asyncio.Lock] = field(default_factory=dict[Key, asyncio.Lock])
 
@@ -161,13 +163,18 @@ class Experiment:
             )
             return
         there = world_of(part, world, level=self.level, train=self.train, test=self.test)
-        await self._part(part, one_call_of(there) if self.one_call else there, chosen)
+        await self._part(part, self._few(there), chosen)
 
     # --- arms ---
 
     def _world(self, name: str, variant: Variant = "plain") -> World:
-        there = build(name, level=self.level, train=self.train, test=self.test, variant=variant)
-        return one_call_of(there) if self.one_call else there
+        return self._few(build(name, level=self.level, train=self.train, test=self.test, variant=variant))
+
+    def _few(self, world: World) -> World:
+        """What of a world is played."""
+        there = one_call_of(world) if self.one_call else world
+        chosen = (desk for desk in there.desks if not self.desks or desk.name in self.desks)
+        return replace(there, desks=tuple(chosen))
 
     async def _plain(self, part: str, world: World, arms: Sequence[str]) -> None:
         """The arms that remember nothing."""
@@ -248,10 +255,9 @@ class Experiment:
         try:
             training = replace(place, part=f"{part}-train")
             await self._train(part, training, desk, pupil, waves(desk.train, WAVE))
-            await self._test(place, desk, pupil.seat)
         finally:
             pupil.close()
-        for arm in again:
+        for arm in (*again, place.arm):
             pupil = self.school.pupil(arm, folder)
             try:
                 await self._test(replace(place, arm=arm), desk, pupil.seat)
@@ -332,7 +338,7 @@ class Experiment:
 
 def again_of(arm: str, arms: Sequence[str]) -> list[str]:
     """The arms that tell what this one has learned in another way."""
-    known = (SETTLED[arm], OUR_EXAMPLES) if arm == "full" else (SETTLED[arm],)
+    known = (SETTLED[arm], UNLISTED, OUR_EXAMPLES) if arm == "full" else (SETTLED[arm],)
     return [other for other in known if other in arms]
 
 

@@ -39,7 +39,7 @@ from wesichain.learning.lessons import applied
 from .arms import instructions
 from .experiment import Pupil
 from .models import Models
-from .plan import OUR_EXAMPLES, SETTLED, Label
+from .plan import OUR_EXAMPLES, SETTLED, UNLISTED, Label
 from .play import Seat
 from .values import Desk, Task
 
@@ -119,6 +119,18 @@ class Retold(Taught):
         return replace(seat, advice=replace(seat.advice, text="\n".join([heading, *retold])))
 
 
+class Unlisted(Taught):
+    """The same, but the tools that advice names stand where they always do."""
+
+    @override
+    async def seat(self, llm: ToolCallingLlm, desk: Desk, task: Task) -> Seat:
+        seat = await super().seat(llm, desk, task)
+        return replace(seat, advice=replace(seat.advice, tools=()))
+
+
+_RETOLD: dict[str, type[Taught]] = {OUR_EXAMPLES: Retold, UNLISTED: Unlisted}
+
+
 class AsTheyCame(Advised, StrategySource):
     """Every lesson of every run, found by its question alone: nothing is joined, counted or compared."""
 
@@ -141,7 +153,10 @@ class AsTheyCame(Advised, StrategySource):
         likeness = np.stack(self._rows) @ self._embedder.embed([task])[0]
         found = [self._lessons[int(place)] for place in np.argsort(-likeness)[:k]]
         return [
-            Strategy(item.id, applied(item.text, task), item.section, item.tool_sequence) for item in found
+            Strategy(
+                item.id, applied(item.text, task), item.section, () if item.lesson else item.tool_sequence
+            )
+            for item in found
         ]
 
     async def learn(self, task: Task, question: str, output: TaskOutput, label: Label) -> None:
@@ -178,9 +193,9 @@ class Teachers:
     def pupil(self, arm: str, folder: Path) -> Pupil:
         if arm == "as-they-came":
             return AsTheyCame(folder, self._embedder)
-        if arm in ("rules", OUR_EXAMPLES, *SETTLED.values()):  # on trial or trusted: shown to every run
+        if arm in ("rules", *_RETOLD, *SETTLED.values()):  # on trial or trusted: shown to every run
             playbook = Playbook.open(folder, self._embedder, sync=False, explore=1.0, holdback=0.0)
-            kind = Retold if arm == OUR_EXAMPLES else Taught
+            kind = _RETOLD.get(arm, Taught)
             return kind(playbook, Learner(playbook=playbook), None, str(folder))
         playbook = Playbook.open(folder, self._embedder, sync=False)
         if arm == "full":

@@ -16,7 +16,8 @@ SETTLED = {arm: f"{arm}-settled" for arm in ONLINE_ARMS}  # what they have learn
 OUR_EXAMPLES = (
     "full-our-examples"  # full-settled, but rules are told with the example that they are kept with
 )
-LEARNED_ARMS = (*OFFLINE_ARMS, *ONLINE_ARMS, *SETTLED.values(), OUR_EXAMPLES)
+UNLISTED = "full-unlisted"  # full-settled, but tools are offered in the order that they always have
+LEARNED_ARMS = (*OFFLINE_ARMS, *ONLINE_ARMS, *SETTLED.values(), OUR_EXAMPLES, UNLISTED)
 ARMS = (*PLAIN_ARMS, *LEARNED_ARMS)
 STRESS_ARMS: dict[Part, tuple[str, ...]] = {
     "noise": ("as-they-came", "full", "full-model", *SETTLED.values()),
@@ -26,7 +27,7 @@ STRESS_ARMS: dict[Part, tuple[str, ...]] = {
     "drift": ("baseline", "full", "full-model"),
 }
 ORDER: tuple[tuple[Part, tuple[str, ...]], ...] = (  # of importance: what is cut off is the end
-    ("main", ("baseline", "full", "full-settled", OUR_EXAMPLES)),
+    ("main", ("baseline", "full", "full-settled", UNLISTED, OUR_EXAMPLES)),
     ("main", ("manual", "as-they-came", "case", "rules", "history", "dice")),
     ("noise", ("as-they-came", "full", "full-settled")),
     ("drift", ("baseline", "full")),

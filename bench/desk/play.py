@@ -87,13 +87,14 @@ async def play(
         agent = Agent(
             seat.llm,
             tools=[_tool(tool, db) for tool in desk.tools],
-            instructions=seat.advice.under(seat.instructions),
+            instructions=seat.instructions,
             policy=ObserveErrors(),
             budget=Budget(steps=STEPS),
             exclude_after=None,
         )
         try:
-            outcome: Outcome[str] = (await agent.run(question or task.question, run_id=seat.run_id)).outcome
+            asked = question or task.question
+            outcome: Outcome[str] = (await agent.run(asked, run_id=seat.run_id, advice=seat.advice)).outcome
         except (RunFailedError, RunInterruptedError) as error:
             outcome = error.outcome
         _check_reached(outcome)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .experiment import planned, world_of
 from .figures import LIMITS, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
-from .plan import ARMS, INJECTED, OUR_EXAMPLES, STRESS_ARMS, Part
+from .plan import ARMS, INJECTED, OUR_EXAMPLES, STRESS_ARMS, UNLISTED, Part
 from .play import Played
 from .rules import touched_by_drift
 from .sections import (
@@ -95,9 +95,10 @@ def _head(runs: Sequence[Played], folder: Path, model: str, name: str, before: S
 
 def _design(runs: Sequence[Played]) -> str:
     met = {run.world for run in runs}
-    pages = (("third", "learning-experiment-3.md"), ("fourth", "learning-experiment-4.md"))
-    found = [page for name, page in pages if met & {ROUNDS[name].pilot, *ROUNDS[name].worlds}]
-    return found[-1] if found else "learning-experiment-2.md"
+    pages = {"third": 3, "fourth": 4, "fifth": 5}
+    found = [page for name, page in pages.items() if met & {*ROUNDS[name].worlds}]
+    tried = [page for name, page in pages.items() if ROUNDS[name].pilot in met]
+    return f"learning-experiment-{(*found, *tried, 2)[0]}.md"
 
 
 def _pilot(runs: Sequence[Played]) -> str:
@@ -154,6 +155,7 @@ def _compared(runs: Sequence[Played]) -> str:
         ("as-they-came", "full-settled"),
         ("as-they-came", "full-model-settled"),
         (OUR_EXAMPLES, "full-settled"),
+        (UNLISTED, "full-settled"),
     ):
         found = pairs(runs, ("main", one), ("main", other))
         if found:

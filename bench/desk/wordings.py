@@ -36,6 +36,7 @@ WAYS = {  # the first is the product's
     "bare-with": "Call {tool} with {name} {id}.",
     "use-with": "For {word}, use {tool} first, with {name} {id}.",
     "headed": "For {word}: call {tool}.",
+    "headed-listed": "For {word}: call {tool}.",  # and the tool is the first that is offered
 }
 SAYINGS = {  # the first was the product's, the last tells nothing
     "say": "When a tool has given what was asked for, say it in the answer.",
@@ -70,10 +71,16 @@ class Told:
     async def __call__(self, llm: ToolCallingLlm, desk: Desk, task: Task) -> Seat:
         said = self._way(task, desk) if desk.name == registers.NAME else self._rule(task)
         heading = HEADED if self.saying.startswith("headed") else FORMER
-        return Seat(llm, instructions(desk), Advice(f"{heading}\n- {said}", ("told",)) if said else Advice())
+        first = (self._known(task)[1],) if self.saying.endswith("listed") else ()
+        advice = Advice(f"{heading}\n- {said}", ("told",), tools=first) if said else Advice()
+        return Seat(llm, instructions(desk), advice)
+
+    def _known(self, task: Task) -> tuple[str, str]:
+        """The word of a search, and the tool that helps."""
+        return registers.ways(SKINS[self.world], rules_of(self.world, level=self.level))[task.family]
 
     def _way(self, task: Task, desk: Desk) -> str:
-        word, tool = registers.ways(SKINS[self.world], rules_of(self.world, level=self.level))[task.family]
+        word, tool = self._known(task)
         if self.saying in SAYINGS:
             return SAYINGS[self.saying]
         found = re.search(rf"\b{word}\b(?: [a-z]+){{0,2}} ([A-Z]{{2}}-\d+X?)", task.question)

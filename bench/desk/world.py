@@ -35,10 +35,12 @@ THIRD = Round("college", ("museum", "airfield", "brewery"), ("museum", "airfield
 FOURTH = Round(
     "observatory", ("railway", "circus", "vineyard"), ("railway", "circus", "vineyard"), "full-settled"
 )
-ROUNDS = {"second": SECOND, "third": THIRD, "fourth": FOURTH}
+FIFTH = Round("observatory", ("zoo", "bakery", "printer"), ("zoo", "bakery", "printer"), "full-settled")
+ROUNDS = {"second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
 SEEDS = {"library": 20261, "harbour": 20262, "clinic": 20263, "theatre": 20264, "farm": 20265}
 SEEDS |= {"college": 20271, "museum": 20272, "airfield": 20275, "brewery": 20274}
 SEEDS |= {"observatory": 20281, "railway": 20285, "circus": 20283, "vineyard": 20284}
+SEEDS |= {"zoo": 20291, "bakery": 20292, "printer": 20293}
 Variant = Literal["plain", "drifted", "conditional"]
 _THINGS = 24  # of each kind; half for training, half for the test
 _VARIANTS: dict[Variant, Callable[[Rules, Skin], Rules]] = {

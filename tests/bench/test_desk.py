@@ -30,7 +30,7 @@ from bench.desk.skins import SKINS
 from bench.desk.store import Key, Store, read_runs, write_packed
 from bench.desk.transcripts import told
 from bench.desk.values import Task
-from bench.desk.world import FOURTH, SECOND, SEEDS, THIRD, Variant, build, rules_of
+from bench.desk.world import FIFTH, FOURTH, SECOND, SEEDS, THIRD, Variant, build, rules_of
 from typing_extensions import override
 
 from wesichain.learning import (
@@ -46,7 +46,7 @@ from .desk_expert import Expert, expert
 
 ALL = tuple(SEEDS)
 BEFORE = (SECOND.pilot, *SECOND.worlds)
-WORLDS = (*SECOND.worlds, *THIRD.worlds, *FOURTH.worlds)
+WORLDS = (*SECOND.worlds, *THIRD.worlds, *FOURTH.worlds, *FIFTH.worlds)
 PLACE = Place("expert", "test", "somewhere")
 
 
@@ -123,7 +123,7 @@ NAIVE = {  # what a family's question says, and what the house writes instead
 
 
 @pytest.mark.parametrize("family", NAIVE)
-@pytest.mark.parametrize("name", [THIRD.pilot, *THIRD.worlds, FOURTH.pilot, *FOURTH.worlds])
+@pytest.mark.parametrize("name", [THIRD.pilot, *THIRD.worlds, FOURTH.pilot, *FOURTH.worlds, *FIFTH.worlds])
 async def test_what_is_written_as_it_was_said_is_wrong_and_a_correction_teaches_it(
     name: str, family: str
 ) -> None:
@@ -389,6 +389,7 @@ ARMS = (
     "full-settled",
     "full-model-settled",
     "full-our-examples",
+    "full-unlisted",
 )
 LETTERS = FunctionEmbedder("letters", 26, function=_embed)
 

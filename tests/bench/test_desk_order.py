@@ -90,7 +90,7 @@ async def test_a_wording_is_what_the_first_call_can_follow(tmp_path: Path) -> No
     told = {run.task: run.prompt.splitlines()[-1] for run in runs if run.arm == "applied"}
     kept = {run.task: run.prompt.splitlines()[-1] for run in runs if run.arm == "kept"}
     assert all(told[task] != kept[task] for task in kept if "contact" not in task)
-    assert {run.arm for run in runs if HEADED in run.prompt} == {"headed", "headed-rule"}
+    assert {run.arm for run in runs if HEADED in run.prompt} == {"headed", "headed-listed", "headed-rule"}
     ends = {run.arm: run.prompt.splitlines()[-1] for run in runs if run.arm in SAYINGS}
     assert "answer" in ends["say"]
     assert not any("look_in_" in end for end in ends.values())

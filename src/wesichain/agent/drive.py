@@ -196,7 +196,8 @@ class Drive(Asking[OutT]):
         info = self.phase.info
         run.emitter.run_started(info.task, run.settings.model, run.specs(), self._decided, info.parts)
         if self.advice is not None:
-            run.emitter.tell(AdviceShown, 0, self.advice.shown, self.advice.text, self.advice.held)
+            advice = self.advice
+            run.emitter.tell(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
 
     def stop(self, reason: str) -> None:
         """End a run that nobody will carry on, between two of its steps."""

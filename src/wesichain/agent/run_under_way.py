@@ -160,7 +160,7 @@ class Running(Generic[OutT]):
             self._excluded = len(excluded)
             registry = self.settings.registry
             offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
-            self._specs = offered + self.settings.judge.output.final_tools
+            self._specs = self.tally.in_order(offered) + self.settings.judge.output.final_tools
         return self._specs
 
     def spent(self) -> Spent:

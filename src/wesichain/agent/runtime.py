@@ -267,7 +267,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         start = None
         if self._around and isinstance(task, str | list | tuple):
             start = partial(self.start, history=history, instructions=given.instructions, advice=given.advice)
-        drive = self._drive(idle, given, site, start=start)
+        advised = () if given.advice is None else given.advice.tools
+        tally = Tally(advised=advised) if advised else None
+        drive = self._drive(idle, given, site, tally=tally, start=start)
         drive.advice = given.advice
         return drive
 

@@ -213,6 +213,7 @@ class AdviceShown(RunEvent):
     text: str = field(default="", metadata=OMIT)
     held: tuple[str, ...] = field(default=(), metadata=OMIT)  # found, and held back to compare
     agent: str = field(default="", metadata=OMIT)
+    tools: tuple[str, ...] = field(default=(), metadata=OMIT)  # offered before their like
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,13 +147,16 @@ class Advice:
     """A text for the instructions ("" where there is nothing to say), and what it is made of.
 
     `shown` are the ids of what stands in it, `held` of what would have and was held back for comparison.
-    `trouble` says why there is none where the source failed: a run goes on without.
+    `trouble` says why there is none where the source failed: a run goes on without. `tools` are those that it
+    says to call: the model is offered them before others that take the same parameters, since it may begin
+    with the first of those whatever it is told.
     """
 
     text: str = ""
     shown: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     trouble: str = ""
+    tools: tuple[str, ...] = ()
 
     def under(self, instructions: str | None) -> str | None:
         """The instructions with the advice below them."""
@@ -178,16 +181,22 @@ async def advise(
             return await source.advise(task, run_id=run_id, domain=domain, tools=tools)
         found = await asyncio.to_thread(source.retrieve, task, domain=domain, k=_MOST)
         known = {tool.name for tool in tools}
-        fitting = [item for item in found if item.text and known.issuperset(item.tool_sequence)][:_MOST]
+        return _worded([item for item in found if item.text and known.issuperset(item.tool_sequence)][:_MOST])
     except Exception as error:  # noqa: BLE001  # whatever a store, an embedder or a network may raise
         return Advice(trouble=f"{type(error).__name__}: {error}")
+
+
+def _worded(fitting: Sequence[Strategy]) -> Advice:
     lines: list[str] = []
     shown: list[str] = []
+    tools: dict[str, None] = {}
     for item in fitting:
         if sum(map(len, lines)) + len(item.text) <= _CHARACTERS:
             lines.append(f"- {item.text}")
             shown.append(item.id)
-    return Advice("\n".join([HEADING, *lines]) if lines else "", tuple(shown))
+            if getattr(item, "section", "Strategies") == "Strategies":  # a source of one's own may have none
+                tools |= dict.fromkeys(item.tool_sequence)
+    return Advice("\n".join([HEADING, *lines]) if lines else "", tuple(shown), tools=tuple(tools))
 
 
 # --- around every call of the process --------------------------------------------------------------

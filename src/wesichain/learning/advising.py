@@ -150,6 +150,7 @@ class AdviceOffer:
         left = self.tokens * _CHARACTERS_A_TOKEN
         told: dict[str, str] = {}  # by the id of its bullet
         held: list[str] = []
+        ways: dict[str, None] = {}  # the tools to call, in order
         for bullet in (*first, *fitting([match.bullet for match in matches], self.task)):
             text = self._told(bullet)  # two bullets may say one thing: learned at two kinds of tasks
             fits = len(text) <= left and text not in told.values() and may_be_shown(bullet, self.tools)
@@ -158,10 +159,12 @@ class AdviceOffer:
                 left -= len(text)
                 if bullet in first or self._is_drawn(bullet):
                     told[bullet.id] = text
+                    if bullet.section == "Strategies" and not bullet.lesson:
+                        ways |= dict.fromkeys(bullet.tool_sequence)
                 else:
                     held.append(bullet.id)
         lines = "\n".join([HEADING, *(f"- {text}" for text in told.values())]) if told else ""
-        return Advice(lines, tuple(told), tuple(held))
+        return Advice(lines, tuple(told), tuple(held), tools=tuple(ways))
 
     def _told(self, bullet: PlaybookBullet) -> str:
         """The bullet's text in the words of this task: the one that makes it fit, and its own values."""

@@ -144,7 +144,7 @@ class ReActGenerator:
         outcome = await runtime.run(
             task.description,
             run_id=run_id,
-            instructions=advice.under(self._instructions_for(runtime.registry)),
+            advice=advice,
             budget=Budget(steps=task.max_iterations or self._max_iters),
             effects=lambda live: _Explaining(live, runtime.registry),
         )

@@ -259,14 +259,16 @@ class Present(Effects):
         run.check_stop()
         messages = [*([Message(Role.SYSTEM, text)] if text else []), *shown]
         places = [place for place, message in enumerate(messages) if message is task]
-        self._act_as(target)
         run.tally.cuts = ()
+        run.tally.advised = () if advice is None else advice.tools
+        self._act_as(target)
         self._reported = run.specs()
         first_new = places[0] if places else len(messages) - len(shown)
         following = handed_over(phase, agent.name, messages, first_new)
         run.emitter.tell(HandedOff, run.step, source, run.name, run.settings.model, self._reported)
         if advice is not None:
-            run.emitter.tell(AdviceShown, run.step, advice.shown, advice.text, advice.held, run.name)
+            told = (advice.shown, advice.text, advice.held, run.name, advice.tools)
+            run.emitter.tell(AdviceShown, run.step, *told)
         return following
 
     def _staged(self, agent: Actor) -> Staged:

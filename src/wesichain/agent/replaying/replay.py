@@ -45,7 +45,7 @@ from wesichain.errors import AgentError, ReplayMismatchError
 from wesichain.middleware import CallRun, Middleware
 from wesichain.tools import PreparedCall, ToolResult
 
-from .revive import refusal_in, refusal_of_part
+from .revive import advice_in, refusal_in, refusal_of_part
 from .script import Script
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _advice(script: Script) -> dict[str, Advice]:
     """The advice from the recording: a playbook has gone on since."""
     for event in script.events:
         if isinstance(event, AdviceShown) and not event.scope and not event.agent:
-            return {"advice": Advice(event.text, event.ids, event.held)}
+            return {"advice": advice_in(event)}
     return {}
 
 

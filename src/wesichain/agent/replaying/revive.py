@@ -10,6 +10,7 @@ from typing import cast
 from wesichain import errors
 from wesichain.agent.run_under_way import LimitAbove, Stopped
 from wesichain.core import (
+    Advice,
     AdviceShown,
     ContextReduced,
     Event,
@@ -162,6 +163,11 @@ def refusal_of_part(events: Iterable[Event], scope: str, step_id: int) -> AgentE
             return None if refusal is None else refusal.error
         case _:
             return None
+
+
+def advice_in(event: AdviceShown) -> Advice:
+    """The advice that an event tells of: a playbook has gone on since."""
+    return Advice(event.text, event.ids, event.held, tools=event.tools)
 
 
 def fault_of(event: Event) -> Exception | None:

@@ -44,7 +44,15 @@ from wesichain.errors import (
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .cursor import RecordingCursor, is_decision
-from .revive import fault_of, retell_one, revived_cause, revived_dispatch, revived_error, taken_back
+from .revive import (
+    advice_in,
+    fault_of,
+    retell_one,
+    revived_cause,
+    revived_dispatch,
+    revived_error,
+    taken_back,
+)
 
 
 class Script(RecordingCursor):
@@ -117,7 +125,7 @@ class Script(RecordingCursor):
         self.check()
         for _, event in self._own(scope, step_id):
             if isinstance(event, AdviceShown) and event.step_id == step_id:
-                return Advice(event.text, event.ids, event.held)
+                return advice_in(event)
         return Advice()
 
     def checked(self, scope: str, step_id: int) -> str:

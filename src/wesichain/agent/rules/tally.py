@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from wesichain.core import OMIT, Cut, ReActStep, ToolCall
+from wesichain.core import OMIT, Cut, ReActStep, ToolCall, ToolSpec
 from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy, chain_of
 
 _KEPT = 500  # characters
@@ -29,6 +29,21 @@ class Tally:
     limit: str | None = None  # the limit that the run has met: what comes next is its last word
     cuts: tuple[Cut, ...] = field(default=(), metadata=OMIT)  # what the model was no longer shown
     found: tuple[str, ...] = field(default=(), metadata=OMIT)  # the tools that searches have found
+    advised: tuple[str, ...] = field(default=(), metadata=OMIT)  # the tools that advice says to call
+
+    def in_order(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """The tools as a model is offered them: what advice says to call before what it might try instead.
+
+        These are the tools that take the same parameters; all others stay where they are.
+        """
+        listed = list(tools)
+        for name in reversed(self.advised):
+            place = next((at for at, tool in enumerate(listed) if tool.name == name), None)
+            if place is not None:
+                taken = _parameters(listed[place])
+                first = next(at for at, tool in enumerate(listed) if _parameters(tool) == taken)
+                listed.insert(first, listed.pop(place))
+        return tuple(listed) if self.advised else tools
 
     def count_fault(self, error: BaseException) -> None:
         """Count the error, and the causes behind it, under each of their classes."""
@@ -78,6 +93,10 @@ class Tally:
             self.last_result = result
             self.repeats = 1
         return self.repeats
+
+
+def _parameters(tool: ToolSpec) -> frozenset[str]:
+    return frozenset(tool.parameters.get("properties") or ())
 
 
 def _counted(counts: dict[str, int] | None, *names: str) -> dict[str, int]:
