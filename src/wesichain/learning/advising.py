@@ -23,7 +23,7 @@ from .entities import (
     marks_of,
     words_in,
 )
-from .lessons import applied, is_about
+from .lessons import applied, contradicts, is_about
 from .storage import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else
@@ -129,6 +129,13 @@ def _is_way(bullet: PlaybookBullet) -> bool:
     return _is_learned(bullet) and not bullet.lesson and bullet.section == "Strategies"
 
 
+def _record(bullet: PlaybookBullet) -> tuple[bool, float, float, str]:
+    """How well runs went that were told it, then how many taught it; an operator's word stands above."""
+    tally = bullet.tally
+    rate = (1 + tally.shown_successes) / (2 + tally.shown_runs)
+    return not _is_learned(bullet), rate, bullet.helpful_count - tally.lost_helpful, bullet.id
+
+
 @dataclass(frozen=True, slots=True)
 class AdviceOffer:
     """What a run can be told: how many bullets in how many tokens, about which tools.
@@ -151,7 +158,7 @@ class AdviceOffer:
         told: dict[str, str] = {}  # by the id of its bullet
         held: list[str] = []
         ways: dict[str, None] = {}  # the tools to call, in order
-        for bullet in (*first, *fitting([match.bullet for match in matches], self.task)):
+        for bullet in self._agreeing((*first, *fitting([match.bullet for match in matches], self.task))):
             text = self._told(bullet)  # two bullets may say one thing: learned at two kinds of tasks
             fits = len(text) <= left and text not in told.values() and may_be_shown(bullet, self.tools)
             known = (*told, *held)
@@ -165,6 +172,18 @@ class AdviceOffer:
                     held.append(bullet.id)
         lines = "\n".join([HEADING, *(f"- {text}" for text in told.values())]) if told else ""
         return Advice(lines, tuple(told), tuple(held), tools=tuple(ways))
+
+    def _agreeing(self, bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
+        """Without the rules that say otherwise than one with a better record."""
+        rules = [item for item in bullets if item.lesson and may_be_shown(item, self.tools)]
+        return [
+            bullet
+            for bullet in bullets
+            if not bullet.lesson
+            or not any(
+                _record(other) > _record(bullet) for other in rules if contradicts(other.text, bullet.text)
+            )
+        ]
 
     def _told(self, bullet: PlaybookBullet) -> str:
         """The bullet's text in the words of this task: the one that makes it fit, and its own values."""

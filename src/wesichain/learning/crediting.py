@@ -28,7 +28,7 @@ from .entities import (
     with_case,
 )
 from .entities.conditions import MOST
-from .entities.evidence import ALARM
+from .entities.evidence import ALARM, CONTRADICTED
 from .reflector import Reflection
 
 
@@ -49,11 +49,13 @@ def credited(
     helped: bool | None,
     half_life: float,
     now: float,
+    contradicted: bool = False,
 ) -> PlaybookBullet:
     """The bullet with one more run as its evidence.
 
     `shown`: on which side of the comparison the run stands, None on neither. `helped`: what came of following
-    the bullet's way, None where it was not followed or nothing came of it.
+    the bullet's way, None where it was not followed or nothing came of it. `contradicted`: the run was told
+    the bullet, failed, and taught that the value is written otherwise.
     """
     bullet = _with_tools(bullet, run)
     success = run.outcome == "success"
@@ -74,6 +76,10 @@ def credited(
     if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
         tally = tally.surprised(success=success if helped is None else helped, usual=usual)
         if tally.alarm >= ALARM:
+            tally = tally.reset(*counts)
+    if contradicted or (shown and success):
+        tally = replace(tally, contradicted=tally.contradicted + 1 if contradicted else 0)
+        if tally.contradicted >= CONTRADICTED:
             tally = tally.reset(*counts)
     ruling, ruled_at = bullet.ruling, bullet.ruled_at
     if watch is not None and watch.is_over:

@@ -19,6 +19,7 @@ from wesichain.errors import ConfigError
 from .crediting import credited, joined, split
 from .embedders import Vectors
 from .entities import PlaybookBullet, collapse, fits
+from .lessons import contradicts
 from .playbook import Playbook
 from .reflector import Reflection
 from .storage import Delta, PlaybookChange, View
@@ -143,7 +144,13 @@ class SemanticCurator:
 
         def credit(bullet: PlaybookBullet, *, shown: bool | None, helped: bool | None) -> None:
             puts[bullet.id] = credited(
-                bullet, reflection, shown=shown, helped=helped, half_life=half_life, now=now
+                bullet,
+                reflection,
+                shown=shown,
+                helped=helped,
+                half_life=half_life,
+                now=now,
+                contradicted=bool(shown) and not helped and _is_contradicted(bullet, reflection),
             )
 
         twins = {item.id: self._twin(item, view, near, embed=embed) for item in reflection.proposals}
@@ -280,6 +287,13 @@ def _helped(bullet: PlaybookBullet, run: Reflection, supported: Collection[str])
     if bullet.lesson:
         return True if bullet.id in supported else None
     return run.verdict_on(bullet.tool_sequence)
+
+
+def _is_contradicted(bullet: PlaybookBullet, run: Reflection) -> bool:
+    """Whether a run that failed teaches that a value is written otherwise than the bullet says."""
+    return run.outcome == "failure" and any(
+        contradicts(bullet.content, item.content) for item in run.proposals if item.lesson and bullet.lesson
+    )
 
 
 def _is_twin(known: PlaybookBullet, proposal: PlaybookBullet) -> bool:

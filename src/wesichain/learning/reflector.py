@@ -38,7 +38,7 @@ from .entities import (
     one_line,
     sentence_of,
 )
-from .lessons import corrections, leaves, mends, saying, unsaid
+from .lessons import Mend, corrections, leaves, mends, saying, unsaid
 
 _LONGEST = 8  # tools; a longer wander is no pattern
 _EXAMPLE = 400  # characters of a task that are kept as an example
@@ -174,7 +174,9 @@ class GroundedReflector:
             _bullet(section, tools, about=about, origin=origin) for section, tools in _lessons(reflection)
         )
         specs = [spec for spec in output.metadata.get("specs") or () if is_object(spec)]
-        rules = dict.fromkeys(mends(calls, specs, good=outcome == "success")) if outcome != "unknown" else {}
+        rules: dict[Mend, None] = {}
+        if outcome != "unknown":
+            rules |= dict.fromkeys(mends(calls, specs, task.description, good=outcome == "success"))
         if outcome == "failure" and feedback is not None:
             rules |= dict.fromkeys(corrections(calls, specs, task.description, feedback.why))
         if reflection.unsaid:

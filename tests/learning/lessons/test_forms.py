@@ -41,8 +41,8 @@ def taken(tool: str, **args: Any) -> ToolInvocation:
     return ToolInvocation(tool, args, {"done": True})
 
 
-def rules(*calls: ToolInvocation, good: bool = False) -> list[str]:
-    return [item.rule for item in mends(calls, SPECS, good=good)]
+def rules(*calls: ToolInvocation, good: bool = False, task: str = "") -> list[str]:
+    return [item.rule for item in mends(calls, SPECS, task, good=good)]
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,53 @@ def test_a_parameter_that_says_what_it_is_for_learns_no_other_form(
 ) -> None:
     found = [item.rule for item in corrections([taken("ring", **{name: given})], SPECS, "", why)]
     assert found == ([rule] if rule else [])
+
+
+HUNDRED = "pay: give amount times 100: for 12 write 1200."
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "why", "rule"),
+    [
+        ("Pay 68 euros to A-1.", 68000, "it should say 6800, it says 68000", HUNDRED),  # by an older rule
+        ("Pay 68 euros to A-1.", 680, "it should say 6800, it says 680", HUNDRED),  # by a guess
+        ("Pay 68 euros to A-1.", 68, "it should say 6800, it says 68", HUNDRED),
+        ("Pay 5 euros for order 500.", 5, "it should say 500, it says 5", HUNDRED),
+        ("Pay A-1.", 68, "it should say 6800, it says 68", HUNDRED),  # looked up, perhaps
+        ("Pay 68 euros to A-1.", 68000, "it should say 68000 at A-2, it says 68000 at A-1", None),
+        ("Pay 68 euros to A-1.", 68000, "it should say 6800 or 680", None),
+    ],
+)
+def test_a_correction_of_what_an_older_rule_made_is_about_what_the_task_says(
+    task: str, given: float, why: str, rule: str | None
+) -> None:
+    found = [item.rule for item in corrections([taken("pay", id="A-1", amount=given)], SPECS, task, why)]
+    assert found == ([rule] if rule else [])
+
+
+@pytest.mark.parametrize(
+    ("task", "tried"),
+    [
+        ("", (18, 180)),
+        ("Pay 18 euros.", (18, 180)),
+        ("Pay 18 euros.", (18000,)),
+        ("Pay 18 euros.", (18000, 180)),
+    ],
+)
+def test_a_call_that_was_mended_twice_teaches_what_became_of_its_first_form(
+    task: str, tried: tuple[int, ...]
+) -> None:
+    calls = [refused("pay", "no", id="A-1", amount=amount) for amount in tried]
+    learned = rules(*calls, taken("pay", id="A-1", amount=1800), good=True, task=task)
+    assert learned == [HUNDRED] * len(tried)
+
+
+def test_the_first_form_is_that_of_the_same_call() -> None:
+    other = [refused("pay", "no", id="A-2", amount=7), taken("pay", id="A-2", amount=700)]
+    calls = [refused("pay", "no", id="A-1", amount=50), taken("pay", id="A-1", amount=5000)]
+    assert rules(*other, *calls, good=True) == [HUNDRED, HUNDRED]
+    with_note = refused("pay", "no", id="A-1", amount=50, note="x")
+    assert rules(*other, with_note, taken("pay", id="A-1", amount=5000), good=True) == [HUNDRED, HUNDRED]
 
 
 def test_a_value_that_two_tools_were_given_was_wrong_at_the_last() -> None:

@@ -7,15 +7,16 @@ half.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from math import log, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from wesichain.core import dataclass
+from wesichain.core import OMIT, dataclass
 
 ENOUGH = 8  # runs on each side before there is a comparison
+CONTRADICTED = 2  # runs in a row that were told a rule, failed, and taught another in its place
 ALARM = 4.0  # how much likelier a change must be than chance, as a logarithm, to withdraw a bullet
 FALL = 0.5  # the fall in success that is looked for
 WATCHED = 20  # runs after a promotion before it is judged
@@ -82,7 +83,8 @@ class EvidenceTally:
     """The fading counts of a bullet.
 
     `lost_helpful` and `lost_harmful` are how much of its counters has faded; `alarm` rises with every
-    surprise in the wrong direction, and falls with every other run.
+    surprise in the wrong direction, and falls with every other run; `contradicted` counts the runs that
+    taught another rule in the place of this one.
     """
 
     shown_runs: float = 0.0
@@ -94,6 +96,7 @@ class EvidenceTally:
     lost_harmful: float = 0.0
     alarm: float = 0.0
     compared: bool = False  # both sides had runs enough, and still have half of that
+    contradicted: int = field(default=0, metadata=OMIT)  # since a run with it went well
 
     @property
     def runs(self) -> float:
@@ -173,8 +176,12 @@ class EvidenceTally:
         sides = ("shown_runs", "shown_successes", "held_runs", "held_successes", "iterations")
         names = (*sides, "lost_helpful", "lost_harmful")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        compared = self.compared or other.compared
-        return EvidenceTally(**sums, alarm=max(self.alarm, other.alarm), compared=compared)
+        return EvidenceTally(
+            **sums,
+            alarm=max(self.alarm, other.alarm),
+            compared=self.compared or other.compared,
+            contradicted=max(self.contradicted, other.contradicted),
+        )
 
     def _sides(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Beta posteriors of success with the bullet and without, from a flat prior."""

@@ -55,6 +55,22 @@ def is_about(rule: str, task: str) -> bool | None:
     return None if known is None else bool(known[1])
 
 
+def contradicts(rule: str, other: str) -> bool:
+    """Whether two rules make different things of one value: `in cents` and `times 100` do not."""
+    one, two = _meaning(rule), _meaning(other)
+    return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
+
+
+def _meaning(rule: str) -> tuple[tuple[str, str, int], Fraction | str] | None:
+    """What a rule is about, a tool, a parameter and a kind of value, and what becomes of such a value."""
+    for kind, (pattern, pairs) in enumerate(_KINDS):
+        if found := pattern.fullmatch(rule):
+            parts = found.groupdict()
+            wanted = Fraction(int(parts["new"]), int(parts["old"])) if pairs is _numbers else ""
+            return (parts["tool"], parts["name"], kind), wanted or parts.get("wanted") or parts["how"]
+    return None
+
+
 def _read(rule: str, task: str) -> tuple[_Rule, list[tuple[str, str]], bool] | None:
     """The parts of a rule, the values of the task that it is about, each as it is wanted, and if numbers."""
     for pattern, pairs in _KINDS:

@@ -65,15 +65,19 @@ def form_of(value: str) -> str:
 
 
 def mends(
-    calls: Sequence[ToolInvocation], specs: Sequence[Mapping[str, Any]], *, good: bool
+    calls: Sequence[ToolInvocation], specs: Sequence[Mapping[str, Any]], task: str, *, good: bool
 ) -> Iterator[Mend]:
-    """The lessons of a run's refused calls: from what a good run did later, else from the refusal."""
+    """The lessons of a run's refused calls: from what a good run did later, else from the refusal.
+
+    A call that was mended twice is compared with its first form, and a number with the task's.
+    """
     known = {str(spec["name"]): spec for spec in specs}
     for place, call in enumerate(calls):
         if call.success or call.tool_name not in known:
             continue
         later = [other for other in calls[place + 1 :] if other.success] if good else []
-        found = _mended(call, later, known) or _told(call, known)
+        tried = [other for other in calls[:place] if other.tool_name == call.tool_name and not other.success]
+        found = _mended(call, later, known, [*tried, call], task) or _told(call, known)
         if found is not None:
             yield found
 
@@ -84,7 +88,8 @@ def corrections(
     """The lessons of what was said about a bad run: an argument that stands there in another spelling.
 
     A value that several tools were given was wrong at the last of them: the others looked something up by it.
-    What is multiplied is the number that the task says: the one that was given may follow from an older rule.
+    What is multiplied is the number that the task says: the one that was given may follow from an older rule,
+    and is the one that is wrong, wherever it is named.
     """
     known = {str(spec["name"]): spec for spec in specs}
     seen: set[str] = set()
@@ -95,16 +100,26 @@ def corrections(
             continue
         for name, given in arguments.items():
             if given not in values and not _is_id(known[tool], name):
-                said = next((one for one in spellings_in(task, given) if is_scaled(one, given)), given)
-                yield from _respelled(tool, name, said, spellings_in(why, given))
+                wanted = [one for one in spellings_in(why, given) if one != given]
+                yield from _respelled(tool, name, _said(task, given, given), wanted)
         seen.add(tool)
         values += arguments.values()
 
 
+def _said(task: str, given: object, like: object) -> object:
+    """What was given, or, where the task does not say it, its number that is `like` this one in some unit."""
+    known = spellings_in(task, like)
+    return given if given in known else next((one for one in known if is_scaled(one, like)), given)
+
+
 def _mended(
-    call: ToolInvocation, later: Sequence[ToolInvocation], known: Mapping[str, Mapping[str, Any]]
+    call: ToolInvocation,
+    later: Sequence[ToolInvocation],
+    known: Mapping[str, Mapping[str, Any]],
+    tried: Sequence[ToolInvocation],
+    task: str,
 ) -> Mend | None:
-    """How a later call of the same tool differs, which was taken."""
+    """How a later call of the same tool differs, which was taken, from the first form that was `tried`."""
     before = _arguments(call)
     taken = next((place for place, other in enumerate(later) if other.tool_name == call.tool_name), None)
     if taken is None:
@@ -115,7 +130,9 @@ def _mended(
         return _before(later[taken - 1].tool_name, call.tool_name)
     if len(changed) != 1 or _is_id(known[call.tool_name], changed[0]):
         return None
-    old, new = before.get(changed[0]), after[changed[0]]
+    new, like = after[changed[0]], {**before, changed[0]: None}
+    first = next(one for one in map(_arguments, tried) if {**one, changed[0]: None} == like)
+    old = _said(task, first.get(changed[0]), new)
     if found := next(_respelled(call.tool_name, changed[0], old, [new]), None):
         return found
     form = form_of(new) if isinstance(old, str) and isinstance(new, str) else ""
