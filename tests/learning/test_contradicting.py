@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,6 +124,20 @@ async def test_two_rules_of_one_parameter_are_not_told_together(book: Playbook) 
             await clerk.pay(unit)
             advice = await book.advise("Pay 7 euros to P-1.", run_id="x", domain="shop", tools=[PAY])
             assert len(AMOUNT.findall(advice.text)) <= 1
+
+
+async def test_a_rule_that_is_tried_or_left_out_decides_which_other_is_told(book: Playbook) -> None:
+    clerk = Clerk(book)
+    for _ in range(8):
+        await clerk.pay(1000)
+    known = next(bullet for bullet in book.bullets("shop") if bullet.content == rule(1000))
+    trial = replace(known, id="trial", content=rule(100), tally=EvidenceTally(), helpful_count=3)
+    asked: dict[str, Any] = {"run_id": "x", "domain": "shop", "tools": [PAY]}
+    told = await book.advise("Pay 7 euros to P-1.", **asked, first=[trial])
+    assert told.shown == ("trial",), "what is on trial is told alone"
+    book.record(trial, domain="shop")
+    assert (await book.advise("Pay 7 euros to P-1.", **asked)).shown == (known.id,)
+    assert (await book.advise("Pay 7 euros to P-1.", **asked, without=[known.id])).shown == ("trial",)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,17 @@ def _is_way(bullet: PlaybookBullet) -> bool:
     return _is_learned(bullet) and not bullet.lesson and bullet.section == "Strategies"
 
 
+def is_outdone(
+    bullet: PlaybookBullet, others: Sequence[PlaybookBullet], *, first: Sequence[PlaybookBullet] = ()
+) -> bool:
+    """Whether another rule says something else of the same value, and has the better record or is `first`."""
+    return bool(bullet.lesson) and any(
+        other in first or _record(other) > _record(bullet)
+        for other in (*first, *others)
+        if contradicts(other.text, bullet.text)
+    )
+
+
 def _record(bullet: PlaybookBullet) -> tuple[bool, float, float, str]:
     """How well runs went that were told it, then how many taught it; an operator's word stands above."""
     tally = bullet.tally
@@ -158,7 +169,10 @@ class AdviceOffer:
         told: dict[str, str] = {}  # by the id of its bullet
         held: list[str] = []
         ways: dict[str, None] = {}  # the tools to call, in order
-        for bullet in self._agreeing((*first, *fitting([match.bullet for match in matches], self.task))):
+        found = fitting([match.bullet for match in matches], self.task)
+        usable = [item for item in found if item.id not in without and may_be_shown(item, self.tools)]
+        agreed = [item for item in found if not is_outdone(item, usable, first=first)]
+        for bullet in (*first, *agreed):
             text = self._told(bullet)  # two bullets may say one thing: learned at two kinds of tasks
             fits = len(text) <= left and text not in told.values() and may_be_shown(bullet, self.tools)
             known = (*told, *held)
@@ -172,18 +186,6 @@ class AdviceOffer:
                     held.append(bullet.id)
         lines = "\n".join([HEADING, *(f"- {text}" for text in told.values())]) if told else ""
         return Advice(lines, tuple(told), tuple(held), tools=tuple(ways))
-
-    def _agreeing(self, bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
-        """Without the rules that say otherwise than one with a better record."""
-        rules = [item for item in bullets if item.lesson and may_be_shown(item, self.tools)]
-        return [
-            bullet
-            for bullet in bullets
-            if not bullet.lesson
-            or not any(
-                _record(other) > _record(bullet) for other in rules if contradicts(other.text, bullet.text)
-            )
-        ]
 
     def _told(self, bullet: PlaybookBullet) -> str:
         """The bullet's text in the words of this task: the one that makes it fit, and its own values."""
