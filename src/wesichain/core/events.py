@@ -1,9 +1,9 @@
 """Events: everything that happens in a run, in order, as plain values.
 
-Each event has the run it belongs to, the step (0 before the first), a sequence number that rises by
-one, and a time from the run's clock. `scope` is empty for the run itself and names the way down to
-a nested run: the node of a graph, the call that runs another agent. In each scope `RunStarted` is
-first, and exactly one of `RunCompleted`, `RunFailed`, `RunInterrupted` is last.
+Each event has the run it belongs to, the step (0 before the first), a sequence number that rises by one, and
+a time from the run's clock. `scope` is empty for the run itself and names the way down to a nested run: the
+node of a graph, the call that runs another agent. In each scope `RunStarted` is first, and exactly one of
+`RunCompleted`, `RunFailed`, `RunInterrupted` is last.
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ class Question:
         """The answer, with the defaults of what it leaves out."""
         fields = self.schema.get("properties")
         known = fields if is_object(fields) else {}
-        return {
-            **{name: one["default"] for name, one in known.items() if is_object(one) and "default" in one},
-            **answer,
-        }
+        usual = {name: one["default"] for name, one in known.items() if is_object(one) and "default" in one}
+        return {**usual, **answer}
 
 
 @dataclass(frozen=True, slots=True)
