@@ -10,8 +10,10 @@ import os
 import signal
 import socket
 import sys
+import time
 
 PATIENCE = 300.0  # seconds until a program has begun: the first one waits for the imports
+GLANCE = 0.2  # a signal that comes just before a wait begins is noticed only when it is over: they are short
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH)
 
 
@@ -35,7 +37,7 @@ def main() -> None:
     for number in PASSED_ON:
         signal.signal(number, pass_on)
     try:
-        answer = door.recv(16)
+        answer = hear(door, time.monotonic() + PATIENCE)
     except OSError as error:
         sys.exit(f"the warm process does not start a program: {error}")
     if answer == b"no":
@@ -44,12 +46,22 @@ def main() -> None:
         sys.exit("the warm process ended before it had started a program")
     for descriptor in (0, 1, 2):
         os.close(descriptor)  # they are the program's now
-    door.settimeout(None)
     try:
-        status = int(door.recv(16) or -signal.SIGKILL)
+        status = int(hear(door) or -signal.SIGKILL)
     except OSError:
         status = -signal.SIGKILL  # the warm process was killed, and the program with it
     end_as(status)
+
+
+def hear(door: socket.socket, until: float | None = None) -> bytes:
+    """What the warm process says next."""
+    door.settimeout(GLANCE)
+    while True:
+        try:
+            return door.recv(16)
+        except TimeoutError:
+            if until is not None and time.monotonic() > until:
+                raise
 
 
 def run_afresh(words: list[str]) -> None:

@@ -17,7 +17,9 @@ import pytest
 from tests.warm.client import ADDRESS, python, warm_process
 
 pytestmark = pytest.mark.skipif(ADDRESS not in os.environ, reason="there is no warm process on this system")
-SLEEPS = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+SLEEPS = (
+    "import os, time; print(os.getpid(), flush=True)\nwhile True: time.sleep(0.1)"  # not to miss a signal
+)
 PROGRAMS = [
     pytest.param(["-c", "import sys; print(sys.argv, sys.stdin.read())", "a", "b"], id="words-and-input"),
     pytest.param(["-c", "import os; print(os.getcwd(), sorted(os.environ))"], id="folder-and-environment"),
