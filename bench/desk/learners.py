@@ -151,7 +151,8 @@ class AsTheyCame(Advised, StrategySource):
         if not self._lessons:
             return ()
         likeness = np.stack(self._rows) @ self._embedder.embed([task])[0]
-        found = [self._lessons[int(place)] for place in np.argsort(-likeness)[:k]]
+        nearest = np.argsort(-likeness.round(5), kind="stable")[:k]  # equals as they came, on every machine
+        found = [self._lessons[int(place)] for place in nearest]
         return [
             Strategy(
                 item.id, applied(item.text, task), item.section, () if item.lesson else item.tool_sequence
