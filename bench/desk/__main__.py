@@ -79,7 +79,7 @@ async def _run(given: argparse.Namespace, folder: Path) -> None:
     worlds = given.worlds or here.worlds
     try:
         if given.short:
-            await experiment.short(worlds[0])
+            await experiment.short(here.pilot)  # whoever tries the command looks at no world of the round
             return
         if "pilot" in given.parts:
             await replace(experiment, test=given.pilot_tasks).pilot(here.pilot, given.pilot)
