@@ -18,8 +18,6 @@ from wesichain.core import (
     Advice,
     AdviceShown,
     Approve,
-    LlmRequest,
-    LlmResponse,
     RunStarted,
     Strategy,
     ToolSpec,
@@ -75,16 +73,9 @@ class Shelf:
         return [self.known]
 
 
-class Watching(ScriptedLlm):
-    """A script that keeps which tools it was offered, request by request."""
-
-    def __init__(self, *replies: Any) -> None:
-        super().__init__([*replies])
-        self.offered: list[tuple[str, ...]] = []
-
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        self.offered.append(tuple(spec.name for spec in request.tools))
-        return await super().complete(request)
+def offered_to(model: ScriptedLlm) -> list[tuple[str, ...]]:
+    """The names of the tools that a model was offered, request by request."""
+    return [tuple(spec.name for spec in request.tools) for request in model.requests]
 
 
 @pytest.mark.parametrize(
@@ -104,9 +95,9 @@ class Watching(ScriptedLlm):
 async def test_what_advice_says_to_call_is_offered_first_in_every_step(
     shelf: Any, offered: tuple[str, ...]
 ) -> None:
-    model = Watching(say(call("barn", {"code": "K-1"})), "barn")
+    model = ScriptedLlm([say(call("barn", {"code": "K-1"})), "barn"])
     result = await Agent(model, tools=TOOLS, playbook=shelf).run("Where is K-1?")
-    assert model.offered == [offered, offered]
+    assert offered_to(model) == [offered, offered]
     started = next(event for event in result.events if isinstance(event, RunStarted))
     assert tuple(spec.name for spec in started.tools) == offered, "the log tells what the model is offered"
     check_events(result.events)
@@ -137,18 +128,18 @@ def test_what_is_advised_stands_before_its_like_and_nothing_else_moves(
 
 async def test_a_stopped_run_goes_on_in_another_program_with_the_same_list(tmp_path: Path) -> None:
     tools = [*TOOLS[:4], tool_named("den", approval=True)]
-    first = Watching(say(call("den", {"code": "K-1"})))
+    first = ScriptedLlm([say(call("den", {"code": "K-1"}))])
     agent = Agent(first, tools=tools, playbook=Shelf("den"), events=[Recorder(tmp_path)])
     with pytest.raises(RunInterruptedError) as raised:
         await agent.run("Where is K-1?", run_id="r")
     stopped: Interrupted[str] = raised.value.outcome
     kept: Interrupted[str] = from_json(Interrupted, to_json(stopped))
-    later = Watching("in the den")
+    later = ScriptedLlm(["in the den"])
     other = Agent(later, tools=tools, playbook=Shelf("attic"), events=[Recorder(tmp_path)])
     decided = {pending.token: Approve() for pending in stopped.pending}
     result = await other.resume(kept, decided)
     assert result.output == "in the den"
-    assert first.offered == later.offered == [("greet", "den", "attic", "barn", "cellar")]
+    assert offered_to(first) == offered_to(later) == [("greet", "den", "attic", "barn", "cellar")]
     again = Agent(ScriptedLlm([]), tools=tools, playbook=Shelf("barn"))
     told = await replay(load(find_run(tmp_path, "r")), again)
     assert isinstance(told, Completed)
@@ -156,7 +147,7 @@ async def test_a_stopped_run_goes_on_in_another_program_with_the_same_list(tmp_p
 
 
 async def test_a_replay_offers_what_was_offered_whatever_the_playbook_says_now(tmp_path: Path) -> None:
-    model = Watching(say(call("cellar", {"code": "K-1"})), "there")
+    model = ScriptedLlm([say(call("cellar", {"code": "K-1"})), "there"])
     agent = Agent(model, tools=TOOLS, playbook=Shelf("cellar"), events=[Recorder(tmp_path)])
     await agent.run("Where is K-1?", run_id="r")
     recording = load(find_run(tmp_path, "r"))
@@ -178,17 +169,17 @@ async def test_a_recording_from_before_is_replayed_in_its_own_order(tmp_path: Pa
 
 
 async def test_who_takes_a_run_over_is_offered_its_own_tools_by_its_own_advice() -> None:
-    clerk_model, cashier_model = Watching(say(call("transfer_to_cashier"))), Watching("paid")
+    clerk_model, cashier_model = ScriptedLlm([say(call("transfer_to_cashier"))]), ScriptedLlm(["paid"])
     cashier = Agent(cashier_model, name="cashier", tools=TOOLS, playbook=Shelf("den"))
     clerk = Agent(clerk_model, name="clerk", tools=TOOLS, handoffs=[cashier], playbook=Shelf("barn"))
     result = await clerk.run("Pay me.")
-    assert clerk_model.offered[0][:3] == ("greet", "barn", "attic")
-    assert cashier_model.offered[0][:3] == ("greet", "den", "attic")
+    assert offered_to(clerk_model)[0][:3] == ("greet", "barn", "attic")
+    assert offered_to(cashier_model)[0][:3] == ("greet", "den", "attic")
     check_events(result.events)
 
 
 async def test_whoever_has_no_playbook_has_its_own_order_after_a_handoff() -> None:
-    plain_model = Watching("paid")
+    plain_model = ScriptedLlm(["paid"])
     plain = Agent(plain_model, name="cashier", tools=TOOLS)
     clerk = Agent(
         ScriptedLlm([say(call("transfer_to_cashier"))]),
@@ -198,17 +189,17 @@ async def test_whoever_has_no_playbook_has_its_own_order_after_a_handoff() -> No
         playbook=Shelf("barn"),
     )
     await clerk.run("Pay me.")
-    assert plain_model.offered == [NAMES]
+    assert offered_to(plain_model) == [NAMES]
 
 
 async def test_an_agent_inside_has_the_order_of_its_own_advice() -> None:
-    inner_model = Watching("found")
+    inner_model = ScriptedLlm(["found"])
     inner = Agent(inner_model, name="finder", tools=TOOLS, playbook=Shelf("cellar"))
-    outer_model = Watching(say(call("finder", {"task": "K-1"})), "done")
+    outer_model = ScriptedLlm([say(call("finder", {"task": "K-1"})), "done"])
     outer = Agent(outer_model, tools=[*TOOLS, inner.as_tool()], playbook=Shelf("den"))
     await outer.run("Where is K-1?")
-    assert {names[1] for names in outer_model.offered} == {"den"}
-    assert {names[1] for names in inner_model.offered} == {"cellar"}
+    assert {names[1] for names in offered_to(outer_model)} == {"den"}
+    assert {names[1] for names in offered_to(inner_model)} == {"cellar"}
 
 
 def _playbook(folder: Path, *bullets: PlaybookBullet) -> Playbook:
@@ -232,9 +223,9 @@ async def test_a_way_moves_its_tools_and_a_rule_does_not(tmp_path: Path) -> None
         advice = await advise(playbook, "Where is wine K-2?", run_id="r", domain="general", tools=specs)
         assert len(advice.shown) == 2
         assert advice.tools == ("cellar",)
-        model = Watching("there")
+        model = ScriptedLlm(["there"])
         await ReActGenerator(model, TOOLS, playbook=playbook).forward(TaskInput("t", "Where is wine K-2?"))
-        assert model.offered[0][:5] == ("greet", "cellar", "attic", "barn", "den")
+        assert offered_to(model)[0][:5] == ("greet", "cellar", "attic", "barn", "den")
 
 
 def test_advice_without_tools_is_written_as_before() -> None:

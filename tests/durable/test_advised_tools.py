@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.agent.kit import call, say
+from tests.agent.test_advised_tools import Shelf, offered_to
 from wesichain.agent import Agent, Approve
-from wesichain.core import LlmRequest, LlmResponse, Strategy
 from wesichain.durable import DurableAgent
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import ScriptedLlm
@@ -27,28 +25,8 @@ async def barn(code: str) -> str:
     return f"{code} is here"
 
 
-class Shelf:
-    """A playbook that names one tool."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def retrieve(self, task: str, *, domain: str, k: int = 3) -> list[Strategy]:
-        return [Strategy("s", f"Call {self._name}.", tool_sequence=(self._name,))]
-
-
-class Watching(ScriptedLlm):
-    def __init__(self, *replies: Any) -> None:
-        super().__init__([*replies])
-        self.offered: list[list[str]] = []
-
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        self.offered.append([spec.name for spec in request.tools])
-        return await super().complete(request)
-
-
 async def test_an_approved_run_goes_on_with_the_list_that_it_began_with(url: str) -> None:
-    before, after = Watching(say(call("barn", {"code": "K-1"}))), Watching("in the barn")
+    before, after = ScriptedLlm([say(call("barn", {"code": "K-1"}))]), ScriptedLlm(["in the barn"])
     first = DurableAgent(
         Agent(before, tools=[attic, barn], playbook=Shelf("barn")), name="desk", database_url=url
     )
@@ -67,5 +45,5 @@ async def test_an_approved_run_goes_on_with_the_list_that_it_began_with(url: str
         assert result.output == "in the barn"
     finally:
         await second.close()
-    assert before.offered == [["barn", "attic"]]
-    assert after.offered == [["barn", "attic"]]
+    assert offered_to(before) == [("barn", "attic")]
+    assert offered_to(after) == [("barn", "attic")]
