@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from wesichain.core import (
     Advice,
     AdviceShown,
     Approve,
+    LlmRequest,
     RunStarted,
     Strategy,
     ToolSpec,
@@ -27,7 +29,7 @@ from wesichain.core import (
 )
 from wesichain.errors import RunInterruptedError
 from wesichain.learning import Playbook, PlaybookBullet, ReActGenerator, TaskInput
-from wesichain.testing import ScriptedLlm
+from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import tool
 from wesichain.trace import Recorder, find_run, load
 
@@ -190,6 +192,25 @@ async def test_whoever_has_no_playbook_has_its_own_order_after_a_handoff() -> No
     )
     await clerk.run("Pay me.")
     assert offered_to(plain_model) == [NAMES]
+
+
+class ByTask:
+    """A playbook that names the tool that the task does."""
+
+    def retrieve(self, task: str, *, domain: str, k: int = 3) -> list[Strategy]:
+        return [Strategy("s", "Do it this way.", tool_sequence=(task.split()[-1],))]
+
+
+async def test_eight_runs_of_one_agent_at_a_time_have_each_its_own_list() -> None:
+    places = ("attic", "barn", "cellar", "den") * 2
+
+    async def answer(request: LlmRequest) -> str:
+        await asyncio.sleep(0)
+        return request.tools[1].name
+
+    agent = Agent(FunctionLlm(answer), tools=TOOLS, playbook=ByTask())
+    results = await asyncio.gather(*(agent.run(f"Look in the {place}") for place in places))
+    assert tuple(result.output for result in results) == places
 
 
 async def test_an_agent_inside_has_the_order_of_its_own_advice() -> None:
