@@ -116,7 +116,7 @@ from .protocols import (
 from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
 from .spending import NO_USAGE, AnyPrice, Price, Prices, Spent, Usage, cost_of, is_price
 from .told_messages import Transcript, text_of, tool_message, turn_of
-from .waiting import GRACE, CallToken, CancellationToken, Clock, SystemClock, abandon
+from .waiting import GRACE, CallToken, CancellationToken, Clock, Delivery, SystemClock, abandon
 
 if TYPE_CHECKING:
     from .home import home_folder
@@ -179,6 +179,7 @@ __all__ = [
     "Cut",
     "Decided",
     "Decision",
+    "Delivery",
     "Document",
     "ErrorStep",
     "Event",

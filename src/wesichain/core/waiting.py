@@ -6,9 +6,11 @@ import asyncio
 import threading
 import time as _time
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from typing_extensions import override
+
+T = TypeVar("T")
 
 GRACE = 0.5  # seconds that a model or a tool has to clean up after it was cancelled
 
@@ -199,6 +201,42 @@ def _look_at(task: asyncio.Future[Any]) -> None:
     """Look at what it raised, since nobody else will: asyncio complains about what nobody has seen."""
     if not task.cancelled():
         task.exception()
+
+
+class Delivery(Generic[T]):
+    """What a thread has for a task that waits in an event loop: a value, or an error in its place.
+
+    It is empty once the loop has it. A thread that kept it a moment longer could be the last to know what the
+    task has let go of by then, and free that beside the end of the program.
+    """
+
+    __slots__ = ("_held", "_loop")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[T],
+        value: T | None,
+        error: BaseException | None,
+    ) -> None:
+        self._loop = loop
+        self._held = [(future, value, error)]
+
+    def deliver(self) -> None:
+        """Let the loop have it; if that is closed, nobody waits any more."""
+        try:
+            self._loop.call_soon_threadsafe(self._settle)
+        except RuntimeError:
+            self._held.clear()
+
+    def _settle(self) -> None:
+        future, value, error = self._held.pop()
+        if future.done():
+            return
+        if error is None:
+            future.set_result(cast("T", value))
+        else:
+            future.set_exception(error)
 
 
 class Clock(Protocol):

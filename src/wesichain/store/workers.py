@@ -6,11 +6,12 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import override
+
+from wesichain.core import Delivery
 
 T = TypeVar("T")
 
@@ -105,17 +106,9 @@ def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: threading.Sem
         except BaseException as caught:  # noqa: BLE001  # carried over to the waiting side
             error = caught
         idle.release()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_settle, future, result, error)
-        del item, job, result, error, future, loop  # they must not live as long as an idle thread
+        delivery = Delivery(loop, future, result, error)
+        del item, job, result, error, future, loop  # before it is told: what it drops then is not freed here
+        delivery.deliver()
+        del delivery
     if session is not None:
         session.close()
-
-
-def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)

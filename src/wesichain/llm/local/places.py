@@ -7,11 +7,12 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 from urllib.parse import urlsplit
 
+from wesichain.core import Delivery
 from wesichain.errors import ConfigError, LlmTransportError
 
 from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model
@@ -177,25 +178,25 @@ async def off_loop(work: Callable[[threading.Event], T]) -> T:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     stop = threading.Event()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if not done.done():
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(cast("T", result))
+    given = [(work, stop, loop, done)]  # the thread's only hold of them
 
     def run() -> None:
-        result, error = None, None
-        try:
-            result = work(stop)
-        except BaseException as caught:  # noqa: BLE001  # handed to the task that waits
-            error = caught
-        with suppress(RuntimeError):  # the loop has closed meanwhile: nobody waits
-            loop.call_soon_threadsafe(settle, result, error)
+        _worked(*given.pop()).deliver()
 
     threading.Thread(target=run, name="wesichain-local", daemon=True).start()
     try:
         return await done
     finally:
         stop.set()
+
+
+def _worked(
+    work: Callable[[threading.Event], T],
+    stop: threading.Event,
+    loop: asyncio.AbstractEventLoop,
+    done: asyncio.Future[T],
+) -> Delivery[T]:
+    try:
+        return Delivery(loop, done, work(stop), None)
+    except BaseException as error:  # noqa: BLE001  # handed to the task that waits
+        return Delivery(loop, done, None, error)

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
+from wesichain.core import Delivery
+
 T = TypeVar("T")
 
 IDLE_SECONDS = 10.0
@@ -35,9 +37,9 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 
 
 class _Job:
-    """One call: run in a thread, delivered in the loop."""
+    """One call, with what becomes of it."""
 
-    __slots__ = ("_context", "_error", "_function", "_future", "_loop", "_value")
+    __slots__ = ("_context", "_function", "_future", "_loop")
 
     def __init__(
         self, function: Callable[[], Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop
@@ -46,33 +48,23 @@ class _Job:
         self._future = future
         self._loop = loop
         self._context = contextvars.copy_context()
-        self._value: Any = None
-        self._error: BaseException | None = None
 
-    def run(self) -> None:
-        if self._future.cancelled():  # given up before there was a thread for it
-            return
+    def run(self) -> Delivery[Any]:
         try:
-            self._value = self._context.run(self._function)
-        except (StopIteration, asyncio.CancelledError) as error:  # in the caller it would mean something else
-            self._error = RuntimeError(f"it raised {type(error).__name__}, which is not its to raise")
-            self._error.__cause__ = error
+            # One that was cancelled was given up before there was a thread for it.
+            value = None if self._future.cancelled() else self._context.run(self._function)
+        except (StopIteration, asyncio.CancelledError) as error:
+            return Delivery(self._loop, self._future, None, _not_its_to_raise(error))
         except BaseException as error:  # noqa: BLE001  # the caller decides what it means
-            self._error = error
+            return Delivery(self._loop, self._future, None, error)
+        return Delivery(self._loop, self._future, value, None)
 
-    def deliver(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._settle, context=self._context)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
 
-    def _settle(self) -> None:
-        if self._future.done():
-            return
-        if self._error is None:
-            self._future.set_result(self._value)
-        else:
-            self._future.set_exception(self._error)
+def _not_its_to_raise(error: BaseException) -> RuntimeError:
+    """What stands for an error that would mean something else in the caller."""
+    told = RuntimeError(f"it raised {type(error).__name__}, which is not its to raise")
+    told.__cause__ = error
+    return told
 
 
 class _Pool:
@@ -143,12 +135,13 @@ class _Worker(threading.Thread):
                 if self._pool.leave(self):
                     return
                 continue
-            job.run()
+            delivery = job.run()
+            del job  # before it is told: what the caller drops then is not freed in this thread
             # Idle first, then deliver: once the loop is woken it wants the interpreter's lock, which a thread
             # that goes straight back to sleep hands over at once.
             self._pool.rest(self)
-            job.deliver()
-            del job  # its result must not live as long as an idle thread
+            delivery.deliver()
+            del delivery
 
 
 _pool = _Pool()

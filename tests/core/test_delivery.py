@@ -1,0 +1,148 @@
+"""The law of every thread that works for a task: once the task is told, the thread has nothing of it.
+
+Were it otherwise, the thread could be the last to know what the task has dropped, and free it beside the end
+of the program: a finalizer that is then taken off Python's list keeps all others from being called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+from typing import TypeVarTuple
+
+import pytest
+from typing_extensions import override
+
+from wesichain.core import Delivery
+from wesichain.llm.local.places import off_loop
+from wesichain.store.workers import Workers
+from wesichain.tools.running.threads import in_thread
+
+Ts = TypeVarTuple("Ts")
+
+
+class Owner:
+    """Whose work it is."""
+
+    def tell(self) -> Owner:
+        return self
+
+    def fail(self) -> Owner:
+        raise ValueError(self)
+
+    def stop(self) -> Owner:
+        raise StopIteration(self)
+
+
+class Session:
+    def close(self) -> None: ...
+
+
+class HeldLoop(asyncio.SelectorEventLoop):
+    """A loop that holds a thread which has told it something, until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.held = 0
+
+    @override
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        ours = threading.current_thread().name.startswith("wesichain-")
+        self.held += ours
+        handle = super().call_soon_threadsafe(callback, *args, context=context)
+        assert not ours or self.go_on.wait(60)
+        return handle
+
+
+Ask = Callable[[Callable[[], Owner]], Awaitable[Owner]]
+
+
+def ask_workers(job: Callable[[], Owner]) -> Awaitable[Owner]:
+    return Workers(Session, name="wesichain-test").run(lambda _session: job())
+
+
+def ask_workers_surely(job: Callable[[], Owner]) -> Awaitable[Owner]:
+    return Workers(Session, name="wesichain-test").start(lambda _session: job())
+
+
+def ask_off_loop(job: Callable[[], Owner]) -> Awaitable[Owner]:
+    return off_loop(lambda _stop: job())
+
+
+ASKED: dict[str, Ask] = {
+    "a store": ask_workers,
+    "a store, for one that must know": ask_workers_surely,
+    "a tool": in_thread,
+    "a local model": ask_off_loop,
+}
+
+
+async def ends(ask: Ask, work: Callable[[Owner], Callable[[], Owner]]) -> weakref.ref[Owner]:
+    """Ask for it and drop all of it: what came, what failed, and whose it was."""
+    owner = Owner()
+    try:
+        assert await ask(work(owner)) is owner
+    except (ValueError, RuntimeError):
+        assert work is not tells
+    return weakref.ref(owner)
+
+
+def tells(owner: Owner) -> Callable[[], Owner]:
+    return owner.tell
+
+
+def fails(owner: Owner) -> Callable[[], Owner]:
+    return owner.fail
+
+
+def stops(owner: Owner) -> Callable[[], Owner]:
+    return owner.stop
+
+
+@pytest.mark.parametrize(
+    ("who", "work"),
+    [(who, work) for who in ASKED for work in (tells, fails)] + [("a tool", stops)],
+)
+def test_what_a_task_has_dropped_no_thread_still_has(
+    who: str, work: Callable[[Owner], Callable[[], Owner]]
+) -> None:
+    loop = HeldLoop()
+    try:
+        owner = loop.run_until_complete(ends(ASKED[who], work))
+        gc.collect()  # an error knows the frame that it was caught in
+        assert loop.held == 1, "the thread is held while it tells the loop"
+        assert owner() is None
+    finally:
+        loop.go_on.set()
+        loop.close()
+
+
+def test_what_comes_after_the_loop_has_closed_is_dropped() -> None:
+    loop = asyncio.new_event_loop()
+    future: asyncio.Future[Owner] = loop.create_future()
+    owner = Owner()
+    known = weakref.ref(owner)
+    delivery = Delivery(loop, future, owner, None)
+    loop.close()
+    delivery.deliver()
+    del owner
+    assert known() is None
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no")])
+def test_one_who_was_cancelled_is_told_nothing(error: ValueError | None) -> None:
+    async def main() -> None:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        Delivery(asyncio.get_running_loop(), future, 1, error).deliver()
+        await asyncio.sleep(0)
+        assert future.cancelled()
+
+    asyncio.run(main())
