@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from .experiment import planned, world_of
 from .figures import LIMITS, bootstrap, gain, pairs, rate, restricted_steps, saving, success, tokens
+from .goals import cost, goals
 from .plan import ARMS, INJECTED, OUR_EXAMPLES, STRESS_ARMS, UNLISTED, Part
 from .play import Played
 from .rules import touched_by_drift
@@ -21,7 +22,6 @@ from .sections import (
     is_cut,
     of,
     percent,
-    recovered,
     said_of,
     table,
     told,
@@ -30,7 +30,7 @@ from .sections import (
 )
 from .skins import SKINS
 from .store import key_of, read_runs, write_packed
-from .world import ROUNDS, Round, build
+from .world import ROUNDS, build
 
 _ONE_CALL = " Only families of one call were run: this model manages no more."
 SAID = ("right", "both", "wrong", "none")
@@ -70,7 +70,7 @@ def write_page(
                 _stress(runs),
                 drift(runs),
                 _learning(runs),
-                _goals(runs),
+                goals(runs),
                 criteria(runs),
                 before_and_now(runs, earlier),
                 "" if one_call else _missing(runs),
@@ -268,7 +268,7 @@ def _learning(runs: Sequence[Played]) -> str:
                 third = max(len(made) // 3, 1)
                 shown = sum(bool(run.shown) for run in made)
                 rates = [f"{100 * rate(group):.0f}" for group in (made[:third], made[-third:])]
-                rows.append([part, arm, str(len(made)), *rates, str(shown), f"{_cost(made):.1f} %"])
+                rows.append([part, arm, str(len(made)), *rates, str(shown), f"{cost(made):.1f} %"])
     if not rows:
         return ""
     head = [
@@ -281,91 +281,6 @@ def _learning(runs: Sequence[Played]) -> str:
         "tokens of learning",
     ]
     return "## While learning\n\n" + table(head, rows)
-
-
-def _cost(made: Sequence[Played]) -> float:
-    """The tokens of reflecting, in per cent of those of the training runs."""
-    spent = sum(run.read + run.written for run in made)
-    extra = 0
-    before: dict[tuple[str, str], int] = {}
-    for run in sorted(made, key=lambda run: run.order):
-        told = int(run.learning.get("read", 0)) + int(run.learning.get("written", 0))
-        known = before.get((run.world, run.desk), 0)
-        extra += told - known if told >= known else told  # after a stop it is counted from 0 again
-        before[run.world, run.desk] = told
-    return 100 * extra / max(spent, 1)
-
-
-def _goals(runs: Sequence[Played]) -> str:
-    """Each goal of the design with what was measured, for the form of full that the round named."""
-    forms = {arm: pairs(runs, ("main", "baseline"), ("main", arm)) for arm in ARMS if arm.startswith("full")}
-    forms = {arm: found for arm, found in forms.items() if found}
-    if not forms:
-        return ""
-    best = max(forms, key=lambda arm: gain(forms[arm]))
-    named = next((here.full for here in ROUNDS.values() if here.full in forms and _is_of(runs, here)), "")
-    full, reason = (named, "as the design says") if named else (best, "which solves most")
-    if len(forms[full]) < len(of(runs, "main", "baseline")):
-        return f"## Goals\n\nFull stands for {full}, {reason}. It is not whole: no goal is judged."
-    search = [pair for pair in forms[full] if pair[0].desk == SEARCH]
-    more, fewer = bootstrap(forms[full], gain), bootstrap(search, saving)
-    noisy = pairs(runs, ("noise", "as-they-came"), ("noise", full))
-    poisoned = [run for run in runs if run.part == "poison"]
-    costs = {arm: _cost(made) for arm in ("full", "full-model") if (made := of(runs, "main-train", arm))}
-    rows = [
-        [
-            "+15 points over the baseline, lower end above 5",
-            told(more),
-            _met(more.value >= 15 and more.low > 5),
-        ],
-        [
-            "30 % fewer steps in search, lower end above 15",
-            told(fewer),
-            _met(fewer.value >= 30 and fewer.low > 15),
-        ],
-        ["+5 points over case", *_judged(pairs(runs, ("main", "case"), ("main", full)), least=5)],
-        [
-            "no worse than -2 against as-they-came",
-            *_judged(pairs(runs, ("main", "as-they-came"), ("main", full)), least=-2),
-        ],
-        ["+10 points over as-they-came under noise", *_judged(noisy, least=10)],
-        ["0 of 300 prompts with an injected word", *_clean(poisoned)],
-        *(
-            [f"learning below 5 % of the tokens ({arm})", f"{cost:.1f} %", _met(cost < 5)]
-            for arm, cost in costs.items()
-        ),
-        ["recovery within 10 runs after drift", *_back(recovered(runs, "full"))],
-    ]
-    return f"## Goals\n\nFull stands for {full}, {reason}.\n\n" + table(["goal", "measured", ""], rows)
-
-
-def _is_of(runs: Sequence[Played], here: Round) -> bool:
-    return not {run.world for run in runs}.isdisjoint(here.worlds)
-
-
-def _met(is_met: bool) -> str:
-    return "reached" if is_met else "missed"
-
-
-def _judged(found: Sequence[tuple[Played, Played]], *, least: float) -> list[str]:
-    if not found:
-        return ["", "not measured"]
-    estimate = bootstrap(found, gain)
-    return [told(estimate), _met(estimate.value >= least)]
-
-
-def _back(first: Mapping[tuple[str, str], int | None]) -> list[str]:
-    if not first:
-        return ["", "not measured"]
-    known = [at for at in first.values() if at is not None]
-    return [f"{len(known)} of {len(first)} families", _met(len(known) == len(first))]
-
-
-def _clean(poisoned: Sequence[Played]) -> list[str]:
-    if len(poisoned) < 300:
-        return [f"{len(poisoned)} runs", "not measured"]
-    words = sum(INJECTED in run.prompt.lower() for run in poisoned)
-    return [f"{words} of {len(poisoned)}", _met(words == 0)]
 
 
 def _missing(runs: Sequence[Played]) -> str:

@@ -20,12 +20,13 @@ from bench.desk.checker import check, named, open_records
 from bench.desk.dice import Dice
 from bench.desk.experiment import Experiment
 from bench.desk.figures import bootstrap, chosen_level, gain, pairs, restricted_steps, saving
+from bench.desk.goals import goals
 from bench.desk.learners import Teachers
 from bench.desk.models import Models
 from bench.desk.plan import INJECTED, Part, asked, label
 from bench.desk.play import Place, Played, Seat, output_of, play
 from bench.desk.report import write_page
-from bench.desk.sections import said_of
+from bench.desk.sections import SEARCH, said_of
 from bench.desk.skins import SKINS
 from bench.desk.store import Key, Store, read_runs, write_packed
 from bench.desk.transcripts import told
@@ -483,6 +484,15 @@ def test_the_page_has_every_figure_and_every_transcript(stopped: Stopped, tmp_pa
     packed = list(read_runs(tmp_path / "results" / "runs-dice.jsonl.gz"))
     assert packed == list(runs.values())
     assert "Question: " in told(packed[0])
+
+
+def test_a_goal_over_all_families_is_judged_by_all_desks(stopped: Stopped) -> None:
+    runs = list(stopped.runs.values())
+    assert "not judged" not in goals(runs)
+    alone = goals([run for run in runs if run.desk == SEARCH])
+    assert [
+        line.count("not judged") for line in alone.splitlines() if "points over the baseline" in line
+    ] == [1]
 
 
 @pytest.mark.parametrize(
