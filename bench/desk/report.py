@@ -158,7 +158,7 @@ def _compared(runs: Sequence[Played]) -> str:
         (UNLISTED, "full-settled"),
     ):
         found = pairs(runs, ("main", one), ("main", other))
-        if found:
+        if found and 2 * len(found) >= len(of(runs, "main", "baseline")):  # of fewer nothing can be said
             trained, never = _split(found)
             cells = [told(bootstrap(part, gain)) if part else "" for part in (found, trained, never)]
             rows.append([f"{other} against {one}", str(len(found)), *cells])

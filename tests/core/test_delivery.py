@@ -108,7 +108,7 @@ def stops(owner: Owner) -> Callable[[], Owner]:
 
 @pytest.mark.parametrize(
     ("who", "work"),
-    [(who, work) for who in ASKED for work in (tells, fails)] + [("a tool", stops)],
+    [(who, work) for who in ASKED for work in (tells, fails, stops)],
 )
 def test_what_a_task_has_dropped_no_thread_still_has(
     who: str, work: Callable[[Owner], Callable[[], Owner]]

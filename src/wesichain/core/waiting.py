@@ -235,6 +235,10 @@ class Delivery(Generic[T]):
             return
         if error is None:
             future.set_result(cast("T", value))
+        elif isinstance(error, StopIteration | asyncio.CancelledError):  # to a task they mean something else
+            told = RuntimeError(f"it raised {type(error).__name__}, which is not its to raise")
+            told.__cause__ = error
+            future.set_exception(told)
         else:
             future.set_exception(error)
 

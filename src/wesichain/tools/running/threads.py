@@ -37,7 +37,7 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 
 
 class _Job:
-    """One call, with what becomes of it."""
+    """One call; to run it gives what its caller is told."""
 
     __slots__ = ("_context", "_function", "_future", "_loop")
 
@@ -53,18 +53,9 @@ class _Job:
         try:
             # One that was cancelled was given up before there was a thread for it.
             value = None if self._future.cancelled() else self._context.run(self._function)
-        except (StopIteration, asyncio.CancelledError) as error:
-            return Delivery(self._loop, self._future, None, _not_its_to_raise(error))
         except BaseException as error:  # noqa: BLE001  # the caller decides what it means
             return Delivery(self._loop, self._future, None, error)
         return Delivery(self._loop, self._future, value, None)
-
-
-def _not_its_to_raise(error: BaseException) -> RuntimeError:
-    """What stands for an error that would mean something else in the caller."""
-    told = RuntimeError(f"it raised {type(error).__name__}, which is not its to raise")
-    told.__cause__ = error
-    return told
 
 
 class _Pool:
