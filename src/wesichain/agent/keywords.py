@@ -76,6 +76,7 @@ class RunKeywords(TypedDict, Generic[DepsT], total=False):
     effects: Callable[[Effects], Effects] | None
     clock: Clock | None
     on_open: Callable[[Any], None] | None
+    inner: Any
 
 
 class ConversationKeywords(RunKeywords[DepsT], Generic[DepsT], total=False):

@@ -124,7 +124,8 @@ class RunOptions:
     never cancels it. `parent`: the context of the call that this run is inside of: it then spends from that
     run's account, is told in its log and waits with it. `events`: further sinks. `stream`: tell text as it
     comes. `run_id`: a name for the run. `instructions` in place of the agent's, `advice` below them.
-    `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is told the `Drive`.
+    `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is called with the
+    `Drive`. `inner`: the place of the run in the call of `parent`, where it has one already.
     """
 
     history: Sequence[Message] = ()
@@ -141,6 +142,7 @@ class RunOptions:
     effects: Callable[[Effects], Effects] | None = None
     clock: Clock | None = None
     on_open: Callable[[Any], None] | None = None
+    inner: Any = None  # an `InnerRun`
 
 
 NO_OPTIONS = RunOptions()

@@ -63,12 +63,18 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A run inside a call that was interrupted with the run above it, and goes on with it."""
+    """A run inside a call that has not ended: it is given back, or resumed, when the call is entered again.
+
+    `number` counts the runs of an attempt as they were started; `branch` those of the tool's tasks that start
+    runs. The number 0 is that of a question of the call itself.
+    """
 
     call_id: str
     agent: str
     attempt: int
-    outcome: Interrupted[Any]
+    outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
+    number: int = field(default=1, metadata=OMIT)
+    branch: int = field(default=1, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

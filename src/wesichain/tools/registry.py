@@ -151,6 +151,11 @@ class ToolRegistry:
     # --- looking ---------------------------------------------------------------------------------
 
     @property
+    def has_rules(self) -> bool:
+        """Whether a function decides for one of the tools which calls need an approval."""
+        return any(callable(tool.approval) for tool in self._tools.values())
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent.drive import Drive
+from wesichain.agent.drive import AnyRun
 from wesichain.agent.phases import Outcome, Phase
 from wesichain.core import Event, EventSink, abandon
 from wesichain.errors import ConfigError
@@ -48,10 +48,10 @@ class RunStream(Generic[R]):
     `outcome` is how it ended, or None: that of a run which was left early can be resumed.
     """
 
-    def __init__(self, run: Callable[[EventSink, Callable[[Drive[Any]], None]], Awaitable[R]]) -> None:
+    def __init__(self, run: Callable[[EventSink, Callable[[AnyRun[Any]], None]], Awaitable[R]]) -> None:
         """`run` is given a sink, and something to tell the drive to when it is there."""
         self._run = run
-        self._drive: Drive[Any] | None = None
+        self._drive: AnyRun[Any] | None = None
         self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
 
@@ -81,7 +81,7 @@ class RunStream(Generic[R]):
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    def _take(self, drive: Drive[Any]) -> None:
+    def _take(self, drive: AnyRun[Any]) -> None:
         self._drive = drive
 
     @property
@@ -108,12 +108,12 @@ class RunSteps(Generic[OutT]):
 
     def __init__(
         self,
-        open_run: Callable[[], Awaitable[Drive[OutT]]],
+        open_run: Callable[[], Awaitable[AnyRun[OutT]]],
         ended: Callable[[Outcome[OutT]], Awaitable[None]],
     ) -> None:
         self._open_run = open_run
         self._ended = ended
-        self._drive: Drive[OutT] | None = None
+        self._drive: AnyRun[OutT] | None = None
 
     async def __aenter__(self) -> Self:
         self._drive = await self._open_run()
@@ -123,7 +123,7 @@ class RunSteps(Generic[OutT]):
         await self._opened.leave(_LEFT)
 
     @property
-    def _opened(self) -> Drive[OutT]:
+    def _opened(self) -> AnyRun[OutT]:
         if self._drive is None:
             raise ConfigError(
                 "a run in steps is a context manager: async with agent.iterate(task) as run: ..."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from wesichain.agent.calls import Slot
-from wesichain.agent.effects import OnText
+from wesichain.agent.effects import Entry, OnText
 from wesichain.agent.phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from wesichain.agent.rules import (
     Answer,
@@ -22,7 +22,7 @@ from wesichain.agent.rules import (
     is_response,
     sentences,
 )
-from wesichain.agent.run_under_way import PASSING, CutOff, FaultDecision, LimitAbove, Running, Stopped
+from wesichain.agent.run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     ContentOmitted,
@@ -74,7 +74,7 @@ class Asking(Showing[OutT]):
 
     async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
-        run: Running[OutT] = self._run
+        run: RunState[OutT] = self._run
         while True:
             reply: LlmResponse | ModelTransportError | None = self._arrived
             if reply is None:
@@ -144,9 +144,10 @@ class Asking(Showing[OutT]):
 
     async def _check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
         run = self._run
-        said = checks.run(run.context(phase), output, text)
         read = run.settings.judge.output.read
-        return await run.wait(run.effects.check(said, step_id=run.step, read=read))
+        entry: Entry[tuple[OutT, str]] = Entry("check", run.step, _text_of, lambda text: (read(text), text))
+        ctx = run.context(phase)
+        return await run.wait(run.effects.remember(entry, lambda: checks.run(ctx, output, text)))
 
     def _follow(
         self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
@@ -332,6 +333,10 @@ class Asking(Showing[OutT]):
         resource: Any = refusal.resource
         stopped_by: LimitName = resource
         return phase.complete(output, text=text, spent=run.spent(), step=run.step, stopped_by=stopped_by)
+
+
+def _text_of(checked: tuple[object, str]) -> str:
+    return checked[1]
 
 
 def _unreachable(cause: Exception, step: int) -> ModelTransportError:

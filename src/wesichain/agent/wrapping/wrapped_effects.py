@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from wesichain.agent.effects import Caller, Effects, OnText
 from wesichain.agent.rules import is_response
-from wesichain.agent.run_under_way import LimitAbove, Running, Stopped
+from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.core import (
     NO_USAGE,
     CallToken,
@@ -48,14 +48,14 @@ class WrappedEffects(Effects):
     __slots__ = ("ctx", "live", "run", "tools")
 
     ctx: RunContext[Any]  # from which the contexts of the run's model calls differ in little
-    run: Running[Any]
+    run: RunState[Any]
 
     def __init__(self, live: Effects, tools: Sequence[Middleware]) -> None:
         self.live = live
         self.tools = tools
 
     @override
-    def attach(self, run: Running[Any]) -> None:
+    def attach(self, run: RunState[Any]) -> None:
         self.run, self.ctx = run, context_of(run, None)
 
     @override
@@ -128,7 +128,7 @@ class Link(Protocol):
     def spent(self) -> Spent: ...
 
 
-def context_of(run: Running[Any], link: Link | None) -> RunContext[Any]:
+def context_of(run: RunState[Any], link: Link | None) -> RunContext[Any]:
     """A run, as its middleware sees it."""
     token = CallToken(run)
     return RunContext(run.run_id, run.step, token, deps=run.deps, agent=run.name, scope=run.scope, link=link)

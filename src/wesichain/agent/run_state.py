@@ -92,7 +92,7 @@ _MAKING = threading.Lock()
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
-class Running(Generic[OutT]):
+class RunState(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
     __slots__ = (
@@ -107,6 +107,7 @@ class Running(Generic[OutT]):
         "is_bare",
         "now",
         "present",
+        "remembers",
         "scope",
         "settings",
         "step",
@@ -143,6 +144,7 @@ class Running(Generic[OutT]):
         self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
+        self.remembers = effects.remembers
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
 
     @property
@@ -359,7 +361,7 @@ class _Link:
 
     __slots__ = ("_phase", "_run")
 
-    def __init__(self, run: Running[Any], phase: AnyPhase) -> None:
+    def __init__(self, run: RunState[Any], phase: AnyPhase) -> None:
         self._run = run
         self._phase = phase
 
