@@ -151,9 +151,12 @@ class Drive(Asking[OutT]):
             self._run.driven_by(task)
         if not self._has_begun:
             self.begin()
-        phase, at_present = self.phase, self._run.present is not None
+        run, phase = self._run, self.phase
+        at_present = run.present is not None
         while True:
             try:
+                if run.pressure is not None:
+                    await run.wait(run.pressure())
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
                     following: Phase[OutT] = await (
@@ -188,14 +191,22 @@ class Drive(Asking[OutT]):
                 self._inner.fail(cause)
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
+        else:  # Ctrl-C, or the end of the program
+            self._cut_off(phase, f"{type(cause).__name__} ended the program")
         raise cause
 
     def begin(self) -> None:
         """Tell that the run begins, or goes on."""
         run, self._has_begun = self._run, True
         info = self.phase.info
-        given = (info.task, run.settings.model, run.specs(), self._decided, info.parts, self.instructions)
-        run.emitter.run_started(*given)
+        run.emitter.run_started(
+            info.task,
+            run.settings.model,
+            run.specs(),
+            self._decided,
+            parts=info.parts,
+            instructions=self.instructions,
+        )
         if self.advice is not None:
             advice = self.advice
             run.emitter.tell(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
@@ -231,9 +242,8 @@ class Drive(Asking[OutT]):
         self._slots = None
         limit: BudgetExceededError | None = None
         try:
-            if run.remembers and run.settings.registry.has_rules:
-                await batch.ask_rules()
-            pending = batch.prepare() if run.present is None else await self._prepare(phase, batch)
+            is_plain = run.present is None and not run.remembers
+            pending = batch.prepare() if is_plain else await self._prepare(phase, batch)
             if pending:
                 return self._interrupt(phase, _reason_of(pending), tuple(pending))
             await batch.perform()
@@ -248,6 +258,7 @@ class Drive(Asking[OutT]):
         except LimitAbove as above:
             return self._fail(phase.observe(batch.observed()), above.error)
         observed = batch.observed()
+        checked = None
         if batch.finish is not None and limit is None:
             run.check_stop()  # before the results count as observed: a resume ends with them too
             checked = await self._finish_with(phase, batch.finish)
@@ -255,8 +266,8 @@ class Drive(Asking[OutT]):
         self._follows = self._follows and batch.went_well
         if self._follows:  # the events of the calls have told everything but the notes
             self._reported = following.trail.length - len(batch.notes)
-        if batch.finish is not None and limit is None:
-            return self._finished(following, batch.finish, checked)
+        if checked is not None:
+            return self._finished(following, checked)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
         changed = following if run.present is None else await self._change(following, batch)
@@ -271,13 +282,17 @@ class Drive(Asking[OutT]):
         return await self._think(phase)
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
-        """Make the calls ready, likewise; at most one of them hands the run over."""
-        if self._was_interrupted:
+        """Make the calls ready where tools can change, or a journal remembers what approval rules said."""
+        run = self._run
+        if run.present is not None and self._was_interrupted:
             self._was_interrupted = False
             if None in batch.slots:  # where all are settled, nobody looks at the tools of then
-                await self._run.present.offer(phase, again=True)
+                await run.present.offer(phase, again=True)
+        if run.remembers and run.settings.registry.has_rules:
+            await batch.ask_rules()
         pending = batch.prepare()
-        self._run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
+        if run.present is not None:  # at most one of the calls hands the run over
+            run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
         return pending
 
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
@@ -314,7 +329,7 @@ class Drive(Asking[OutT]):
         return output, text
 
     def _finished(
-        self, phase: Observing[OutT], result: Observed, checked: tuple[OutT, str] | InvalidModelActionError
+        self, phase: Observing[OutT], checked: tuple[OutT, str] | InvalidModelActionError
     ) -> Phase[OutT]:
         """End with a tool's result. One that is no answer goes to the policy, and back to the model."""
         run, self._batch = self._run, None
@@ -363,11 +378,11 @@ class Drive(Asking[OutT]):
 
     # --- ending --------------------------------------------------------------------------------------
 
-    def _cut_off(self, phase: Active[OutT]) -> None:
-        """The task was cancelled: what still works for the run is stopped, and the run is told as ended."""
+    def _cut_off(self, phase: Active[OutT], reason: str = TASK_CANCELLED) -> None:
+        """The task was cancelled: what still works for the run is stopped, and the run ends interrupted."""
         run = self._run
-        run.stop_below(TASK_CANCELLED)
-        self.phase = ended = self._interrupt(phase, TASK_CANCELLED)
+        run.stop_below(reason)
+        self.phase = ended = self._interrupt(phase, reason)
         self._tell_end(ended)
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
@@ -398,6 +413,8 @@ class Drive(Asking[OutT]):
     def _tell_end(self, outcome: Outcome[OutT]) -> None:
         run, self.outcome = self._run, outcome
         if isinstance(outcome, Completed):
+            if run.held_deltas:
+                run.release_deltas()
             run.emitter.run_completed(run.step, outcome.text, outcome.spent, outcome.stopped_by)
         elif isinstance(outcome, Failed):
             run.emitter.run_failed(run.step, outcome.error, outcome.spent)
@@ -408,7 +425,7 @@ class Drive(Asking[OutT]):
 
 
 class EndedRun(Generic[OutT]):
-    """A run inside a call that had ended before an interruption: its outcome is given back, nothing is run."""
+    """A run inside a call that had ended before an interruption: its outcome is given back."""
 
     __slots__ = ("outcome", "phase")
 

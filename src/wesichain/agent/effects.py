@@ -53,7 +53,7 @@ class Entry(Generic[T]):
 
 
 def instructions_at(step_id: int) -> Entry[str | None]:
-    """The instructions that a function returns for a run, or for an agent that it is handed to in this step."""
+    """The instructions that a function returns: of a run, or of an agent that it is handed to in a step."""
     return Entry("instruct", step_id, _as_it_is, _as_it_is)
 
 
@@ -141,6 +141,33 @@ class Effects(Protocol):
         return middleware
 
 
+class _Wrapped(Effects):
+    """Effects of anybody's that ask and call, and leave the rest to what they wrap."""
+
+    __slots__ = ("_given", "_live")
+
+    def __init__(self, given: Any, live: Effects) -> None:
+        self._given = given
+        self._live = live
+
+    @override
+    def ask(
+        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
+    ) -> Coroutine[Any, Any, LlmResponse]:
+        asked: Coroutine[Any, Any, LlmResponse] = self._given.ask(request, step_id=step_id, on_text=on_text)
+        return asked
+
+    @override
+    def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
+        called: Coroutine[Any, Any, ToolResult] = self._given.call(prepared, caller)
+        return called
+
+
+def whole_effects(given: Any, live: Effects) -> Effects:
+    """Effects that a caller gave, with all that the loop needs of them: `ask` and `call` are enough."""
+    return given if hasattr(given, "remember") else _Wrapped(given, live)
+
+
 class LiveEffects(Effects):
     """The world itself."""
 
@@ -198,6 +225,8 @@ class LiveEffects(Effects):
         async for item in self._llm.stream(request):
             if isinstance(item, TextChunk):
                 on_text(item.text)
+                if hearing is not None:
+                    await hearing.ready()
             elif isinstance(item, LlmResponse):
                 if hearing is not None:
                     hearing.end(item)

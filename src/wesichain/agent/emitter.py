@@ -187,6 +187,7 @@ class Emitter:
         model: str,
         tools: tuple[ToolSpec, ...],
         decided: tuple[Decided, ...] | None,
+        *,
         parts: tuple[Part, ...] = (),
         instructions: str = "",
     ) -> None:

@@ -10,7 +10,17 @@ from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import CancellationToken, Clock, Message, Spent, ToolSpec, abandon, dataclass
+from wesichain.core import (
+    CancellationToken,
+    Clock,
+    Message,
+    OutputDelta,
+    Spent,
+    SystemClock,
+    ToolSpec,
+    abandon,
+    dataclass,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -104,9 +114,12 @@ class RunState(Generic[OutT]):
         "deps",
         "effects",
         "emitter",
+        "has_own_clock",
+        "held_deltas",
         "is_bare",
         "now",
         "present",
+        "pressure",
         "remembers",
         "scope",
         "settings",
@@ -141,10 +154,13 @@ class RunState(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
+        self.pressure: Callable[[], Coroutine[Any, Any, None]] | None = None  # waits for a slow reader
+        self.held_deltas: list[tuple[str, int, Any]] | None = None  # of an answer that is checked first
         self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.remembers = effects.remembers
+        self.has_own_clock = not self.remembers and type(settings.clock) is not SystemClock
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
 
     @property
@@ -245,6 +261,15 @@ class RunState(Generic[OutT]):
         """The error of whoever set the time that is up: this run, or one above."""
         own, above = self.account.deadlines
         return self.account.out_of_time() if own <= above else LimitAbove(self.account.time_above())
+
+    def release_deltas(self) -> None:
+        """Emit the pieces of the answer, which has been checked."""
+        held, self.held_deltas = self.held_deltas or (), None
+        for kind, step, value in held:
+            if kind == "text":
+                self.emitter.text_delta(step, value)
+            else:
+                self.emitter.tell(OutputDelta, step, value)
 
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:

@@ -35,7 +35,7 @@ from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
 from .drive import AnyRun, Drive, EndedRun
-from .effects import Effects, LiveEffects
+from .effects import Effects, LiveEffects, whole_effects
 from .emitter import Emitter, listeners, signed
 from .handing import Stage
 from .memory.history import is_over, messages_of, opening, question_of
@@ -384,7 +384,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             is_plain = not self._is_changing and self._inside is None and not info.opened_by
             effects = live = self._live if is_plain else self._world(info, account)
             if wrap is not None:
-                effects = wrap(live)
+                effects = whole_effects(wrap(live), live)
                 around_run = effects.around(around_run)
                 token = effects.token(token)
             deps = options.deps
@@ -398,6 +398,12 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             inner.call.run_began(inner.number, emitter)
         scope = () if inner is None else inner.call.scope
         running = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
+        if options.stream:
+            running.held_deltas = [] if any(one.holds_stream for one in around_run) else None
+            ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
+            running.pressure = next(filter(None, ready), None)
+        elif inner is not None:
+            running.pressure = inner.call.step.run.pressure
         if effects is not self._live:
             live.attach(running)
             effects.attach(running)

@@ -177,11 +177,11 @@ class Account:
         """Why this run's own budget allows no other model call; one that is `free` spends no step."""
         budget = self.budget
         if self.steps >= budget.steps and not free:
-            return _exceeded("steps", budget.steps, self.steps)
+            return self._exceeded("steps", budget.steps, self.steps)
         if budget.tokens is not None and self._input + self._output >= budget.tokens:
-            return _exceeded("tokens", budget.tokens, self._input + self._output)
+            return self._exceeded("tokens", budget.tokens, self._input + self._output)
         if budget.cost is not None and self.cost >= budget.cost:
-            return _exceeded("cost", budget.cost, self.cost)
+            return self._exceeded("cost", budget.cost, self.cost)
         if now >= self._deadline:
             return self.out_of_time()
         return None
@@ -201,13 +201,13 @@ class Account:
         return self.own_refusal(now, free=free) or self.refusal_above(now, free=free)
 
     def out_of_time(self) -> BudgetExceededError:
-        return _exceeded("seconds", self.budget.seconds or 0.0, self.budget.seconds or 0.0)
+        return self._exceeded("seconds", self.budget.seconds or 0.0, self.budget.seconds or 0.0)
 
     def own_tool_refusal(self) -> BudgetExceededError | None:
         """Why this run's own budget allows no other tool call, or None."""
         limit = self.budget.tool_calls
         if limit is not None and self.tool_calls >= limit:
-            return _exceeded("tool_calls", limit, self.tool_calls)
+            return self._exceeded("tool_calls", limit, self.tool_calls)
         return None
 
     def tool_refusal(self) -> BudgetExceededError | None:
@@ -219,7 +219,23 @@ class Account:
         """The error of a limit that the run has met before."""
         limit: float = getattr(self.budget, resource) or 0.0
         used = {"steps": self.steps, "tokens": self._input + self._output, "cost": self.cost}
-        return _exceeded(resource, limit, used.get(resource, limit))
+        return self._exceeded(resource, limit, used.get(resource, limit))
+
+    def _exceeded(self, resource: str, limit: float, used: float) -> BudgetExceededError:
+        return BudgetExceededError(
+            f"the budget of {limit:g} {resource} is used up ({used:g} spent); {_ADVICE[resource]}",
+            resource=resource,
+            limit=limit,
+            used=used,
+            owner=self,
+        )
+
+    def is_below(self, other: object) -> bool:
+        """Whether the account is that of a run above this one."""
+        above = self._parent
+        while above is not None and above is not other:
+            above = above._parent
+        return above is not None
 
     def spend_step(self, count: int = 1) -> None:
         """Spend a step; -1 gives back that of a model call which was cut off and will be made again."""
@@ -274,15 +290,6 @@ _ADVICE = {
     "seconds": "raise Budget(seconds=...)",
     "tool_calls": "raise Budget(tool_calls=...)",
 }
-
-
-def _exceeded(resource: str, limit: float, used: float) -> BudgetExceededError:
-    return BudgetExceededError(
-        f"the budget of {limit:g} {resource} is used up ({used:g} spent); {_ADVICE[resource]}",
-        resource=resource,
-        limit=limit,
-        used=used,
-    )
 
 
 def _check_prices(prices: Any) -> None:

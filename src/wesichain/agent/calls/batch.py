@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -363,8 +364,11 @@ class Batch(Generic[OutT]):
 
         Returns the seconds to wait before anything else.
         """
-        call = prepared.call
+        run, call = self.run, prepared.call
+        started = run.now() if run.has_own_clock else 0.0
         result = await self._dispatch(prepared)
+        if run.has_own_clock:
+            result = replace(result, duration_ms=(run.now() - started) * 1000)
         opened = self._open.get(call.id)
         if opened is not None:
             if opened.failure is not None:
@@ -376,8 +380,12 @@ class Batch(Generic[OutT]):
         del self._open[call.id]
         if result.error is None:
             self.slots[index] = observed_of(call, result)
-            self.run.emitter.tool_completed(self.run.step, call, result)
+            run.emitter.tool_completed(run.step, call, result)
             return 0.0
+        if any(isinstance(one, asyncio.CancelledError) for one in chain_of(result.error)):
+            self._open[call.id] = None
+            run.check_stop()  # the cancel of the run's own task reached the tool
+            del self._open[call.id]
         return self._fail(index, prepared, result, result.error)
 
     async def _wait_for(self, opened: OpenCall, error: Exception | None) -> None:
@@ -430,8 +438,9 @@ class Batch(Generic[OutT]):
             others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
             text += sentences.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
         self.slots[index] = failed(call, text)  # stands if this ends the run
-        if any(isinstance(one, BudgetExceededError) for one in chain_of(cause)):
-            self._check_limit(call, error)
+        limit = next((one for one in chain_of(cause) if isinstance(one, BudgetExceededError)), None)
+        if limit is not None:
+            self._check_limit(call, error, limit)
         decided = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
         decision = decided.decision
         if isinstance(decision, Reprompt) or excluded:
@@ -456,11 +465,14 @@ class Batch(Generic[OutT]):
         if not free:
             run.account.spend_step()
 
-    def _check_limit(self, call: ToolCall, error: ToolFailedError) -> None:
+    def _check_limit(self, call: ToolCall, error: ToolFailedError, limit: BudgetExceededError) -> None:
         """A run inside met a limit of this run, or of one above: that is nobody's fault to decide on."""
         account, now = self.run.account, self.run.now() if self.run.account.is_timed else 0.0
-        own = account.own_refusal(now) or account.own_tool_refusal()
-        above = account.refusal_above(now) or account.tool_refusal()
+        own = limit if limit.owner is account else None
+        above = limit if account.is_below(limit.owner) else None
+        if limit.owner is None:  # made again from a log, which does not say whose it was
+            own = account.own_refusal(now) or account.own_tool_refusal()
+            above = account.refusal_above(now) or account.tool_refusal()
         if own is not None or above is not None:
             cause = error.__cause__
             self._end(call, str(error), "fail", cause if isinstance(cause, Exception) else None)

@@ -1,9 +1,10 @@
 """Runs inside a call: how a run hangs below the call that started it.
 
-A tool may run agents: an agent used as a tool, or any number of runs started with `parent=ctx`, one after the
-other or gathered. Each has a number within the attempt. An inner run spends from the account of the run above,
-is in its log and is cancelled with it. What has completed is kept with the call until the call ends; when the
-call is entered again after an interruption, completed runs are given back and interrupted ones are resumed.
+A tool may run agents: an agent used as a tool, or any number of runs started with `parent=ctx`, one after
+the other or gathered. Each has a number within the attempt. An inner run spends from the account of the run
+above, is in its log and is cancelled with it. What has completed is kept with the call until the call ends;
+when the call is entered again after an interruption, completed runs are given back, and interrupted ones are
+resumed.
 """
 
 from __future__ import annotations
@@ -129,9 +130,9 @@ class OpenCall:
     def place(self, agent: str = "", task: str = "") -> InnerRun:
         """The place of the next run inside.
 
-        A run from before is known by its agent and task. Where no task is the same (it may name the time), or
-        several are, it is known by its place: the branch of the tool's code (each gathered task is one, in the
-        order in which they start runs), and how many runs came before it there.
+        A run from before is known by its agent and task. Where no task is the same (it may name the time),
+        or several are, it is known by its place: the branch of the tool's code (each gathered task is one, in
+        the order in which they start runs), and how many runs came before it there.
         """
         with _NUMBERING:
             branch = self._branches.setdefault(_starter(), [len(self._branches) + 1, 0])

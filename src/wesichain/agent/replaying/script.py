@@ -99,6 +99,8 @@ class Script(RecordingCursor):
                 case ModelResponded(response=response, duration_ms=duration):
                     self.elapsed += duration / 1000
                     if not event.set_aside:
+                        if isinstance(on_text, StreamRelay):
+                            self._hold_deltas(scope, index, on_text)
                         return response
                     spare(event)
                 case StepStarted(free=False):
@@ -113,6 +115,14 @@ class Script(RecordingCursor):
         raise ReplayMismatchError(
             f"step {step_id}: the recording breaks off before the model's reply", step_id=step_id
         )
+
+    def _hold_deltas(self, scope: str, index: int, relay: StreamRelay) -> None:
+        """Keep the pieces of an answer that follow its reply: a guard had checked it first."""
+        for event in self.events[index + 1 :]:
+            if event.scope == scope and isinstance(event, TextDelta | OutputDelta):
+                relay.hold(event)
+            elif event.scope == scope:
+                return
 
     async def summary(self, scope: str, step_id: int) -> LlmResponse:
         """The answer to a context view from the recording: what it put in place of what it cut out."""

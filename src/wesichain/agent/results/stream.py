@@ -11,7 +11,7 @@ from typing_extensions import override
 from wesichain.agent.drive import AnyRun
 from wesichain.agent.phases import Outcome, Phase
 from wesichain.core import Event, EventSink, abandon
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, RunInterruptedError
 
 R = TypeVar("R")
 OutT = TypeVar("OutT")
@@ -19,17 +19,28 @@ OutT = TypeVar("OutT")
 _LEFT = "nobody took its next step"
 
 
-class EventQueue(EventSink):
-    """A sink that a reader waits on."""
+_AHEAD = 64  # events that a run may be ahead of its reader
 
-    __slots__ = ("_items",)
+
+class EventQueue(EventSink):
+    """A sink that a reader waits on. A run that is far ahead of its reader waits for it (`ready`)."""
+
+    __slots__ = ("_items", "_room")
 
     def __init__(self) -> None:
         self._items: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._room.set()
 
     @override
     def emit(self, event: Event) -> None:
         self._items.put_nowait(event)
+        if self._items.qsize() >= _AHEAD:
+            self._room.clear()
+
+    async def ready(self) -> None:
+        """Return when the reader has caught up so far that the run may go on."""
+        await self._room.wait()
 
     def close(self) -> None:
         self._items.put_nowait(None)
@@ -37,6 +48,8 @@ class EventQueue(EventSink):
     async def get(self) -> Event | None:
         """The next event, or None when there will be no more, however often that is asked."""
         event = await self._items.get()
+        if self._items.qsize() < _AHEAD:
+            self._room.set()
         if event is None:
             self.close()
         return event
@@ -45,7 +58,8 @@ class EventQueue(EventSink):
 class RunStream(Generic[R]):
     """A run under way: iterate over it, then take `result`. Leaving early interrupts the run.
 
-    `outcome` is how it ended, or None: that of a run which was left early can be resumed.
+    A run that fails raises out of the iteration, after its last event. One that is interrupted ends it:
+    `outcome` is the `Interrupted`, which can be resumed, and `result` raises.
     """
 
     def __init__(self, run: Callable[[EventSink, Callable[[AnyRun[Any]], None]], Awaitable[R]]) -> None:
@@ -80,6 +94,9 @@ class RunStream(Generic[R]):
             yield event
         if self._task is not None:
             await asyncio.wait([self._task])
+            error = None if self._task.cancelled() else self._task.exception()
+            if error is not None and not isinstance(error, RunInterruptedError):
+                raise error
 
     def _take(self, drive: AnyRun[Any]) -> None:
         self._drive = drive

@@ -119,7 +119,7 @@ class Asking(Showing[OutT]):
         """Who is told the text of a reply as it comes."""
         from wesichain.agent.stream_relay import StreamRelay  # loaded with the first stream
 
-        return StreamRelay(self._run.emitter, self._run.step, self._run.settings.judge.output)
+        return StreamRelay(self._run)
 
     async def _rest(self) -> None:
         """Give the provider the rest that it was to have."""
@@ -249,21 +249,19 @@ class Asking(Showing[OutT]):
         """
         run = self._run
         slots: list[Slot] = []
-        decisions: dict[type, Any] = {}
+        decided: FaultDecision | None = None
         for item in plan.calls:
             if not isinstance(item, Rejected):
                 slots.append(item)
                 continue
-            kind = type(item.error.__cause__ or item.error)
-            decided = decisions.get(kind)
             if decided is None:
-                decided = decisions[kind] = run.decide(phase, item.error)
+                decided = run.decide(phase, item.error)
                 self._retry(decided)
             else:
                 run.tell_fault(item.error, decided)
             text = run.told(sentences.invalid_call(str(item.error)), decided.decision)
             slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
-        if any(isinstance(decided.decision, Retry) for decided in decisions.values()):
+        if decided is not None and isinstance(decided.decision, Retry):
             return None
         self._slots = slots
         return self._begin(phase, plan.reply)

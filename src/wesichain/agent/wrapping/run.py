@@ -35,7 +35,7 @@ from wesichain.tools import RunContext
 
 from .part import Part
 from .stepper import Stepper
-from .wrapped_effects import Link, context_of
+from .wrapped_effects import Link, context_of, raiser
 
 OutT = TypeVar("OutT")
 
@@ -94,7 +94,8 @@ class WrappedDrive(Drive[OutT]):
             self._latest.cut()
             raise
         except Exception as cause:  # noqa: BLE001  # a middleware is anybody's code
-            broken = AgentError(f"a middleware around the run raised {type(cause).__name__}: {cause}")
+            name = raiser(self._around, cause) or "a middleware"
+            broken = AgentError(f"{name}.wrap_run raised {type(cause).__name__}: {cause}")
             broken.__cause__ = cause
             return self._latest.fail(broken)
         if not isinstance(outcome, _ENDED):

@@ -201,7 +201,7 @@ class RecordedEffects(Effects):
 
     @override
     async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` gives: that of before, where the node was here before. Checks and tools are made anew."""
+        """What `make` gave when the node was here before, or gives now. Checks and tools are made anew."""
         if entry.verb not in ("instruct", "advise", "approve"):
             return await make()
         name = f"{self._prefix}{entry.verb} {entry.step_id} {entry.call_id}".rstrip()
