@@ -107,6 +107,7 @@ from .protocols import (
     ToolCallingLlm,
     advise,
     around,
+    check_settings,
     fit_message,
     fit_request,
     name_reply,
@@ -114,6 +115,7 @@ from .protocols import (
     traits_of,
 )
 from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
+from .settings import NO_SETTINGS, ModelSettings
 from .spending import NO_USAGE, AnyPrice, Price, Prices, Spent, Usage, cost_of, is_price
 from .told_messages import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, Delivery, SystemClock, abandon
@@ -153,6 +155,7 @@ __all__ = [
     "HEADING",
     "KEPT",
     "MEDIA",
+    "NO_SETTINGS",
     "NO_USAGE",
     "OMIT",
     "Action",
@@ -200,6 +203,7 @@ __all__ = [
     "Media",
     "Message",
     "ModelResponded",
+    "ModelSettings",
     "NodeCompleted",
     "NodeFailed",
     "NodeStarted",
@@ -249,6 +253,7 @@ __all__ = [
     "advise",
     "around",
     "check_depth",
+    "check_settings",
     "constructor_of",
     "cost_of",
     "dataclass",

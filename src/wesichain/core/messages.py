@@ -12,6 +12,7 @@ from wesichain.errors import CodecError, ToolDefinitionError
 from .codec import JsonValue
 from .content import Content, Part, parts_of, text_of_content
 from .dataclass import OMIT, dataclass
+from .settings import NO_SETTINGS, ModelSettings
 from .spending import NO_USAGE, Usage
 
 
@@ -102,7 +103,8 @@ class ToolSpec:
 class LlmRequest:
     """A request to a model. `output_schema`: the JSON schema that the answer must have.
 
-    `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`).
+    `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`); those of
+    `settings` are added to them. `settings`: how the model is asked to answer.
     """
 
     model: str
@@ -110,6 +112,7 @@ class LlmRequest:
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
     output_schema: Mapping[str, Any] | None = field(default=None, metadata=OMIT)
     stop: tuple[str, ...] = field(default=(), metadata=OMIT)
+    settings: ModelSettings = field(default=NO_SETTINGS, metadata=OMIT)
 
     def __post_init__(self) -> None:
         if type(self.messages) is list:

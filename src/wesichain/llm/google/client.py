@@ -15,6 +15,7 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     LlmTraits,
+    ModelSettings,
     StreamItem,
     SystemClock,
     is_array,
@@ -26,6 +27,7 @@ from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.leaks import read_leaks, sift_leaks
 from wesichain.llm.loops import PerLoop
 from wesichain.llm.react_text.speech import Habit
+from wesichain.llm.supported_settings import supported
 
 try:
     import httpx2
@@ -122,13 +124,19 @@ class GoogleClient:
         self._links = PerLoop(self._link)
         self._habit = Habit()
 
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that the model does not take."""
+        supported("google", self.model).check(settings)
+
     async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.check_settings(request.settings)
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
         async with aclosing(replies):
             reply = await anext(replies)
         return read_leaks(reply, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        self.check_settings(request.settings)
         items = persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
         self._habit.is_bare |= self.traits.opens_thinking
         return sift_leaks(items, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
@@ -173,7 +181,8 @@ class GoogleClient:
         await anext(link.keeper)
         names, omitted = ToolNames.of(request), list[str]()
         contents = to_json(to_contents(request.messages, names, omitted))
-        given = to_json(to_config(request, names, self._options))
+        form = supported("google", self.model).reasoning
+        given = to_json(to_config(request, names, self._options, form))
         config = types.GenerateContentConfig.model_validate_json(given)
         endpoint = link.endpoint
         if self._asked is not None:

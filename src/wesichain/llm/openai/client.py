@@ -95,6 +95,7 @@ class OpenAiClient(HttpLlm):
         self._account = account or (AZURE if api_version else OPENAI)
         super().__init__(model, client=client, **settings)
         self._is_own = is_openai(self._account, self._base_url, client)
+        self._provider = _provider_at(self._account, self._base_url, client, is_own=self._is_own)
         if self._is_own and "traits" not in settings:
             self.traits = _OWN
 
@@ -108,6 +109,7 @@ class OpenAiClient(HttpLlm):
             model=self.model,
             options=self._options,
             stream=stream,
+            provider=self._provider,
             strict=self._is_own,  # other servers may refuse a field that they do not know
             omitted=omitted,
         )
@@ -166,6 +168,20 @@ def is_openai(account: KeyAccount, base_url: str | None, client: openai.AsyncOpe
     return account is OPENAI and (not url or url.rstrip("/") == OPENAI.url)
 
 
+def _provider_at(
+    account: KeyAccount, base_url: str | None, client: openai.AsyncOpenAI | None, *, is_own: bool
+) -> str:
+    """The provider whose settings are known; "chat" of any other server with a compatible API."""
+    if is_own:
+        return "openai"
+    url = str(client.base_url) if client is not None else account.address(base_url)
+    host = host_of(url) if url else ""
+    if host.endswith(":11434"):
+        return "ollama"
+    known = (name for name, one in ACCOUNTS.items() if one is account or host_of(one.url) == host)
+    return next(known, "chat")
+
+
 def line_to(sdk: openai.AsyncOpenAI, path: str, endpoint: Endpoint, *, asked: Any) -> ProviderRoute:
     """A line that posts ready bodies: `create` walks every message on every call."""
 
@@ -217,6 +233,7 @@ class ResponsesClient(OpenAiClient):
     ) -> None:
         self._reasons = _REASONS.match(model) is not None if reasons is None else reasons
         super().__init__(model, **settings)
+        self._provider = "responses"
         if settings.get("traits") is None:
             self.traits = type(self).traits
 

@@ -19,9 +19,11 @@ from wesichain.core import (
     is_object,
     to_json,
 )
-from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
+from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.openai.wire import is_strict
+
+from .settings import response_settings
 
 OPAQUE = "responses"  # whose data `Message.opaque` is: another provider's is not ours to send
 
@@ -68,7 +70,7 @@ def to_items(
         body["text"] = {"format": answer}
     if stream:
         body["stream"] = True
-    return with_options(body, options)
+    return with_settings(body, options, request, response_settings(request, names))
 
 
 def _items(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[dict[str, Any]]:

@@ -21,8 +21,10 @@ from wesichain.core import (
     is_object,
     to_json,
 )
-from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_options, write_args
+from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
+
+from .settings import chat_settings
 
 OPAQUE = "openai"  # whose data `Message.opaque` is: another provider's is not ours to send
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -35,12 +37,14 @@ def to_wire(
     model: str,
     options: Mapping[str, JsonValue],
     stream: bool,
+    provider: str = "chat",
     strict: bool = False,
     omitted: list[str] | None = None,
 ) -> dict[str, Any]:
     """The body for a request. `strict`: schemas that can be held to are marked so.
 
-    What cannot be sent is replaced by a line, which `omitted` is told as well.
+    `provider` says whose words the settings are written in. What cannot be sent is replaced by a line, which
+    `omitted` is told as well.
     """
     require_ids(request.messages)
     told = [] if omitted is None else omitted
@@ -52,11 +56,9 @@ def to_wire(
         if strict and is_strict(request.output_schema):
             answer["strict"] = True
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
-    if request.stop:
-        body["stop"] = [*request.stop]
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return with_options(body, options)
+    return with_settings(body, options, request, chat_settings(request, names, provider=provider))
 
 
 def _tool(tool: ToolSpec, names: ToolNames, *, strict: bool) -> dict[str, Any]:

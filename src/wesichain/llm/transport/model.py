@@ -9,11 +9,21 @@ from typing import Any, Self, TypedDict
 
 import httpx2
 
-from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, StreamItem, SystemClock
+from wesichain.core import (
+    Clock,
+    JsonValue,
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    ModelSettings,
+    StreamItem,
+    SystemClock,
+)
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.leaks import read_leaks, sift_leaks
 from wesichain.llm.react_text.speech import Habit
+from wesichain.llm.supported_settings import SupportedSettings, supported
 
 from .faults import Endpoint
 from .http import HttpTransport, ProviderRoute, Reply, Scanner
@@ -47,6 +57,7 @@ class HttpLlm(ABC):
     """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network."""
 
     traits: LlmTraits = LlmTraits()
+    _provider = "chat"  # in the table of supported settings
 
     def __init__(
         self,
@@ -88,7 +99,15 @@ class HttpLlm(ABC):
             is_borrowed=client is not None,
         )
 
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that the model does not take."""
+        self._supported().check(settings)
+
+    def _supported(self) -> SupportedSettings:
+        return supported(self._provider, self.model)
+
     async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.check_settings(request.settings)
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=False, omitted=omitted)
         reply = await self._transport.ask(
@@ -97,6 +116,7 @@ class HttpLlm(ABC):
         return read_leaks(reply, request.tools, names.from_wire, habit=self._habit)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        self.check_settings(request.settings)
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=True, omitted=omitted)
         items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
