@@ -45,6 +45,7 @@ OPTIONAL = {
     "psycopg": set(),
     "dbos": set(),
     "mcp": set(),
+    "genai_prices": set(),
     "opentelemetry": set(),
     "typer": {"cli"},
     "rich": {"cli"},

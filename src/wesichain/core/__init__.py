@@ -116,7 +116,7 @@ from .protocols import (
 )
 from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
 from .settings import NO_SETTINGS, ModelSettings
-from .spending import NO_USAGE, AnyPrice, Price, Prices, Spent, Usage, cost_of, is_price
+from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, Usage, cost_of, is_price
 from .told_messages import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, Delivery, SystemClock, abandon
 
@@ -213,6 +213,7 @@ __all__ = [
     "PendingCall",
     "Portable",
     "Price",
+    "PriceTier",
     "Prices",
     "PromptTemplate",
     "Provide",
