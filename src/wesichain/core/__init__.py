@@ -117,6 +117,7 @@ from .protocols import (
 from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
 from .settings import NO_SETTINGS, ModelSettings
 from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, Usage, cost_of, is_price
+from .strict_schema import narrowed_schema, strict_schema, without_nulls
 from .told_messages import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, Delivery, SystemClock, abandon
 
@@ -276,6 +277,7 @@ __all__ = [
     "made",
     "media_type_of",
     "name_reply",
+    "narrowed_schema",
     "omitted_line",
     "parse_json",
     "parts_of",
@@ -283,6 +285,7 @@ __all__ = [
     "result_parts",
     "say_omitted",
     "state_update",
+    "strict_schema",
     "text_of",
     "to_json",
     "to_jsonl",
@@ -292,5 +295,6 @@ __all__ = [
     "tool_message",
     "traits_of",
     "turn_of",
+    "without_nulls",
     "write_state",
 ]

@@ -95,6 +95,7 @@ class OpenAiClient(HttpLlm):
         self._account = account or (AZURE if api_version else OPENAI)
         super().__init__(model, client=client, **settings)
         self._is_own = is_openai(self._account, self._base_url, client)
+        self._is_strict = self._is_own  # other servers may refuse a field that they do not know
         self._provider = _provider_at(self._account, self._base_url, client, is_own=self._is_own)
         if self._is_own and "traits" not in settings:
             self.traits = _OWN
@@ -110,7 +111,7 @@ class OpenAiClient(HttpLlm):
             options=self._options,
             stream=stream,
             provider=self._provider,
-            strict=self._is_own,  # other servers may refuse a field that they do not know
+            strict=self._is_strict,
             omitted=omitted,
         )
 
@@ -234,6 +235,7 @@ class ResponsesClient(OpenAiClient):
         self._reasons = _REASONS.match(model) is not None if reasons is None else reasons
         super().__init__(model, **settings)
         self._provider = "responses"
+        self._is_strict = True
         if settings.get("traits") is None:
             self.traits = type(self).traits
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Self, TypedDict
 
 import httpx2
@@ -23,6 +24,7 @@ from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.leaks import read_leaks, sift_leaks
 from wesichain.llm.react_text.speech import Habit
+from wesichain.llm.strict_forms import as_asked
 from wesichain.llm.supported_settings import SupportedSettings, supported
 
 from .faults import Endpoint
@@ -58,6 +60,7 @@ class HttpLlm(ABC):
 
     traits: LlmTraits = LlmTraits()
     _provider = "chat"  # in the table of supported settings
+    _is_strict = False  # schemas are sent in their strict form
 
     def __init__(
         self,
@@ -113,7 +116,8 @@ class HttpLlm(ABC):
         reply = await self._transport.ask(
             wire, lambda body, at: self._read(body, names=names, endpoint=at, omitted=omitted)
         )
-        return read_leaks(reply, request.tools, names.from_wire, habit=self._habit)
+        read = read_leaks(reply, request.tools, names.from_wire, habit=self._habit)
+        return as_asked(read, request) if self._is_strict else read
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         self.check_settings(request.settings)
@@ -121,7 +125,8 @@ class HttpLlm(ABC):
         wire = self._wire(request, names, stream=True, omitted=omitted)
         items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
         self._habit.is_bare |= self.traits.opens_thinking
-        return sift_leaks(items, request.tools, names.from_wire, habit=self._habit)
+        read = sift_leaks(items, request.tools, names.from_wire, habit=self._habit)
+        return _as_asked(read, request) if self._is_strict else read
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""
@@ -150,6 +155,14 @@ class HttpLlm(ABC):
     @abstractmethod
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         """The line to the provider over these connections, or over the client that was handed in."""
+
+
+async def _as_asked(
+    items: AsyncGenerator[StreamItem, None], request: LlmRequest
+) -> AsyncGenerator[StreamItem, None]:
+    async with aclosing(items):
+        async for item in items:
+            yield as_asked(item, request) if isinstance(item, LlmResponse) else item
 
 
 def _checked_headers(headers: Any) -> dict[str, str]:
