@@ -62,14 +62,14 @@ def called(name: str, arguments: str) -> dict[str, Any]:
 async def test_a_tool_with_a_default_is_strict_and_its_null_means_not_given() -> None:
     server = Recorded(chat(called("book", NULLS)), chat({"content": "done"}))
     agent = Agent(OpenAiClient("gpt-4o", client=server.client()), tools=[tool(book), tool(count)])
-    outcome = await agent.outcome("go")
+    result = await agent.run("go")
     assert "Rome 2 None" in str(server.sent[1]["messages"])
     strict, loose = (one["function"] for one in server.sent[0]["tools"])
     assert strict["strict"] is True
     assert strict["parameters"]["required"] == ["city", "nights", "tags"]
     assert strict["parameters"]["additionalProperties"] is False
     assert "strict" not in loose
-    assert outcome.output == "done"
+    assert result.output == "done"
 
 
 async def test_an_answer_is_strict_too() -> None:

@@ -165,7 +165,7 @@ def _without_nulls(given: Any, value: Any, root: Mapping[str, Any]) -> Any:
     if not is_object(value) and not is_array(value):
         return value
     schema = _meant(given, value, root)
-    if is_array(value):
+    if not is_object(value):
         return [_without_nulls(schema.get("items"), item, root) for item in value]
     fields, required = schema.get("properties"), schema.get("required", ())
     if not is_object(fields):

@@ -128,7 +128,9 @@ class AnthropicClient(HttpLlm):
             return reply.response
 
         host = host_of(str(sdk.base_url))
-        endpoint = Endpoint(host, self.model, key_variable=_ANTHROPIC.key_variable, key=key)
+        is_borrowed = self._client is not None
+        variable = _ANTHROPIC.key_variable
+        endpoint = Endpoint(host, self.model, key_variable=variable, key=key, is_borrowed=is_borrowed)
         return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[anthropic.AsyncAnthropic, str]:

@@ -61,7 +61,7 @@ class LocalLlm:
 
     With `base_url`, the same prompt and grammar go to a llama.cpp server that runs elsewhere, which has its
     own file, context and threads: nothing is fetched or loaded here, and llama.cpp need not be installed.
-    A reply that has not come whole after `deadline` seconds is given up (600 with `base_url`, else never).
+    A reply of which no byte comes for `deadline` seconds is given up (600 with `base_url`, else never).
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True, output_with_tools=True, takes_stop=True)
@@ -84,7 +84,7 @@ class LocalLlm:
         progress: Progress | None = None,
     ) -> None:
         if deadline is not None and not deadline > 0:
-            raise ConfigError(f"deadline is {deadline}; give the seconds that a reply may take")
+            raise ConfigError(f"deadline is {deadline}; give the seconds that may pass without a byte")
         if grounded and not constrain:
             raise ConfigError(
                 "grounded=True is kept by the grammar, which constrain=False takes away; choose one"

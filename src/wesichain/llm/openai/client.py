@@ -129,14 +129,23 @@ class OpenAiClient(HttpLlm):
         return line_to(sdk, "/chat/completions", self._endpoint(sdk, key), asked=asked_key(self._api_key))
 
     def _endpoint(self, sdk: openai.AsyncOpenAI, key: str) -> Endpoint:
-        variable = self._account.key_variable
-        return Endpoint(host_of(str(sdk.base_url)), self.model, key_variable=variable, key=key)
+        return Endpoint(
+            host_of(str(sdk.base_url)),
+            self.model,
+            key_variable=self._account.key_variable,
+            key=key,
+            is_borrowed=self._client is not None,
+        )
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[openai.AsyncOpenAI, str]:
         """The SDK's client, whose own retries are off, and the key that it sends."""
         if self._client is not None:
             return self._client.with_options(max_retries=0), ""
         url = self._account.address(self._base_url)
+        if not url:
+            raise ConfigError(
+                f"Azure needs the endpoint of your resource: set {AZURE.url_variable}, or pass base_url="
+            )
         key = self._account.key_for(self._base_url, self._api_key)
         if not self._api_version:
             sdk = openai.AsyncOpenAI(
@@ -148,11 +157,16 @@ class OpenAiClient(HttpLlm):
             )
             return sdk, key or ""
         has_token = self._api_key is not None and key is None  # a function gives tokens of Entra ID
+        if key is None and not has_token:
+            raise ConfigError(
+                f"no key for {host_of(url)}: set {AZURE.key_variable}, or pass api_key=: a key, or "
+                f"a function for tokens of Entra ID"
+            )
         azure = openai.AsyncAzureOpenAI(
             azure_endpoint=url,
             azure_deployment=self.model if self._is_deployed else None,
             api_version=self._api_version,
-            api_key=None if has_token else key or PLACEHOLDER,
+            api_key=key,
             azure_ad_token=PLACEHOLDER if has_token else None,
             default_headers=self._headers,
             max_retries=0,

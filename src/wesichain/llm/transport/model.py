@@ -30,7 +30,7 @@ from wesichain.llm.supported_settings import SupportedSettings, supported
 from .faults import Endpoint
 from .http import HttpTransport, ProviderRoute, Reply, Scanner
 from .keys import Key
-from .retry_limits import RetryLimits
+from .retry_limits import TOTAL, RetryLimits
 from .sse import SseScanner
 
 
@@ -39,8 +39,9 @@ class HttpSettings(TypedDict, total=False):
 
     `api_key` is a text, or a function (sync or async) that is asked for every request. `headers` go with each
     request. `options` are further fields of its body (`{"temperature": 0}`): an object is merged into ours,
-    None takes one of ours out, and `tools` are added to the agent's. `retries`, `deadline` (seconds, over all
-    attempts) and `max_bytes` bound a request; `traits` says otherwise what the model can do.
+    None takes one of ours out, and `tools` are added to the agent's. `deadline` is how many seconds may pass
+    without a byte, `total` how many a reply may take with all attempts (3600 unless given; None is no limit).
+    `retries` and `max_bytes` bound a request too; `traits` says otherwise what the model can do.
     """
 
     base_url: str | None
@@ -49,6 +50,7 @@ class HttpSettings(TypedDict, total=False):
     options: Mapping[str, JsonValue] | None
     retries: int
     deadline: float
+    total: float | None
     max_bytes: int
     traits: LlmTraits | None
     clock: Clock | None
@@ -72,6 +74,7 @@ class HttpLlm(ABC):
         options: Mapping[str, JsonValue] | None = None,
         retries: int = 2,
         deadline: float = 120.0,
+        total: float | None = TOTAL,
         max_bytes: int = 16_777_216,
         traits: LlmTraits | None = None,
         clock: Clock | None = None,
@@ -92,7 +95,7 @@ class HttpLlm(ABC):
         self._options = checked_options(options)
         self._habit = Habit()
         patience = RetryLimits(
-            retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance
+            retries=retries, deadline=deadline, total=total, clock=clock or SystemClock(), chance=chance
         )
         self._transport = HttpTransport(
             self._connect,
