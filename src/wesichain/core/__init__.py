@@ -82,6 +82,7 @@ from .events import (
 from .later import later
 from .log import LogView, events_in
 from .messages import (
+    Citation,
     FinishReason,
     LlmRequest,
     LlmResponse,
@@ -175,6 +176,7 @@ __all__ = [
     "CallToken",
     "CancellationToken",
     "CheckpointSaved",
+    "Citation",
     "Clock",
     "CompletionLlm",
     "Content",
