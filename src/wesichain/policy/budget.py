@@ -9,6 +9,8 @@ from typing import Any
 from wesichain.core import AnyPrice, Price, Prices, Spent, Usage, constructor_of, cost_of, dataclass, is_price
 from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
 
+from .find_price import find_price
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -16,7 +18,8 @@ class Budget:
 
     `free_retries` is how many retries of a whole run may spend nothing, where a policy asks for it.
     `prices` gives, for each model, the price of a million input and of a million output tokens, as a pair, or
-    with those of its cache as a `Price`.
+    with those of its cache as a `Price`; it goes before the published prices (`find_price`), which a limited
+    cost uses for every other model.
     """
 
     steps: int = 12
@@ -39,10 +42,6 @@ class Budget:
             if limit is not None and not (_is_number(limit) and limit >= 0):
                 raise PolicyConfigError(f"a budget of {limit!r} {name}: use 0 or more, or None for no limit")
         _check_prices(self.prices)
-        if self.cost is not None and not self.prices:
-            raise PolicyConfigError(
-                "a budget with a cost needs prices={model: (input, output)} per million tokens"
-            )
 
 
 def _is_number(value: object) -> bool:
@@ -129,9 +128,15 @@ class Account:
                 return account.budget.prices[model]
             limited = limited or account.budget.cost is not None
             account = account._parent
-        if limited:
-            raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
-        return _FREE
+        if not limited:
+            return _FREE
+        price = find_price(model)
+        if price is None:
+            raise ConfigError(
+                f"a budget with a cost needs the price of {model!r}, which has no published price here "
+                f"(pip install 'wesichain[prices]'): give Budget(prices={{{model!r}: (input, output)}})"
+            )
+        return price
 
     def use_model(self, model: str) -> None:
         """Charge the replies from here on at the price of this model: the run goes on as another agent."""

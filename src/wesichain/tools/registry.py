@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from wesichain.core import ToolCall, ToolSpec, constructor_of
+from wesichain.core import ToolCall, ToolSpec, constructor_of, narrowed_schema, without_nulls
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,
@@ -172,7 +173,7 @@ class ToolRegistry:
         return self._tools.get(name)
 
     def specs(self, *, strict: bool = False, exclude: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
-        """The tools offered to a model; the same tuple each time. `strict`: OpenAI's strict form."""
+        """The tools offered to a model; the same tuple each time. `strict`: in a strict form."""
         self._is_strict = self._is_strict or strict
         question = (strict, exclude)
         offered = self._offers.get(question)
@@ -257,9 +258,12 @@ class ToolRegistry:
         """The arguments as the tool takes them, or the error."""
         tool = self._tools[call.name]
         try:
-            return tool.check(call.args, null_is_absent=self._is_strict)
+            return tool.check(call.args)
         except InvalidArgsError as error:
             rejected = error
+            if self._is_strict:
+                with suppress(InvalidArgsError):
+                    return tool.check(without_nulls(tool.spec.parameters, call.args))
         except Exception as error:  # noqa: BLE001  # a validator of the user's may raise anything
             rejected = tool.rejected([Issue((), f"cannot be checked: {type(error).__name__}: {error}")])
             rejected.__cause__ = error
@@ -279,9 +283,7 @@ class ToolRegistry:
 
 
 def _strictly(spec: ToolSpec) -> ToolSpec:
-    from .schema.strict import strict_schema
-
-    return ToolSpec(spec.name, spec.description, strict_schema(dict(spec.parameters)))
+    return ToolSpec(spec.name, spec.description, narrowed_schema(spec.parameters))
 
 
 def _warning(tool: Tool, perform: Perform) -> Perform:

@@ -22,6 +22,7 @@ from wesichain.core import (
     parse_json,
 )
 from wesichain.errors import CodecError
+from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
 from wesichain.llm.transport import Endpoint, SseEvent
 
@@ -113,6 +114,7 @@ def _response(
         opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
         parts=tuple(_pictures(items)),
         omitted=tuple(omitted),
+        citations=citations.of_response(items),
     )
 
 
