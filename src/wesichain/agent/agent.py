@@ -30,7 +30,15 @@ from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 from .drive import AnyRun, Drive
 from .effects import advice_at, instructions_at
 from .model_names import AnyModel, resolve_model
-from .options import NO_OPTIONS, AgentOptions, as_sinks, memory_in, run_options
+from .options import (
+    NO_OPTIONS,
+    AgentOptions,
+    RunOptions,
+    as_sinks,
+    memory_in,
+    run_options,
+    signature_with,
+)
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of
 from .runtime import AgentRuntime
@@ -55,6 +63,10 @@ Text: TypeAlias = str | Awaitable[str | None] | None
 Instructions: TypeAlias = (
     str | Callable[[], Text] | Callable[[RunContext[AnyDeps]], Text] | Callable[[str], Text] | None
 )
+
+
+# Where an `Agent` begins with something else than an `AgentRuntime`.
+AGENT_DEFAULTS: Mapping[str, Any] = {"tool_concurrency": 8, "exclude_after": None}
 
 
 class Agent(Translated, Generic[DepsT_contra, OutT]):
@@ -147,12 +159,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self._playbook = playbook
         self._domain = domain
         self._output_type = output_type
-        given_options: Any = {
-            "tool_concurrency": 8,
-            "exclude_after": None,
-            "default_policy": SelfCorrect(),
-            **options,
-        }
+        given_options: Any = {**AGENT_DEFAULTS, "default_policy": SelfCorrect(), **options}
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
             resolve_model(model),
             tools,
@@ -399,3 +406,17 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             gives=self._output_type,
             read=self.runtime.read_output,
         )
+
+
+def _show_options() -> None:
+    """Let `help` and `inspect.signature` show every option, from the one place that has it."""
+    agent: Any = Agent
+    shown = signature_with(agent.__init__, AgentOptions, {**AGENT_DEFAULTS, "policy": SelfCorrect()})
+    agent.__init__.__signature__ = shown
+    agent.__signature__ = shown.replace(parameters=[*shown.parameters.values()][1:])
+    for name in ("run", "run_sync", "stream", "iterate", "outcome", "resume"):
+        method = getattr(agent, name)
+        method.__signature__ = signature_with(method, RunOptions, {"conversation": None})
+
+
+_show_options()

@@ -6,14 +6,17 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
 from wesichain.core import (
+    NO_SETTINGS,
     CancellationToken,
     Clock,
     Message,
+    ModelSettings,
     OutputDelta,
     Spent,
     SystemClock,
@@ -72,6 +75,7 @@ class Settings(Generic[OutT]):
     approval_ttl: float | None
     beside: Callable[..., Any]  # makes another runtime of the same model
     context: tuple[ContextView, ...] = ()
+    model_settings: ModelSettings = NO_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,7 @@ class RunState(Generic[OutT]):
         "held_deltas",
         "is_bare",
         "now",
+        "own_settings",
         "present",
         "pressure",
         "remembers",
@@ -156,6 +161,7 @@ class RunState(Generic[OutT]):
         self.task: asyncio.Task[Any] | None = None
         self.pressure: Callable[[], Coroutine[Any, Any, None]] | None = None  # waits for a slow reader
         self.held_deltas: list[tuple[str, int, Any]] | None = None  # of an answer that is checked first
+        self.own_settings: ModelSettings | None = None  # of this run, over those of whoever acts in it
         self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
@@ -180,6 +186,15 @@ class RunState(Generic[OutT]):
             offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
             self._specs = self.tally.in_order(offered) + self.settings.judge.output.final_tools
         return self._specs
+
+    def model_settings(self) -> ModelSettings:
+        """The settings of the next request. A tool that has to be called holds for the first step alone."""
+        settings, own = self.settings.model_settings, self.own_settings
+        if own is not None:
+            settings = settings.merge(own)
+        if settings.tool_choice in (None, "auto", "none") or self.step <= 1:
+            return settings
+        return replace(settings, tool_choice=None)
 
     def spent(self) -> Spent:
         return self.account.spent(self.now())

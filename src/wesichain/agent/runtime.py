@@ -19,12 +19,14 @@ from wesichain.core import (
     Decision,
     LlmTraits,
     Message,
+    ModelSettings,
     Role,
     Spent,
     SystemClock,
     ToolCallingLlm,
     ToolSpec,
     around,
+    check_settings,
     constructor_of,
     traits_of,
 )
@@ -142,7 +144,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
             beside=partial(AgentRuntime, llm),
+            model_settings=given.settings,
         )
+        check_settings(llm, given.settings)
 
     def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
         """The same with another model, for one run or several: a client, or its name."""
@@ -218,6 +222,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         run_id: str | None = None,
         instructions: str | None = None,
         advice: Advice | None = None,
+        settings: ModelSettings | None = None,
     ) -> Idle[OutT]:
         """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
         content: Content | None = None
@@ -234,6 +239,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             messages += messages_of(scratchpad)
         name, told = self._settings.name, self._reported
         info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=told)
+        if settings is not None:
+            info = replace(info, settings=settings)
         if counted or content is not None:
             info = replace(
                 info,
@@ -263,6 +270,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         """The same, with the options as one value."""
         if given.model is not None and (other := self._for(given)) is not self:
             return other.opened(task, history, given)
+        if given.settings is not None:
+            check_settings(self._llm, self._given.settings.merge(given.settings))
         inner = given.inner or (None if given.parent is None else self.place(task, given.parent))
         if inner is not None and inner.outcome is not None:
             return self._back(inner, inner.outcome, given)
@@ -275,10 +284,17 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 run_id=given.run_id or self.new_id(inner),
                 instructions=given.instructions,
                 advice=given.advice,
+                settings=given.settings,
             )
         start = None
         if self._around and isinstance(task, str | list | tuple):
-            start = partial(self.start, history=history, instructions=given.instructions, advice=given.advice)
+            start = partial(
+                self.start,
+                history=history,
+                instructions=given.instructions,
+                advice=given.advice,
+                settings=given.settings,
+            )
         advised = () if given.advice is None else given.advice.tools
         tally = Tally(advised=advised) if advised else None
         drive = self._drive(idle, given, inner, tally=tally, start=start)
@@ -340,7 +356,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         inner = options.inner
         scope = () if inner is None else inner.call.scope
         reply = with_decided_args(interrupted, decisions, scope)
-        phase = resumed(interrupted, reply=reply, model=self._reported)
+        settings = options.settings or interrupted.info.settings
+        phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings)
         drive = self._drive(phase, options, inner, tally=interrupted.tally)
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
@@ -398,6 +415,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             inner.call.run_began(inner.number, emitter)
         scope = () if inner is None else inner.call.scope
         running = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
+        running.own_settings = info.settings
         if options.stream:
             running.held_deltas = [] if any(one.holds_stream for one in around_run) else None
             ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))

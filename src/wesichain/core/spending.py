@@ -63,6 +63,8 @@ class Spent:
     free_retries: int = 0
     cost: float = field(default=0.0, metadata=OMIT)
     seconds: float = field(default=0.0, metadata=OMIT)  # at work: waiting for a person does not count
+    # The tokens, by model, that no budget has a price for: `cost` is without them.
+    unpriced: Mapping[str, Usage] = field(default_factory=dict[str, Usage], hash=False, metadata=OMIT)
 
 
 _MILLION = 1_000_000

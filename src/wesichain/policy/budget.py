@@ -54,6 +54,7 @@ def _is_count(value: object) -> bool:
 
 
 _FREE = (0.0, 0.0)
+_NO_TOKENS: dict[str, Usage] = {}  # never changed
 _usage, _spent = constructor_of(Usage), constructor_of(Spent)
 
 
@@ -70,10 +71,12 @@ class Account:
         "_deadline",
         "_details",
         "_input",
+        "_model",
         "_output",
         "_parent",
         "_price",
         "_started",
+        "_unpriced",
         "budget",
         "cost",
         "free_retries",
@@ -94,7 +97,9 @@ class Account:
         self.budget = budget
         self._parent = parent
         self.is_nested = parent is not None
+        self._model = model
         self._price: AnyPrice = _FREE
+        self._unpriced: dict[str, Usage] | None = None
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
         self._started = now
@@ -118,6 +123,7 @@ class Account:
         self.tool_calls = spent.tool_calls
         self.free_retries = spent.free_retries
         self.cost = spent.cost
+        self._unpriced = {**spent.unpriced} or None
 
     def price_of(self, model: str) -> AnyPrice:
         """The price of a model, from the nearest budget that has it; a limited cost needs one."""
@@ -141,6 +147,7 @@ class Account:
     def use_model(self, model: str) -> None:
         """Charge the replies from here on at the price of this model: the run goes on as another agent."""
         self._price = self.price_of(model)
+        self._model = model
 
     @property
     def usage(self) -> Usage:
@@ -159,7 +166,8 @@ class Account:
         """The spending up to now, on the monotonic clock that the account was opened with."""
         usage = _usage(self._input, self._output) if self._details is None else self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
-        return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds)
+        unpriced = _NO_TOKENS if self._unpriced is None else {**self._unpriced}
+        return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)
 
     @property
     def deadline(self) -> float:
@@ -264,20 +272,29 @@ class Account:
         if self._parent is not None:
             self._parent.spend_tool_call(count)
 
-    def spend_usage(self, usage: Usage, cost: float | None = None) -> float:
+    def spend_usage(self, usage: Usage, cost: float | None = None, model: str = "") -> float:
         """Spend the tokens of a reply, here and all the way up; returns what they cost.
 
-        Those that have no `cost` yet are charged at the price of this run's model.
+        Those that have no `cost` yet are charged at the price of this run's model. `model` is the one whose
+        price nobody has given.
         """
         if cost is None:
-            cost = 0.0 if self._price is _FREE else cost_of(usage, self._price)
+            if self._price is _FREE:
+                cost, model = 0.0, self._model
+            else:
+                cost = cost_of(usage, self._price)
+        if model:
+            if self._unpriced is None:
+                self._unpriced = {}
+            before = self._unpriced.get(model)
+            self._unpriced[model] = usage if before is None else before + usage
         self._input += usage.input_tokens
         self._output += usage.output_tokens
         if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
             self._details = usage if self._details is None else self._details + usage
         self.cost += cost
         if self._parent is not None:
-            self._parent.spend_usage(usage, cost)
+            self._parent.spend_usage(usage, cost, model)
         return cost
 
     def take_free_retry(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from wesichain.core import NO_SETTINGS, AnyPrice, ModelSettings, Price, Prices, Usage, cost_of
+from wesichain.core import NO_SETTINGS, AnyPrice, ModelSettings, Price, Prices, Spent, Usage, cost_of
 from wesichain.errors import MissingDependencyError
 
 
@@ -51,6 +51,18 @@ def find_cost(
     """
     price = find_price(model, prices, provider=provider, settings=settings, at=at)
     return None if price is None else cost_of(usage, price)
+
+
+def cost_of_spent(spent: Spent, prices: Prices | None = None) -> float | None:
+    """The cost of what a run has spent; None where a model that it used has no known price."""
+    cost = spent.cost
+    for model, usage in spent.unpriced.items():
+        if usage.total_tokens:
+            found = find_cost(usage, model, prices)
+            if found is None:
+                return None
+            cost += found
+    return cost
 
 
 # The providers by the names that models have here, as the published prices name them; "" has none.

@@ -161,7 +161,9 @@ class Asking(Showing[OutT]):
             self._follows = sound is reply is not self._taken_up
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
-            return phase.complete(verdict.output, text=verdict.text, spent=run.spent(), step=run.step)
+            return phase.complete(
+                verdict.output, text=verdict.text, spent=run.spent(), step=run.step, citations=reply.citations
+            )
         match verdict:
             case FlawedPlan():
                 return self._settle(phase, verdict)
@@ -214,7 +216,10 @@ class Asking(Showing[OutT]):
             self._give_back_step()
             run.check_stop()
         shown = trail.messages if self._seen is None else self._seen.messages
-        return _request(run.settings.model, shown, run.specs(), run.settings.judge.output.schema)
+        settings = run.model_settings()
+        return _request(
+            run.settings.model, shown, run.specs(), run.settings.judge.output.schema, (), settings
+        )
 
     def _take_reply(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
         """A reply that came, with its event and its price. One that ends in an error is no reply."""
@@ -304,7 +309,10 @@ class Asking(Showing[OutT]):
                 run.emitter.step_started(run.step, new, follows=self._follows, free=True)
                 messages = (*(phase.messages if self._seen is None else self._seen.messages), note)
                 output = run.settings.judge.output
-                return LlmRequest(run.settings.model, messages, output.final_tools, output.schema)
+                settings = replace(run.model_settings(), tool_choice=None)
+                return LlmRequest(
+                    run.settings.model, messages, output.final_tools, output.schema, settings=settings
+                )
             case "answer" | "partial":
                 return None
             case _:
