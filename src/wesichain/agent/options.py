@@ -58,7 +58,7 @@ class AgentOptions:
     `middleware`: what stands around runs, model calls and tool calls, the first outermost.
     `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to. `deps_type`: what the
     deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
-    `settings`: how the model is asked to answer (`ModelSettings`): temperature, length, reasoning, tool choice.
+    `settings`: how the model is asked to answer: temperature, length, reasoning, tool choice and so on.
     `redactor`: takes secrets out of what sinks are told, in place of the usual one. `clock`: where time comes
     from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
     """
@@ -138,9 +138,9 @@ class RunOptions:
     """The options of one run, whether it begins or goes on.
 
     `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
-    it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's. `cancellation`: stops the run, which
-    never cancels it. `parent`: the context of the call that this run is inside of: it then spends from that
-    run's account, is told in its log and waits with it. `events`: further sinks. `stream`: tell text as it
+    it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's.
+    `cancellation`: stops the run, which never cancels it. `parent`: the context of the call that this run is
+    inside of: it then spends from that run's account, is part of its log and waits with it. `events`: further sinks. `stream`: tell text as it
     comes. `run_id`: a name for the run. `instructions` in place of the agent's, `advice` below them.
     `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is called with the
     `Drive`. `inner`: the place of the run in the call of `parent`, where it has one already.

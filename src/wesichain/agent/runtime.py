@@ -377,67 +377,87 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         start: Callable[..., Idle[OutT]] | None = None,
     ) -> Drive[OutT]:
         """A run in its place: its account, its token and its log hang below those of its parent."""
-        info, parent = phase.info, options.parent
-        clock = options.clock or (None if inner is None else inner.call.clock)  # it lives in the time above
-        settings = self._settings if clock is None else replace(self._settings, clock=clock)
-        sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
-        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(self._settings.name))
-        told = listeners(info, sinks, self._redactor) if sinks else None
-        token, above, wrap = options.cancellation, None, options.effects
-        if parent is not None:
-            token, relay = token_for(token, parent), parent.emit
-            if inner is not None:
-                above, wrap = inner.call.account, wrap or inner.effects
-                relay = None if relay is None else inner.relay(relay)
-            told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
-        elif token is not None:
-            token = token.child()
-        emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)
-        around_run: Sequence[Middleware] = self._around
         try:
-            account = Account(
-                options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
-            )
-            is_plain = not self._is_changing and self._inside is None and not info.opened_by
-            effects = live = self._live if is_plain else self._world(info, account)
-            if wrap is not None:
-                effects = whole_effects(wrap(live), live)
-                around_run = effects.around(around_run)
-                token = effects.token(token)
-            deps = options.deps
-            if parent is not None or self._deps.is_declared or self.transfers:
-                deps = self._deps_of(options, needed=effects.needs_deps)
+            run, middleware = self._state_of(phase.info, options, inner, tally)
         except ConfigError as error:
             if inner is not None:
                 inner.fail(error)
             raise
-        if inner is not None:
-            inner.call.run_began(inner.number, emitter)
-        scope = () if inner is None else inner.call.scope
-        running = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
-        running.own_settings = info.settings
-        if options.stream:
-            running.held_deltas = [] if any(one.holds_stream for one in around_run) else None
-            ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
-            running.pressure = next(filter(None, ready), None)
-        elif inner is not None:
-            running.pressure = inner.call.step.run.pressure
-        if effects is not self._live:
-            live.attach(running)
-            effects.attach(running)
-        if not around_run and not (running.present is not None and running.present.has_parts):
-            drive = (
-                Drive(running, phase, inner, stream=True) if options.stream else Drive(running, phase, inner)
-            )
+        if options.stream or inner is not None:
+            self._attach_reader(run, options, inner, middleware)
+        if not middleware and not (run.present is not None and run.present.has_parts):
+            drive = Drive(run, phase, inner, stream=True) if options.stream else Drive(run, phase, inner)
         else:
             from .wrapping import WrappedDrive
 
             again = None if start is None else partial(self._again, options, inner, start)
-            wrapped = (around_run, start, again)
-            drive = WrappedDrive(running, phase, stream=options.stream, inner=inner, wrapped=wrapped)
+            wrapped = (middleware, start, again)
+            drive = WrappedDrive(run, phase, stream=options.stream, inner=inner, wrapped=wrapped)
         if options.on_open is not None:
             options.on_open(drive)
         return drive
+
+    def _state_of(
+        self, info: RunInfo, options: RunOptions, inner: InnerRun | None, tally: Tally | None
+    ) -> tuple[RunState[OutT], Sequence[Middleware]]:
+        """The state of a run that has not begun, and the middleware around it."""
+        parent, clock = options.parent, options.clock
+        above, scope, wrap = None, (), options.effects
+        if inner is not None:  # it lives in the time above
+            clock, above, scope = clock or inner.call.clock, inner.call.account, inner.call.scope
+            wrap = wrap or inner.effects
+        settings = self._settings if clock is None else replace(self._settings, clock=clock)
+        token = options.cancellation
+        if parent is not None:
+            token = token_for(token, parent)
+        elif token is not None:
+            token = token.child()
+        emitter = self._emitter_of(info, options, inner, settings)
+        account = Account(
+            options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
+        )
+        middleware: Sequence[Middleware] = self._around
+        is_plain = not self._is_changing and self._inside is None and not info.opened_by
+        effects = live = self._live if is_plain else self._world(info, account)
+        if wrap is not None:
+            effects = whole_effects(wrap(live), live)
+            middleware, token = effects.around(middleware), effects.token(token)
+        deps = options.deps
+        if parent is not None or self._deps.is_declared or self.transfers:
+            deps = self._deps_of(options, needed=effects.needs_deps)
+        if inner is not None:
+            inner.call.run_began(inner.number, emitter)
+        run = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
+        run.own_settings = info.settings
+        if effects is not self._live:
+            live.attach(run)
+            effects.attach(run)
+        return run, middleware
+
+    def _emitter_of(
+        self, info: RunInfo, options: RunOptions, inner: InnerRun | None, settings: Settings[OutT]
+    ) -> Emitter:
+        """What makes the events of a run, for its own log, its sinks and the run above."""
+        sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
+        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(settings.name))
+        told = listeners(info, sinks, self._redactor) if sinks else None
+        if options.parent is not None:
+            relay = options.parent.emit
+            if inner is not None and relay is not None:
+                relay = inner.relay(relay)
+            told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
+        return Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)
+
+    def _attach_reader(
+        self, run: RunState[OutT], options: RunOptions, inner: InnerRun | None, around: Sequence[Middleware]
+    ) -> None:
+        """Let a slow reader slow the run, and a guard hold the pieces of an answer back."""
+        if inner is not None:
+            run.pressure = inner.call.step.run.pressure
+        if options.stream:
+            run.held_deltas = [] if any(one.holds_stream for one in around) else None
+            ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
+            run.pressure = next(filter(None, ready), run.pressure)
 
     def _world(self, info: RunInfo, account: Account) -> Effects:
         """The model and the tools of a run, with what stands around them, and whoever acts in it."""

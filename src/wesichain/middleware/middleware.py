@@ -44,8 +44,8 @@ class Middleware(Generic[DepsT_contra]):
     ) -> LlmResponse:
         """Around a model call: `await call_next(request)` asks the model, and raises what the model raises.
 
-        Every call of the model spends a step, its tokens and its cost, and is an event. What the model raises,
-        or an `LlmError` raised here, goes to the policy; any other exception ends the run.
+        Every call of the model spends a step, its tokens and its cost, and is an event. What the model
+        raises, or an `LlmError` raised here, goes to the policy; any other exception ends the run.
         """
         del ctx
         return await call_next(request)

@@ -64,7 +64,18 @@ class Showing(Generic[OutT]):
                     return number, found
             elif found:
                 self._cut(seen, view.name, found)
+        self._fit(seen)
         return None
+
+    def _fit(self, seen: Seen) -> None:
+        """Hold the views to their limits: results are cut further, or the run fails before it asks."""
+        views = self._run.settings.context
+        for view in views:
+            limit = getattr(view, "limit_tokens", None)
+            if limit is not None and seen.tokens > limit:
+                from wesichain.context import fit
+
+                self._cut(seen, view.name, fit(seen, limit, view.name, counter_of(views)))
 
     def _cut(
         self, seen: Seen, view: str, cuts: Sequence[Cut], cost: float = 0.0, usage: Usage = NO_USAGE
