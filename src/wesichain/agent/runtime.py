@@ -195,7 +195,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         if isinstance(task, str):
             text = task
         elif isinstance(task, Idle):
-            text = cast("Idle[Any]", task).info.task
+            text = task.info.task
         elif isinstance(task, list | tuple):
             text = Message(Role.USER, cast("Any", task)).text
         else:

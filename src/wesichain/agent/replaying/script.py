@@ -329,8 +329,9 @@ class Script(RecordingCursor):
                 continue
             if isinstance(event, RunInterrupted):
                 raise Stopped(event.reason)
-            if isinstance(event, RunFailed) and event.error == "GuardrailError":
-                raise GuardrailError(event.message)
+            if isinstance(event, RunFailed) and event.error in ("GuardrailError", "AgentError"):
+                known = GuardrailError if event.error == "GuardrailError" else AgentError
+                raise known(event.message)  # its middleware's, or that of a sibling: the run ends the same
             if isinstance(event, RunFailed) and event.error != "BudgetExceededError":
                 await asyncio.get_running_loop().create_future()  # a sibling has failed: it cuts this one
             if isinstance(event, RunFailed):

@@ -260,13 +260,15 @@ class ReactSteps:
     def _opened(self, state: ReActSteps, ctx: GraphContext) -> Live:
         live, given = Live(_frame()), read_state(state)
         options = live.options(ctx, budget=self._limits(ctx), stream=self._stream)
-        live.drive = self._runtime.open(
+        opened = self._runtime.open(
             given,
             history=self._remembered(state),
             instructions=instructions(self._prompt, state),
             run_id=f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None,
             **options,
         )
+        assert isinstance(opened, Drive), "a node's run is inside no call"
+        live.drive = opened
         live.steps = len(given.scratchpad)
         return live
 

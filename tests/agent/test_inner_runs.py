@@ -1,0 +1,271 @@
+"""Tools that run several agents: each run has an identity, and is given back or resumed by it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.agent.kit import call, say
+from wesichain.agent import Agent, Approve, ApproveWith, Completed, Interrupted, Outcome
+from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, from_json, to_json
+from wesichain.errors import BudgetExceededError, RunInterruptedError
+from wesichain.policy import Budget
+from wesichain.testing import FunctionLlm, ScriptedLlm
+from wesichain.tools import CancellationToken, ToolContext, tool
+
+
+class Mail:
+    """What was sent, and to whom."""
+
+    def __init__(self) -> None:
+        self.sent: Counter[str] = Counter()
+
+    def writer(self, *, approval: bool = False) -> Agent[Any, str]:
+        """An agent that sends one mail to whoever its task names."""
+
+        @tool(effect="once", approval=approval)
+        async def send(who: str) -> str:
+            """Send a mail."""
+            await asyncio.sleep(0)
+            self.sent[who] += 1
+            return f"sent to {who}"
+
+        def reply(request: LlmRequest) -> LlmResponse:
+            who = next(message.text for message in request.messages if message.role is Role.USER)
+            done = [message.text for message in request.messages if message.role is Role.TOOL]
+            return LlmResponse(f"{who}: {done[0]}") if done else say(call("send", {"who": who}))
+
+        return Agent(FunctionLlm(reply), tools=[send], name="writer")
+
+
+def office(tools: list[Any], *, name: str = "letters") -> Agent[Any, str]:
+    """An agent that calls one tool, and is done: the same whenever, and wherever, it is made."""
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        has_result = any(message.role is Role.TOOL for message in request.messages)
+        return LlmResponse("done") if has_result else say(call(name))
+
+    return Agent(FunctionLlm(reply), tools=tools, budget=Budget(steps=40))
+
+
+def letters(mail: Mail, shape: str, *, effect: Any = "idempotent", approval: bool = False) -> Any:
+    """A tool that writes to three people, in one of the ways in which people write such tools."""
+    writer = mail.writer(approval=approval)
+
+    @tool(name="letters", effect=effect)
+    async def in_order(ctx: ToolContext) -> list[str]:
+        """Write letters."""
+        return [(await writer.run(who, parent=ctx)).output for who in ("ann", "bob", "cleo")]
+
+    @tool(name="letters", effect=effect)
+    async def gathered(ctx: ToolContext) -> list[str]:
+        """Write letters."""
+        runs = [writer.run(who, parent=ctx) for who in ("ann", "bob", "cleo")]
+        return [result.output for result in await asyncio.gather(*runs)]
+
+    @tool(name="letters", effect=effect)
+    async def swallowed(ctx: ToolContext) -> list[str]:
+        """Write letters."""
+        runs = [writer.run(who, parent=ctx) for who in ("ann", "bob", "cleo")]
+        results = await asyncio.gather(*runs, return_exceptions=True)
+        return ["lost" if isinstance(one, BaseException) else one.output for one in results]
+
+    @tool(name="letters", effect=effect)
+    async def grouped(ctx: ToolContext) -> list[str]:
+        """Write letters."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(writer.run(who, parent=ctx)) for who in ("ann", "bob", "cleo")]
+        return [task.result().output for task in tasks]
+
+    return {"in_order": in_order, "gathered": gathered, "swallowed": swallowed, "grouped": grouped}[shape]
+
+
+EXPECTED = '["ann: sent to ann","bob: sent to bob","cleo: sent to cleo"]'
+SHAPES = ("in_order", "gathered", "swallowed", "grouped")
+
+
+class StopAt:
+    def __init__(self, number: int, token: CancellationToken) -> None:
+        self._left, self._token = number, token
+
+    def emit(self, event: object) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._token.cancel("stopped by a test")
+
+
+def reread(outcome: Outcome[str]) -> Interrupted[str]:
+    assert isinstance(outcome, Interrupted), outcome
+    kind: Any = Interrupted
+    read: Interrupted[str] = from_json(kind, to_json(outcome))
+    return read
+
+
+def shown(outcome: Outcome[Any]) -> str:
+    """The result of the one call, as the model was shown it."""
+    return next(message.text for message in outcome.messages if message.role is Role.TOOL)
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_stopped_at_any_event_every_answer_keeps_its_place(shape: str, effect: str) -> None:
+    whole = await office([letters(Mail(), shape)]).outcome("q")
+    assert shown(whole).replace(" ", "") == EXPECTED.replace(" ", "")
+    for number in range(1, len(whole.events)):
+        mail, token = Mail(), CancellationToken()
+        agent = office([letters(mail, shape, effect=effect)])
+        outcome = await agent.outcome("q", cancellation=token, events=StopAt(number, token))
+        while isinstance(outcome, Interrupted):
+            outcome = await office([letters(mail, shape, effect=effect)]).runtime.resume(reread(outcome))
+        assert isinstance(outcome, Completed), (number, outcome)
+        assert max(mail.sent.values(), default=1) == 1, (number, mail.sent)
+        if "OUTCOME UNKNOWN" not in shown(outcome) and "UNKNOWN" not in str(outcome.messages):
+            assert shown(outcome).replace(" ", "") == EXPECTED.replace(" ", ""), number
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_every_question_goes_up_and_what_was_approved_is_done_once(shape: str, effect: str) -> None:
+    mail = Mail()
+    tools = [letters(mail, shape, effect=effect, approval=True)]
+    outcome: Any = await office(tools).outcome("q")
+    asked = 0
+    while isinstance(outcome, Interrupted):
+        waiting = reread(outcome)
+        assert waiting.pending, "it waits for a person"
+        asked += len(waiting.pending)
+        decisions = {item.token: Approve() for item in waiting.pending}
+        outcome = await office(tools).runtime.resume(waiting, decisions)
+    assert isinstance(outcome, Completed), outcome
+    assert shown(outcome).replace(" ", "") == EXPECTED.replace(" ", "")
+    assert mail.sent == {"ann": 1, "bob": 1, "cleo": 1}
+    assert asked == 3
+
+
+async def test_branches_that_start_runs_late_are_not_mixed_up() -> None:
+    """Two runs to a branch: the second of the first branch may begin before or after that of the other."""
+
+    async def run(stop: int | None) -> tuple[Outcome[Any], Mail]:
+        mail, token = Mail(), CancellationToken()
+        writer = mail.writer()
+
+        @tool
+        async def letters(ctx: ToolContext) -> list[str]:
+            """Write letters."""
+
+            async def branch(who: str, turns: int) -> str:
+                first = await writer.run(who, parent=ctx)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                second = await writer.run(f"{who}'s friend", parent=ctx)
+                return f"{first.output}, {second.output}"
+
+            return await asyncio.gather(branch("ann", 9), branch("bob", 0), branch("cleo", 3))
+
+        agent = office([letters])
+        options: Any = {} if stop is None else {"cancellation": token, "events": StopAt(stop, token)}
+        outcome: Any = await agent.outcome("q", **options)
+        while isinstance(outcome, Interrupted):
+            outcome = await office([letters]).runtime.resume(reread(outcome))
+        return outcome, mail
+
+    whole, _ = await run(None)
+    for number in range(1, len(whole.events), 2):
+        outcome, mail = await run(number)
+        assert max(mail.sent.values(), default=1) == 1, (number, mail.sent)
+        if "UNKNOWN" not in str(outcome.messages):
+            assert shown(outcome) == shown(whole), number
+
+
+async def test_other_arguments_below_change_nothing_above() -> None:
+    """Parent and child have one id for their calls: a decision belongs to a scope and a call."""
+    done: list[str] = []
+
+    @tool(approval=True)
+    async def pay(to: str) -> str:
+        """Pay."""
+        done.append(to)
+        return f"paid {to}"
+
+    child = Agent(
+        ScriptedLlm([LlmResponse("", (ToolCall("", "pay", {"to": "ann"}),)), "paid"]),
+        tools=[pay],
+        name="child",
+    )
+    agent = Agent(
+        ScriptedLlm([LlmResponse("", (ToolCall("", "child", {"task": "pay ann"}),)), "done"]),
+        tools=[child.as_tool()],
+    )
+    waiting = reread(await agent.outcome("q"))
+    (item,) = waiting.pending
+    outcome = await agent.runtime.resume(waiting, {item.token: ApproveWith({"to": "bob"})})
+    assert isinstance(outcome, Completed), outcome
+    assert done == ["bob"]
+    asked = [one for message in outcome.messages for one in message.tool_calls]
+    assert [one.args for one in asked] == [{"task": "pay ann"}]
+
+
+async def test_a_limit_above_is_the_limit_of_whoever_set_it() -> None:
+    """Met in a child with two calls side by side: the run that set it ends as its `on_limit` says."""
+
+    @tool
+    async def look(n: int) -> int:
+        """Look."""
+        await asyncio.sleep(0)
+        return n
+
+    def child() -> Agent[Any, str]:
+        two = LlmResponse("", (ToolCall("a", "look", {"n": 1}), ToolCall("b", "look", {"n": 2})))
+        return Agent(ScriptedLlm([two, "found"]), tools=[look], name="child")
+
+    def parent(**options: Any) -> Agent[Any, str]:
+        replies = [say(call("child", {"task": "look"})), "never"]
+        budget = Budget(tool_calls=2)
+        return Agent(ScriptedLlm(replies), tools=[child().as_tool()], budget=budget, **options)
+
+    failed: Any = await parent().outcome("q")
+    assert isinstance(failed.error, BudgetExceededError), failed.error
+    answered = await Agent(
+        ScriptedLlm([say(call("child", {"task": "look"})), "the last word"]),
+        tools=[child().as_tool()],
+        budget=Budget(tool_calls=2),
+        on_limit="answer",
+    ).outcome("q")
+    assert isinstance(answered, Completed), answered
+    assert (answered.text, answered.stopped_by) == ("the last word", "tool_calls")
+
+
+async def test_a_run_inside_that_its_tool_gave_up_is_the_tools_own_affair() -> None:
+    """Cancelling runs downhill: a limit that the tool sets around a run is no question of the run above."""
+    release = asyncio.Event()
+
+    async def never(request: LlmRequest) -> LlmResponse:
+        await release.wait()
+        return LlmResponse("too late")
+
+    slow = Agent(FunctionLlm(never), name="slow")
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask, for a moment."""
+        try:
+            return (await asyncio.wait_for(slow.run("t", parent=ctx), 0.01)).output
+        except TimeoutError:
+            return "it took too long"
+
+    outcome = await office([ask], name="ask").outcome("q")
+    assert isinstance(outcome, Completed), outcome
+    assert shown(outcome) == "it took too long"
+
+
+async def test_an_interruption_that_is_raised_on_is_resumed() -> None:
+    agent = office([letters(Mail(), "in_order", approval=True)])
+    with pytest.raises(RunInterruptedError) as caught:
+        await agent.run("q")
+    outcome = caught.value.outcome
+    while isinstance(outcome, Interrupted):
+        outcome = await agent.runtime.resume(outcome, {item.token: Approve() for item in outcome.pending})
+    assert isinstance(outcome, Completed)
