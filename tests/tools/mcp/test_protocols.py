@@ -260,7 +260,7 @@ async def forgetful(status: int) -> AsyncIterator[tuple[str, list[str]]]:
         if method == "initialize":
             new = f"s{len(uses)}"
             uses[new] = 0
-            result = {
+            result: dict[str, Any] = {
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "forgetful", "version": "1"},
