@@ -19,6 +19,7 @@ from tests.cli.terminal import Terminal
 from tests.tools.mcp.kit import ENV, HERE
 from tests.tools.mcp.kit import serving as serving_mcp
 from tests.warm import python
+from wesichain.cli.loading import load_tools
 
 MAIN = ["-c", "from wesichain.cli import main; main()"]
 STRICT = [sys.executable, "-W", "error", *MAIN]
@@ -117,6 +118,31 @@ def test_mcp_needs_a_file_with_tools(wesichain: Command, tmp_path: Path) -> None
     empty = tmp_path / "empty.py"
     empty.write_text("", encoding="utf-8")
     assert "has no tools" in wesichain("mcp", str(empty)).err
+
+
+PLAIN = """
+from textwrap import dedent
+
+def double(n: int) -> int:
+    'Double a number.'
+    return _twice(n)
+
+def _twice(n: int) -> int:
+    return 2 * n
+"""
+
+
+def test_mcp_takes_plain_functions(wesichain: Command, tmp_path: Path) -> None:
+    """As `Agent(tools=[...])` does; what is private or imported is no tool, and marked ones stand alone."""
+    plain, marked = tmp_path / "plain.py", tmp_path / "marked.py"
+    plain.write_text(PLAIN, encoding="utf-8")
+    half = "from wesichain import tool\n\n@tool\ndef half(n: int) -> int:\n    'Halve.'\n    return n // 2\n"
+    marked.write_text(PLAIN + half, encoding="utf-8")
+    assert [function.__name__ for function in load_tools(plain)] == ["double"]
+    assert [tool.name for tool in load_tools(marked)] == ["half"]
+    with serving(call("double", {"n": 21}), text("it is done")) as url:
+        done = wesichain("ask", "go", "--model", "openai:stub", "--mcp", mcp(str(plain)), url=url)
+    assert done.status == 0, done.err
 
 
 def request(number: int, method: str, **params: object) -> str:

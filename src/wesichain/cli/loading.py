@@ -43,15 +43,26 @@ def fetch(model: str) -> None:
 
 
 def load_tools(path: Path) -> list[Any]:
-    """The tools of a Python file: its `tools` list, else everything in it made with @tool or TypedTool."""
+    """The tools of a Python file.
+
+    They are its `tools` list, else everything in it made with @tool or TypedTool, else its public functions,
+    which need annotations as in `Agent(tools=...)`.
+    """
     module = _module_from(path)
     listed = getattr(module, "tools", None)
     if isinstance(listed, list | tuple):
         return [*cast("list[Any]", listed)]
-    found = [value for value in vars(module).values() if _is_tool(value)]
+    values = [*vars(module).values()]
+    found = [value for value in values if _is_tool(value)] or [
+        value for value in values if _is_public_function(value, module)
+    ]
     if not found:
-        raise ConfigError(f"{path} has no tools: put @tool on a function, or make a list named 'tools'")
+        raise ConfigError(f"{path} has no tools: write a function, or make a list named 'tools'")
     return found
+
+
+def _is_public_function(value: object, module: ModuleType) -> bool:
+    return inspect.isfunction(value) and value.__module__ == module.__name__ and value.__name__[0] != "_"
 
 
 def _is_tool(value: object) -> bool:

@@ -23,7 +23,9 @@ from .terminal import fail, note
 
 
 def mcp(
-    tools: Annotated[Path, typer.Argument(help="A Python file with tools: functions marked with @tool.")],
+    tools: Annotated[
+        Path, typer.Argument(help="A Python file with tools: functions, marked with @tool or plain.")
+    ],
     *,
     http: Annotated[
         int | None,

@@ -74,6 +74,10 @@ def serving(*command: str, pattern: str, env: dict[str, str] | None = None) -> I
             raise AssertionError("the server did not start")
     finally:
         process.terminate()
-        process.wait(20)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:  # the SDK's own server waits for clients that listen
+            process.kill()
+            process.wait(20)
         assert process.stderr is not None
         process.stderr.close()

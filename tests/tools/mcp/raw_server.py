@@ -36,6 +36,13 @@ LISTS = {
         )
     ],
 }
+if HOW == "says-too-much":
+    red = {"type": "string", "description": "\x1b[31mred\x1b[0m and \x07loud"}
+    LISTS[HOW] = [
+        tool("wordy") | {"description": "\x1b[1m" + "x" * 2_000_000},
+        tool("huge-schema", {"type": "object", "description": "x" * 300_000}),
+        *(tool(f"tool{n}", {"type": "object", "properties": {"text": red}}) for n in range(19_998)),
+    ]
 PNG = {"type": "image", "data": "AAAA" * 100, "mimeType": "image/png"}
 LINK = {"type": "resource_link", "name": "notes", "uri": "file:///notes.txt"}
 BLOB = {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAAA"}}
@@ -51,6 +58,7 @@ RESULTS: dict[str, Any] = {
     "blocks": {"content": [say("one"), PNG, LINK, FILE, BLOB, say("two")]},
     "structured": {"content": [say("ignored")], "structuredContent": {"n": 1}},
     "declared": {"content": [say("many")], "structuredContent": {"n": "many"}},
+    "media-and-data": {"content": [say("a square"), PNG], "structuredContent": {"width": 3}},
     "empty": {"content": []},
     "error": {"content": [say("the disk is full")], "isError": True},
     "silent-error": {"content": [], "isError": True},
@@ -72,6 +80,9 @@ def send(number: Any, **what: Any) -> None:
 
 def start() -> None:
     match HOW:
+        case "handshake-or-end":
+            with Path(os.environ["STARTS"]).open("a", encoding="utf-8") as starts:
+                starts.write("x")
         case "ends":
             sys.exit("cannot read its configuration")
         case "leaks-and-ends":
@@ -145,9 +156,11 @@ def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
+        if HOW == "handshake-or-end" and method == "server/discover":
+            sys.exit(1)
         if method == "initialize":
             info = {"name": "raw", "version": "1"}
-            version = params["protocolVersion"]
+            version = os.environ.get("VERSION", params["protocolVersion"])
             send(
                 number, result={"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
             )

@@ -22,7 +22,7 @@ from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolExecutio
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, ToolSet
 from wesichain.tools.mcp import McpServer, ServedPrompt, ServedResource, elicit, serve_http
-from wesichain.tools.mcp.offer import ServerOffer
+from wesichain.tools.mcp.remote_tools import ToolSelection
 
 from .conformance import run as conformance
 from .conformance.server import IMAGE, PROMPTS, RESOURCES, TOOLS
@@ -133,8 +133,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
         assert isinstance(cut.error, ToolExecutionError)
         assert "larger than this tool may give" in str(cut.error)
         asked = types.CallToolRequest(params=types.CallToolRequestParams(name="place", arguments={"town": 1}))
-        session = server._session()
-        refused = await session.send_request(asked, types.CallToolResult)
+        refused = await server._connected().request(asked, types.CallToolResult)
         assert refused.is_error
         data: Any = refused.structured_content
         assert (data["error"]["type"], data["error"]["issues"]) == (
@@ -146,7 +145,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
 async def test_what_is_no_text_is_content_of_its_kind() -> None:
     async with served(*TOOLS) as url, McpServer.http(url, approval=False) as server:
         asked = types.CallToolRequest(params=types.CallToolRequestParams(name="test_multiple_content_types"))
-        result = await server._session().send_request(asked, types.CallToolResult)
+        result = await server._connected().request(asked, types.CallToolResult)
         assert [block.type for block in result.content] == ["text", "image", "resource"]
         assert isinstance(result.content[1], types.ImageContent)
         assert result.content[1].data == IMAGE.base64
@@ -389,16 +388,19 @@ server = MCPServer("changing")
 async def grow(ctx: Context) -> str:
     "Grow a tool."
     server.add_tool(lambda: "new", name="grown", description="d")
-    await ctx.session.send_tool_list_changed()
+    await ctx.session.send_tool_list_changed()  # clients of the older protocols
+    await ctx.notify_tools_changed()
     return "grown"
 
 server.run("stdio")
 """
 
 
-async def test_a_list_that_changes_is_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
+async def test_a_list_that_changes_is_followed(tmp_path: Path, protocol: str) -> None:
     (tmp_path / "server.py").write_text(CHANGING, encoding="utf-8")
-    async with McpServer.stdio(*python(), str(tmp_path / "server.py"), approval=False) as server:
+    program = (*python(), str(tmp_path / "server.py"))
+    async with McpServer.stdio(*program, approval=False, protocol=protocol) as server:
         before = server.tools
         assert (await call(server, "grow")).ok
         for _ in range(200):
@@ -418,7 +420,7 @@ def test_a_tool_that_is_a_task_is_left_out_by_name() -> None:
     async def nothing(*_: object) -> None:
         raise AssertionError
 
-    tools, left_out = ServerOffer().choose([listed], "s", nothing)
+    tools, left_out = ToolSelection().choose([listed], "s", nothing)
     assert tools == ()
     assert "task" in left_out["long"]
 
@@ -441,7 +443,7 @@ def test_what_may_destroy_something_waits_for_a_person(hints: Any, asks: bool) -
     async def nothing(*_: object) -> None:
         raise AssertionError
 
-    (made,), _ = ServerOffer().choose([listed], "s", nothing)
+    (made,), _ = ToolSelection().choose([listed], "s", nothing)
     assert made.approval is asks
 
 
@@ -455,10 +457,9 @@ def test_the_official_conformance_suite_passes_for_all_that_is_offered() -> None
         pytest.skip("the suite needs npm")
     with conformance.our_server() as url:
         verdicts = [
-            conformance.run(suite, side, scenario, url)
-            for side, scenarios in (("server", conformance.SERVER), ("client", conformance.CLIENT))
-            for scenario in scenarios
-            if side == "client" or scenario not in conformance.NOT_OFFERED
+            conformance.run(suite, scenario, url)
+            for scenario in conformance.scenarios(suite)
+            if scenario.why_not is None
         ]
     assert [verdict for verdict in verdicts if not verdict.is_good] == []
 

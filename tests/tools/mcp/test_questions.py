@@ -57,7 +57,7 @@ def lines(notes: Path) -> list[str]:
 
 @asynccontextmanager
 async def asking(notes: Path, *, over: str = "stdio", **options: Any) -> AsyncIterator[McpServer]:
-    given: Any = {"approval": False, **options}
+    given: Any = {"approval": False, "protocol": "2025-11-25", **options}
     if over == "stdio":
         async with McpServer.stdio(*python(), SERVER, env={"NOTES": str(notes)}, **given) as server:
             yield server
@@ -199,7 +199,7 @@ async def test_over_stdio_a_question_is_not_put_to_another_run(notes: Path) -> N
         one.cancel()
         await asyncio.wait({one})
     assert isinstance(other, Completed)
-    assert "whose this is cannot be told" in observed(other)[0]
+    assert "whose this is cannot be known" in observed(other)[0]
 
 
 async def test_a_question_of_an_agent_below_is_the_run_s_own(notes: Path) -> None:

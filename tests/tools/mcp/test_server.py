@@ -121,10 +121,7 @@ async def test_whatever_a_tool_takes_and_returns_comes_back_the_same() -> None:
         assert str(caught.value) == str(direct.error)
 
 
-NOBODY = (
-    "needs a person's approval: the user could not be asked: this client cannot ask its user: "
-    "the call is not part of a run"
-)
+NOBODY = "this client cannot ask its user: the call is not part of a run"
 
 
 @pytest.mark.parametrize(
@@ -133,8 +130,8 @@ NOBODY = (
         pytest.param(
             [],
             [
-                f"'erase' {NOBODY}",
-                f"'pay' {NOBODY}",
+                f'MCP server \'python\' asks: Allow erase({{"path":"x"}})?; {NOBODY}',
+                f"MCP server 'python' asks: Allow pay({{\"amount\":500}})?; {NOBODY}",
             ],
             id="nobody-is-asked-so-nothing-is-done",
         ),

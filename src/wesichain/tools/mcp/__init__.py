@@ -1,11 +1,14 @@
 """MCP: the tools of a Model Context Protocol server as ordinary tools, and ordinary tools as a server."""
 
-from .contents import ServedPrompt, ServedResource
-from .elicitation import elicit, release_stream
-from .incoming import McpPrompt, McpResource
-from .mcp_server import McpServer
-from .offer import McpOptions, OnElicit
-from .serving import serve_http, serve_stdio
+from .callbacks import OnElicit, Sampling
+from .changes import ServedChanges
+from .client import McpServer
+from .decode import McpPrompt, McpResource
+from .remote_tools import McpOptions
+from .resources import ServedPrompt, ServedResource
+from .served_call import elicit, release_stream, roots, sample
+from .server import serve_http, serve_stdio
+from .subscriptions import ResourceChanges
 
 __all__ = [
     "McpOptions",
@@ -13,10 +16,15 @@ __all__ = [
     "McpResource",
     "McpServer",
     "OnElicit",
+    "ResourceChanges",
+    "Sampling",
+    "ServedChanges",
     "ServedPrompt",
     "ServedResource",
     "elicit",
     "release_stream",
+    "roots",
+    "sample",
     "serve_http",
     "serve_stdio",
 ]

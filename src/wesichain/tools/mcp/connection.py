@@ -1,30 +1,65 @@
-"""Connection: a session with a server, from the first word to the last, in a task of its own.
+"""Connection: one session with a server, in a task of its own.
 
 The SDK's task groups must be left by the task that entered them, while calls come from any task: so one
-task, the owner, enters, waits and leaves, and those who call only send and await.
+task, the owner, enters, waits and leaves, and callers only send and await.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import cache
 from math import inf
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter
 
 from wesichain._version import __version__
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
 
-from .sdk import Client, ClientSession, MessageHandlerFnT, anyio, types
+from .callbacks import Elicited, Sampled
+from .sdk import (
+    MODERN_PROTOCOL_VERSIONS,
+    Client,
+    ClientRequestContext,
+    MCPError,
+    MessageHandlerFnT,
+    ProgressFnT,
+    anyio,
+    types,
+)
+from .text import bounded
 from .transports import Transport
 
-Elicit: TypeAlias = Callable[..., Coroutine[Any, Any, types.ElicitResult | types.ErrorData]]
-Sample: TypeAlias = Callable[..., Coroutine[Any, Any, types.CreateMessageResult | types.ErrorData]]
+R = TypeVar("R", bound=BaseModel)
 
-_GOODBYE = 5.0  # seconds to take leave of a server
+_GOODBYE = 5.0  # seconds that closing a session may take
+_MAX_ROUNDS = 100  # of questions before one result
+_POLL = (0.05, 1.0)  # seconds between requests for a result that is not ready: at first, and at most
+
+
+class UnansweredError(MCPError):
+    """A request was given up, since what the server asks for first has no answer here."""
+
+    def __init__(self, question: str, error: types.ErrorData) -> None:
+        super().__init__(error.code, error.message)
+        self.question = question
+
+
+class Handler(Protocol):
+    """Answers what the server asks and hears what it announces."""
+
+    async def elicit(self, context: object, params: types.ElicitRequestParams) -> Elicited: ...
+    async def sample(self, context: object, params: types.CreateMessageRequestParams) -> Sampled: ...
 
 
 class Connection:
-    """Made in the loop that it is used in; `open` it once, then `close` it."""
+    """One session, created in the event loop that it is used in: `open` it once, then `close` it.
+
+    `mode="auto"` asks for the newest protocol and falls back to the handshake of the older ones;
+    `mode="legacy"` begins with the handshake.
+    """
 
     def __init__(
         self,
@@ -32,18 +67,19 @@ class Connection:
         explain: Callable[[str], ToolError],
         *,
         seconds: float,
+        callbacks: Handler,
+        sampling: bool,
         on_message: Callable[[Any], Coroutine[Any, Any, None]],
-        on_elicit: Elicit | None = None,
-        on_sample: Sample | None = None,
+        mode: Literal["auto", "legacy"] = "auto",
     ) -> None:
         self._client = Client(
             transport.connect(),
             client_info=types.Implementation(name="wesichain", version=__version__),
             cache=None,
-            mode="legacy",  # the handshake: every server knows it, and can then ask, and say what changed
+            mode=mode,
             message_handler=cast("MessageHandlerFnT", on_message),
-            elicitation_callback=on_elicit,  # pyright: ignore[reportArgumentType]  # a partial has no parameter names
-            sampling_callback=on_sample,  # pyright: ignore[reportArgumentType]  # likewise
+            elicitation_callback=callbacks.elicit,
+            sampling_callback=callbacks.sample if sampling else None,
         )
         self._explain = explain
         self._seconds = seconds
@@ -51,19 +87,21 @@ class Connection:
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._settled = asyncio.Event()
         self._leaving = asyncio.Event()
+        self.retired = asyncio.Event()  # set when another connection takes its place, or it is closed
         self._fault: Exception | None = None
-        self.waiting = 0  # requests that wait for an answer
+        self._waiting = 0  # requests without a response
         self._owner = asyncio.create_task(self._own())
 
     async def open(self) -> None:
-        """Wait until the server has answered, or raise what keeps it from that."""
+        """Wait until the server has answered; raises the error that keeps it from that."""
         await self._settled.wait()
         if self._fault is not None:
             raise self._fault
 
     async def close(self) -> None:
-        """Wait until the session has ended, and with it the server's process; a cancellation waits, too."""
+        """Wait until the session has ended, and with it the server's process, also when cancelled."""
         cancelled = None
+        self.retired.set()
         self._leaving.set()
         if not self._settled.is_set():
             self._scope.cancel()
@@ -76,21 +114,83 @@ class Connection:
             raise cancelled
 
     async def close_when_idle(self) -> None:
-        """Close, after those who still wait for an answer have got it; cancelled, at once."""
+        """Close once all requests have their response; at once where this is cancelled."""
+        self.retired.set()
         try:
-            while self.waiting:  # noqa: ASYNC110  # nobody is in a hurry
+            while self._waiting:  # noqa: ASYNC110  # nobody is in a hurry
                 await asyncio.sleep(0.05)
         finally:
             await self.close()
 
     @property
-    def session(self) -> ClientSession:
-        """The session that requests are sent through; raises where that is no longer possible."""
+    def is_modern(self) -> bool:
+        """Whether the session speaks protocol 2026-07-28 or newer: only the client sends requests."""
+        return self._client.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def protocol_version(self) -> str:
+        return self._client.protocol_version
+
+    @property
+    def capabilities(self) -> types.ServerCapabilities:
+        return self._client.server_capabilities
+
+    async def request(self, request: Any, result_type: type[R], *, progress: ProgressFnT | None = None) -> R:
+        """Send a request; what the server asks for first is answered, and the request is repeated with it."""
+        self._check()
+        self._waiting += 1
+        try:
+            delay = _POLL[0]
+            for _ in range(_MAX_ROUNDS):
+                result: Any = await self._client.session.send_request(
+                    request, _adapter(result_type), progress_callback=progress
+                )
+                if not isinstance(result, types.InputRequiredResult):
+                    return cast("R", result)
+                answers = None
+                if result.input_requests:
+                    answers = await self._answers(result.input_requests)
+                else:
+                    await asyncio.sleep(delay)
+                    delay = min(2 * delay, _POLL[1])
+                more = {"input_responses": answers, "request_state": result.request_state}
+                request = request.model_copy(update={"params": request.params.model_copy(update=more)})
+        finally:
+            self._waiting -= 1
+        raise MCPError(types.INVALID_REQUEST, f"it asks for more input after {_MAX_ROUNDS} rounds")
+
+    async def list_tools(self, page: types.PaginatedRequestParams) -> types.ListToolsResult:
+        """A page of tools; the session remembers which arguments are sent as headers, too."""
+        self._check()
+        return await self._client.session.list_tools(params=page)
+
+    async def _answers(self, requests: Mapping[str, types.InputRequest]) -> dict[str, types.InputResponse]:
+        session = self._client.session
+        contexts = {key: ClientRequestContext(session=session, request_id=key) for key in requests}
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                key: group.create_task(_coroutine(session.dispatch_input_request(contexts[key], request)))
+                for key, request in requests.items()
+            }
+        answers: dict[str, types.InputResponse] = {}
+        for key, task in tasks.items():
+            answer = task.result()
+            if isinstance(answer, types.ErrorData):
+                raise UnansweredError(_about(requests[key]), answer)
+            answers[key] = answer
+        return answers
+
+    def listen(self, *, tools: bool = False, uris: Sequence[str] = ()) -> AbstractAsyncContextManager[Any]:
+        """Open a stream of changes (protocol 2026-07-28); they also go to `on_message`."""
+        self._check()
+        return self._client.listen(tools_list_changed=tools, resource_subscriptions=uris)
+
+    def _check(self) -> None:
+        """Raise where no request can be sent."""
         if asyncio.get_running_loop() is not self._loop:
             raise self._explain("was entered in another event loop; use 'await agent.run(...)' in that one")
         if self._fault is not None:
             raise ToolError(str(self._fault), ToolErrorKind.UNAVAILABLE)
-        return self._client.session
 
     async def _own(self) -> None:
         try:
@@ -102,12 +202,29 @@ class Connection:
                     self._scope.deadline = anyio.current_time() + _GOODBYE
             if not self._settled.is_set():
                 self._fault = self._explain(f"did not answer within {self._seconds:g} s")
-        except Exception as error:  # noqa: BLE001  # whatever the SDK meets is told to those who wait
+        except Exception as error:  # noqa: BLE001  # whatever the SDK raises is raised to those who wait
             cause = _first(error)
             self._fault = cause if isinstance(cause, ConfigError) else self._explain(f"failed: {cause}")
         finally:
             self._fault = self._fault or self._explain("has been left")
             self._settled.set()
+
+
+@cache
+def _adapter(result_type: type[BaseModel]) -> TypeAdapter[Any]:
+    either: Any = result_type | types.InputRequiredResult
+    return TypeAdapter(either)
+
+
+def _about(request: types.InputRequest) -> str:
+    """What a server asks for, in words."""
+    if isinstance(request, types.ElicitRequest):
+        return bounded(request.params.message, 500)
+    return request.method
+
+
+async def _coroutine(awaitable: Any) -> Any:
+    return await awaitable
 
 
 def _first(error: Exception) -> Exception:

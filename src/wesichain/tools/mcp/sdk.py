@@ -10,17 +10,28 @@ try:
     import anyio
     import httpx2
     import uvicorn
-    from mcp import Client, ClientSession, MCPError, types
-    from mcp.client.session import MessageHandlerFnT
+    from mcp import Client, MCPError, types
+    from mcp.client.session import ClientRequestContext, MessageHandlerFnT
     from mcp.client.stdio import get_default_environment
     from mcp.client.streamable_http import streamable_http_client
-    from mcp.server import Server, ServerRequestContext
+    from mcp.client.subscriptions import SubscriptionLost
+    from mcp.server import NotificationOptions, Server, ServerRequestContext
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http import EventMessage, EventStore
+    from mcp.server.subscriptions import ListenHandler
     from mcp.server.transport_security import TransportSecuritySettings
-    from mcp.shared.message import SessionMessage
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.shared.message import ServerMessageMetadata, SessionMessage
+    from mcp.shared.subscriptions import (
+        PromptsListChanged,
+        ResourcesListChanged,
+        ResourceUpdated,
+        ServerEvent,
+        ToolsListChanged,
+    )
+    from mcp.types import HEADER_MISMATCH
     from mcp.types import jsonrpc_message_adapter as wire
-    from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+    from mcp.types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
     raise MissingDependencyError("MCP", package="mcp", extra="mcp") from error
 
@@ -28,16 +39,28 @@ for _name in ("mcp", "client"):  # what it logs comes back to us as errors; it n
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 __all__ = [
+    "HEADER_MISMATCH",
+    "KNOWN_PROTOCOL_VERSIONS",
     "MODERN_PROTOCOL_VERSIONS",
     "Client",
-    "ClientSession",
+    "ClientRequestContext",
     "EventMessage",
     "EventStore",
+    "ListenHandler",
     "MCPError",
     "MessageHandlerFnT",
+    "NotificationOptions",
+    "ProgressFnT",
+    "PromptsListChanged",
+    "ResourceUpdated",
+    "ResourcesListChanged",
     "Server",
+    "ServerEvent",
+    "ServerMessageMetadata",
     "ServerRequestContext",
     "SessionMessage",
+    "SubscriptionLost",
+    "ToolsListChanged",
     "TransportSecuritySettings",
     "anyio",
     "get_default_environment",

@@ -21,25 +21,27 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from wesichain.core import dump_json
-from wesichain.errors import ConfigError
+from wesichain.core import dump_json, is_object, parse_json
+from wesichain.errors import CodecError, ConfigError
 from wesichain.tools.json_schema import preview
 
 from .sdk import SessionMessage, anyio, get_default_environment, httpx2, streamable_http_client, wire
+from .text import clean
 
 MAX_MESSAGE = 16_777_216  # bytes
 _PATIENCE = 2.0  # seconds between asking a program to end, and insisting
-_LAST_WORDS = 1_000  # bytes
+_STDERR_KEPT = 1_000  # bytes
 
 SESSION_LOST = -32_090  # codes of our own, between the HTTP client and those who call
 ACCESS_DENIED = -32_091
-_SAID = {
+_MEANING = {
+    400: "it does not know the session",
     401: (
         "it wants to know who asks (HTTP 401); pass headers={'Authorization': 'Bearer ...'}, "
         "or auth=OAuthClientProvider(...) of mcp.client.auth"
     ),
     403: "it denies access (HTTP 403) to who asks; see that the token has the scopes that it needs",
-    404: "it no longer knows the session",
+    404: "it does not know the session",
 }
 
 Streams: TypeAlias = tuple[Any, Any]  # what the SDK reads from, and writes to
@@ -56,7 +58,11 @@ class Transport(Protocol):
         ...
 
     def remarks(self) -> str:
-        """Remarks on a server that does not answer."""
+        """What is known about a server that does not answer, for errors."""
+        ...
+
+    def knows_handshake_only(self) -> bool:
+        """Whether the server may have ended because the first request was not the handshake."""
         ...
 
 
@@ -78,8 +84,9 @@ class ServerProgram:
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._process: asyncio.subprocess.Process | None = None
-        self._said = bytearray()  # on standard error, at the end
+        self._stderr = bytearray()  # the end of it
         self._fault = ""
+        self._has_answered = False
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Streams]:
@@ -89,7 +96,7 @@ class ServerProgram:
         async with anyio.create_task_group() as tasks, incoming, from_server, to_server, outgoing:
             tasks.start_soon(self._read, process, incoming)
             tasks.start_soon(self._write, process, outgoing, incoming)
-            tasks.start_soon(self._listen, process)
+            tasks.start_soon(self._read_stderr, process)
             try:
                 yield from_server, to_server
             finally:
@@ -99,8 +106,9 @@ class ServerProgram:
                 tasks.cancel_scope.cancel()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        self._said.clear()
+        self._stderr.clear()
         self._fault = ""
+        self._has_answered = False
         command = shutil.which(self._command[0], path=self._env.get("PATH")) or self._command[0]
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -140,6 +148,7 @@ class ServerProgram:
                     self._fault = self._fault or f"it printed what is no message: {printed}"
                     await asyncio.sleep(0)  # a flood of lines must not hold the loop
                     continue
+                self._has_answered = True
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens now
                     await incoming.send(SessionMessage(message))
 
@@ -155,23 +164,29 @@ class ServerProgram:
                 await _has_ended(process, seconds=0.5)
                 await incoming.aclose()
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         while part := await process.stderr.read(65_536):
-            self._said += part
-            del self._said[:-_LAST_WORDS]
+            self._stderr += part
+            del self._stderr[:-_STDERR_KEPT]
+
+    def knows_handshake_only(self) -> bool:
+        ended = self._process is not None and self._process.returncode is not None
+        return ended and not self._has_answered
 
     def remarks(self) -> str:
         status = self._process.returncode if self._process else None
-        words = self._said.decode(errors="replace").split()
-        said = " ".join(words[len(self._said) == _LAST_WORDS :])  # without half a word: it may be a secret's
-        told = [
+        words = clean(self._stderr.decode(errors="replace")).split()
+        printed = " ".join(
+            words[len(self._stderr) == _STDERR_KEPT :]
+        )  # without half a word: it may be a secret's
+        parts = [
             f"it ended with status {status}" if status is not None and status >= 0 else "",
             f"it was ended by signal {-status}" if status is not None and status < 0 else "",
             self._fault,
-            f"its last words: {said}" if said else "",
+            f"its last words: {printed}" if printed else "",
         ]
-        return "; ".join(part for part in told if part)
+        return "; ".join(part for part in parts if part)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -232,26 +247,51 @@ class ServerAddress:
         ):
             yield streams
 
+    def knows_handshake_only(self) -> bool:
+        return False  # a server that refuses a request stays, and is asked again
+
     def remarks(self) -> str:
         return ""
 
 
 class _Client(httpx2.AsyncClient):
-    """Says in words what a status of HTTP means for a request; an `auth` has had its turn by then."""
+    """Turns the HTTP statuses 400, 401, 403 and 404 into errors that say what they mean for a request.
+
+    An `auth` has had its turn by then. A server that has lost a session answers 404, or 400 with an error
+    that is not the response to the request (its id is another): in both cases the request has not been run.
+    """
 
     @override
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         response = await super().send(request, **options)
-        if request.method != "POST" or response.status_code not in (401, 403, 404):
+        if request.method != "POST" or response.status_code not in (400, 401, 403, 404):
             return response
-        had_session = "mcp-session-id" in request.headers
-        if response.status_code == 404 and not had_session:
-            return response  # the SDK knows how to ask an older server
+        if response.status_code in (400, 404):
+            had_session = "mcp-session-id" in request.headers
+            if await _answers(request, response) or not (had_session or _needs_session(request, response)):
+                return response  # an answer, or a server of another protocol: the SDK reads it
         await response.aclose()
-        refusal = _SAID[response.status_code]
-        answer = _refusal(refusal, code=SESSION_LOST if response.status_code == 404 else ACCESS_DENIED)
+        lost = response.status_code in (400, 404)
+        answer = _refusal(_MEANING[response.status_code], code=SESSION_LOST if lost else ACCESS_DENIED)
         answer.request = request
         return answer
+
+
+async def _answers(request: httpx2.Request, response: httpx2.Response) -> bool:
+    """Whether the body is a JSON-RPC message with the id of the request."""
+    try:
+        given, sent = parse_json(await response.aread()), parse_json(request.content)
+    except (CodecError, httpx2.HTTPError, httpx2.StreamError):
+        return False
+    return (
+        is_object(given) and is_object(sent) and given.get("id") is not None and given["id"] == sent.get("id")
+    )
+
+
+def _needs_session(request: httpx2.Request, response: httpx2.Response) -> bool:
+    """Whether a request of the newest protocol, after its negotiation, met a server of older ones."""
+    method = request.headers.get("mcp-method", "server/discover")
+    return response.status_code == 400 and method != "server/discover"
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
@@ -263,17 +303,18 @@ class _Bounded(httpx2.AsyncHTTPTransport):
             return await super().handle_async_request(request)
         try:
             response = await super().handle_async_request(request)
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
+            is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+            if is_stream and response.status_code < 400:
                 return response  # read event by event, each of bounded size
             try:
-                return await _whole(response)
+                return await _read_body(response)
             finally:
                 await response.aclose()
         except httpx2.TransportError as error:
             return _refusal(f"it cannot be reached ({type(error).__name__})")
 
 
-async def _whole(response: httpx2.Response) -> httpx2.Response:
+async def _read_body(response: httpx2.Response) -> httpx2.Response:
     if response.headers.get("content-encoding", "identity") != "identity":
         return _refusal("it answered in an encoding that was not asked for")  # which may hide any size
     body = bytearray()

@@ -15,14 +15,20 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, TokenStorage
+from mcp.client.auth.extensions.client_credentials import (
+    ClientCredentialsOAuthProvider,
+    PrivateKeyJWTOAuthProvider,
+    SignedJWTParameters,
+)
+from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from wesichain.core import ToolCall
-from wesichain.tools import ToolSet
+from wesichain.errors import ToolError
 from wesichain.tools.mcp import McpServer
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
-ARGS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}}
+CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+EXAMPLES = {"string": "text", "integer": 5, "number": 3, "boolean": True, "object": {}, "array": []}
 
 
 class InMemory(TokenStorage):
@@ -63,14 +69,64 @@ class Consent:
         return self.result
 
 
-def provider(url: str) -> OAuthClientProvider:
+async def provider(url: str) -> httpx2.Auth:
+    """The SDK's provider for what the scenario is about."""
+    if SCENARIO == "auth/client-credentials-basic":
+        return ClientCredentialsOAuthProvider(
+            url, InMemory(None), CONTEXT["client_id"], CONTEXT["client_secret"]
+        )
+    if SCENARIO == "auth/client-credentials-jwt":
+        client = CONTEXT["client_id"]
+        signed = SignedJWTParameters(
+            issuer=client,
+            subject=client,
+            signing_key=CONTEXT["private_key_pem"],
+            signing_algorithm=CONTEXT["signing_algorithm"],
+        )
+        return PrivateKeyJWTOAuthProvider(url, InMemory(None), client, signed.create_assertion_provider())
+    if SCENARIO == "auth/enterprise-managed-authorization":
+        return await identity_provider(url)
+    return interactive_provider(url)
+
+
+async def identity_provider(url: str) -> httpx2.Auth:
+    """A company's own identity: its provider turns the user's token into one for the server."""
+    parts = urlsplit(url)
+    where = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+    async with httpx2.AsyncClient() as web:
+        issuer = (await web.get(where)).json()["authorization_servers"][0]
+
+    async def exchange(audience: str, resource: str) -> str:
+        form = {
+            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+            "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+            "subject_token": CONTEXT["idp_id_token"],
+            "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+            "client_id": CONTEXT["idp_client_id"],
+            "audience": audience,
+            "resource": resource,
+        }
+        async with httpx2.AsyncClient() as web:
+            return str((await web.post(CONTEXT["idp_token_endpoint"], data=form)).json()["access_token"])
+
+    return IdentityAssertionOAuthProvider(
+        url,
+        InMemory(None),
+        CONTEXT["client_id"],
+        CONTEXT["client_secret"],
+        issuer,
+        exchange,
+        token_endpoint_auth_method="client_secret_basic",
+    )
+
+
+def interactive_provider(url: str) -> OAuthClientProvider:
     consent = Consent()
-    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     known = None
-    if "client_id" in context:
+    if "client_id" in CONTEXT:
         known = OAuthClientInformationFull(
-            client_id=context["client_id"],
-            client_secret=context.get("client_secret"),
+            client_id=CONTEXT["client_id"],
+            client_secret=CONTEXT.get("client_secret"),
             redirect_uris=["http://localhost:3000/callback"],  # type: ignore[list-item]  # pydantic reads it
             token_endpoint_auth_method="client_secret_basic",
         )
@@ -93,13 +149,42 @@ async def agree(message: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def calls(server: McpServer) -> list[tuple[str, dict[str, Any]]]:
+    """The calls that the scenario names, else one of each tool with arguments that its schema allows."""
+    if "toolCalls" in CONTEXT:
+        return [(each["name"], each["arguments"]) for each in CONTEXT["toolCalls"]]
+    schemas = {tool.name: dict(tool.spec.parameters) for tool in server.tools}
+    examples = {
+        name: {key: EXAMPLES.get(each.get("type"), "text") for key, each in _properties(schema).items()}
+        for name, schema in schemas.items()
+    }
+    if "json_schema_echo" in schemas:
+        examples["json_schema_echo"] = {"schema": schemas["json_schema_2020_12_tool"]}
+    return [*examples.items()]
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    return dict(schema.get("properties", {}))
+
+
+async def read_all(server: McpServer) -> None:
+    """Read the resources and prompts that the server lists."""
+    for resource in await server.resources():
+        await server.read(resource.uri)
+    for prompt in await server.prompts():
+        await server.prompt(prompt.name, {name: "text" for name, _ in prompt.arguments})
+
+
 async def main(url: str) -> None:
-    auth = provider(url) if SCENARIO.startswith("auth/") else None
+    auth = await provider(url) if SCENARIO.startswith("auth/") else None
     async with McpServer.http(url, auth=auth, on_elicit=agree) as server:
-        registry = ToolSet.of(server.tools).build()
-        for name in registry.names:
-            result = await registry.dispatch(ToolCall("1", name, ARGS.get(name, {})))
-            print(result.value if result.ok else result.error)
+        for name, args in calls(server):
+            try:
+                print(await server.call(name, args))
+            except ToolError as error:
+                print(error)
+        if SCENARIO == "http-standard-headers":
+            await read_all(server)
 
 
 if __name__ == "__main__":

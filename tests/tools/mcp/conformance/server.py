@@ -14,13 +14,23 @@ from typing import Any
 from wesichain.core import Audio, Document, Image, dump_json
 from wesichain.errors import ToolError
 from wesichain.tools import JsonTool, ToolContext, tool
-from wesichain.tools.mcp import ServedPrompt, ServedResource, elicit, release_stream, serve_http
+from wesichain.tools.mcp import (
+    ServedChanges,
+    ServedPrompt,
+    ServedResource,
+    elicit,
+    release_stream,
+    roots,
+    sample,
+    serve_http,
+)
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 WAV = bytes.fromhex(
     "524946462400000057415645666d74201000000001000100401f0000803e000002001000646174610000000000"[:88]
 )
 IMAGE = Image(b64decode(PNG), media_type="image/png")
+CHANGES = ServedChanges()
 log = logging.getLogger("wesichain.mcp.conformance")
 
 
@@ -146,6 +156,113 @@ async def test_reconnection() -> str:
     return "Reconnection test completed successfully"
 
 
+@tool
+async def test_sampling(prompt: str) -> str:
+    """Ask the client's model."""
+    return f"LLM response: {await sample(prompt, max_tokens=100)}"
+
+
+@tool
+async def test_missing_capability() -> str:
+    """Ask the client's model, which it may not have."""
+    return await sample("Are you there?")
+
+
+@tool
+async def test_streaming_elicitation(ctx: ToolContext) -> str:
+    """Say how far it is, and ask."""
+    await ctx.progress(1, 2, "half")
+    return await ask("Please confirm", {"ok": {"type": "boolean"}})
+
+
+@tool
+def test_logging_tool() -> str:
+    """Log without having been asked to."""
+    log.info("This is a log line")
+    return "logged"
+
+
+@tool
+def test_trigger_tool_change() -> str:
+    """Announce that the list of tools has changed."""
+    CHANGES.tools()
+    return "announced"
+
+
+@tool
+def test_trigger_prompt_change() -> str:
+    """Announce that the list of prompts has changed."""
+    CHANGES.prompts()
+    return "announced"
+
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+
+
+@tool
+async def test_input_required_result_elicitation() -> str:
+    """Ask for a name."""
+    return f"Hello, {(await elicit('What is your name?', NAME, key='user_name') or {}).get('name')}!"
+
+
+@tool
+async def test_input_required_result_sampling() -> str:
+    """Ask the client's model."""
+    return await sample("What is the capital of France?", max_tokens=100, key="capital_question")
+
+
+@tool
+async def test_input_required_result_list_roots() -> str:
+    """Ask for the client's folders."""
+    return ", ".join(await roots(key="client_roots"))
+
+
+@tool
+async def test_input_required_result_request_state() -> str:
+    """Ask for consent; the call itself is the state."""
+    return f"state-ok: {await elicit('Please confirm', OK, key='confirm')}"
+
+
+@tool
+async def test_input_required_result_tampered_state() -> str:
+    """Ask for consent; a state that was never given out is refused."""
+    return f"confirmed: {await elicit('Please confirm', OK, key='confirm')}"
+
+
+@tool
+async def test_input_required_result_multiple_inputs() -> str:
+    """Ask for three things at once."""
+    name, greeting, folders = await asyncio.gather(
+        elicit("What is your name?", NAME, key="user_name"),
+        sample("Generate a greeting", max_tokens=50, key="greeting"),
+        roots(key="client_roots"),
+    )
+    return f"{greeting} {name} {folders}"
+
+
+@tool
+async def test_input_required_result_multi_round() -> str:
+    """Ask twice, the second time with the answer to the first."""
+    colour = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
+    name = await elicit("Step 1: What is your name?", NAME, key="step1")
+    answer = await elicit("Step 2: What is your favorite color?", colour, key="step2")
+    return f"{name} likes {answer}"
+
+
+@tool
+async def test_input_required_result_capabilities() -> str:
+    """Ask for what the client can give."""
+    found = []
+    for question in (elicit("Your name?", NAME, key="user_name"), sample("Say hello", key="greeting")):
+        try:
+            found.append(str(await question))
+        except ToolError as error:
+            found.append(str(error))
+    return "; ".join(found)
+
+
+TEXT = {"type": "string"}
 json_schema_2020_12_tool = JsonTool(
     "json_schema_2020_12_tool",
     "Tool with JSON Schema 2020-12 features",
@@ -154,21 +271,47 @@ json_schema_2020_12_tool = JsonTool(
         "type": "object",
         "$defs": {
             "address": {
+                "$anchor": "addressDef",
                 "type": "object",
-                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+                "properties": {"street": TEXT, "city": TEXT},
             }
         },
-        "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+        "properties": {
+            "name": TEXT,
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": TEXT,
+            "email": TEXT,
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
         "additionalProperties": False,
     },
     lambda args: args,
+)
+test_header_tool = JsonTool(
+    "test_header_tool",
+    "An argument of it is sent as a header, too",
+    {
+        "type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "query": TEXT},
+        "required": ["region"],
+    },
+    lambda args: f"in {args['region']}",
 )
 
 TOOLS = [
     *(test_simple_text, test_image_content, test_audio_content, test_embedded_resource),
     *(test_multiple_content_types, test_tool_with_logging, test_tool_with_progress, test_error_handling),
     *(test_elicitation, test_elicitation_sep1034_defaults, test_elicitation_sep1330_enums),
-    *(test_reconnection, json_schema_2020_12_tool),
+    *(test_reconnection, json_schema_2020_12_tool, test_header_tool, test_sampling, test_missing_capability),
+    *(test_streaming_elicitation, test_logging_tool, test_trigger_tool_change, test_trigger_prompt_change),
+    *(test_input_required_result_elicitation, test_input_required_result_sampling),
+    *(test_input_required_result_list_roots, test_input_required_result_request_state),
+    *(test_input_required_result_tampered_state, test_input_required_result_multiple_inputs),
+    *(test_input_required_result_multi_round, test_input_required_result_capabilities),
 ]
 RESOURCES = [
     ServedResource(
@@ -184,12 +327,22 @@ RESOURCES = [
         media_type="application/json",
     ),
 ]
+
+
+async def asking_prompt() -> str:
+    context = {"type": "object", "properties": {"context": TEXT}, "required": ["context"]}
+    answer = await elicit("What context should the prompt use?", context, key="user_context")
+    return f"Use this context: {answer}"
+
+
 PROMPTS = [
+    ServedPrompt("test_input_required_result_prompt", asking_prompt, "A prompt that asks"),
     ServedPrompt("test_simple_prompt", lambda: "This is a simple prompt for testing.", "A simple prompt"),
     ServedPrompt(
         "test_prompt_with_arguments",
         lambda arg1, arg2: f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
         "A prompt with arguments",
+        {"arg1": ["test", "testing", "paris", "park"]},
     ),
     ServedPrompt(
         "test_prompt_with_embedded_resource",
@@ -212,6 +365,7 @@ if __name__ == "__main__":
             TOOLS,
             resources=RESOURCES,
             prompts=PROMPTS,
+            changes=CHANGES,
             announce=lambda url: print(url, file=sys.stderr, flush=True),
         )
     )

@@ -1,4 +1,4 @@
-"""Serving: our tools for any MCP client, with our checks, limits and isolation."""
+"""The MCP server: our tools for any client, with our checks, limits and isolation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import socket
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import redirect_stdout
+from functools import partial
 from typing import Any, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -23,12 +24,15 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
 from wesichain.tools.results import PreparedCall
 
-from .contents import Contents, ServedPrompt, ServedResource
-from .elicitation import CONSENT, LOGGER, ServedCall, ToClients
+from .changes import ServedChanges, Subscribers, connection_of
+from .encode import refused, to_listed, to_result
+from .resources import Contents, ServedPrompt, ServedResource
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
     EventMessage,
     EventStore,
+    MCPError,
+    NotificationOptions,
     Server,
     ServerRequestContext,
     TransportSecuritySettings,
@@ -36,7 +40,7 @@ from .sdk import (
     types,
     uvicorn,
 )
-from .writing import refused, to_listed, to_result
+from .served_call import CONSENT, LOGGER, MissingCapabilityError, ServedCall, ToClients
 
 Tools = ToolRegistry | Iterable[Any]  # tools, functions, agents
 _MOST_WAITING = 256  # calls that wait for a client to come back; the oldest are given up first
@@ -50,14 +54,16 @@ async def serve_stdio(
     approved: bool = False,
     resources: Iterable[ServedResource] = (),
     prompts: Iterable[ServedPrompt] = (),
+    changes: ServedChanges | None = None,
 ) -> None:
     """Serve tools over this process's standard input and output until the client leaves.
 
-    What tools print goes to standard error. A call that needs approval is asked about, if the client can
-    ask its user, and refused if not; `approved=True` says that the client asks by itself. An agent among
-    the tools is served as one tool; what it, or an agent below it, needs a person for is asked likewise.
+    What tools print goes to standard error. For a call that needs approval the client's user is asked, if the
+    client can do that; otherwise the call is refused. `approved=True` says that the client asks by itself. An
+    agent among the tools is served as one tool; what it, or an agent below it, needs a person for is asked in
+    the same way. With `changes` clients can subscribe to resources and lists.
     """
-    offered = _Served(tools, name, Contents(resources, prompts), approved=approved)
+    offered = _Served(tools, name, Contents(resources, prompts), approved=approved, changes=changes)
     server = offered.server()
     async with stdio_server() as (incoming, outgoing):
         with redirect_stdout(sys.stderr):
@@ -76,13 +82,14 @@ async def serve_http(
     token: str | None = None,
     resources: Iterable[ServedResource] = (),
     prompts: Iterable[ServedPrompt] = (),
+    changes: ServedChanges | None = None,
     announce: Callable[[str], object] = print,
 ) -> None:
     """Serve tools at http://127.0.0.1:PORT/mcp until stopped.
 
     Port 0 takes a free one; `announce` gets the address. No web page can call the tools: Host and Origin
     are checked. Every program on this machine can, unless there is a `token`, which requests then carry as
-    `Authorization: Bearer TOKEN`.
+    `Authorization: Bearer TOKEN`. With `changes` clients can subscribe to resources and lists.
     """
     if token is not None and (
         len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
@@ -97,7 +104,7 @@ async def serve_http(
         security = TransportSecuritySettings(
             allowed_hosts=here, allowed_origins=[f"http://{host}" for host in here]
         )
-        offered = _Served(tools, name, Contents(resources, prompts), approved=approved)
+        offered = _Served(tools, name, Contents(resources, prompts), approved=approved, changes=changes)
         server = offered.server()
         app: Any = server.streamable_http_app(
             transport_security=security, event_store=RecentEvents(), retry_interval=_RETRY_MS
@@ -135,24 +142,27 @@ def _guarded(app: Any, token: str) -> Any:
 
 
 class _Served:
-    """The offers of one server, and how it answers."""
+    """The tools, resources and prompts of one server, and how it answers requests."""
 
-    def __init__(self, tools: Tools, name: str, contents: Contents, *, approved: bool) -> None:
-        given = (
+    def __init__(
+        self, tools: Tools, name: str, contents: Contents, *, approved: bool, changes: ServedChanges | None
+    ) -> None:
+        registry = (
             tools
             if isinstance(tools, ToolRegistry)
             else ToolSet.of([_as_tool(item) for item in tools]).build()
         )
-        if given.sources:
-            kind = type(given.sources[0]).__name__
+        if registry.sources:
+            kind = type(registry.sources[0]).__name__
             raise ConfigError(
                 f"{kind} gives tools to the runs of an agent; a server has none: list the tools"
             )
-        self._registry = given
+        self._registry = registry
         self._name = name
         self._contents = contents
         self._approved = approved
-        self._waiting: dict[str, ServedCall] = {}  # calls that ask, by what their clients come back with
+        self._subscribers = None if changes is None else Subscribers(changes)
+        self._waiting: dict[str, tuple[str, ServedCall]] = {}  # by their state, with what they are about
         self._levels: WeakKeyDictionary[Any, types.LoggingLevel] = WeakKeyDictionary()
 
     def server(self) -> Server[Any]:
@@ -160,16 +170,29 @@ class _Served:
         if not any(isinstance(handler, ToClients) for handler in logger.handlers):
             logger.addHandler(ToClients())
         if logger.level == logging.NOTSET:
-            logger.setLevel(logging.DEBUG)  # each client says how much it wants
-        with warnings.catch_warnings(action="ignore"):  # of log levels: newer clients ask in another way
-            return Server(  # pyright: ignore[reportDeprecated]  # clients of today still set levels
+            logger.setLevel(logging.DEBUG)  # each client sets its own level
+        subscribers = self._subscribers
+        with warnings.catch_warnings(action="ignore"):  # of log levels: newer clients set them in another way
+            server: Server[Any] = Server(  # pyright: ignore[reportDeprecated]  # clients of today still set levels
                 self._name,
                 version=__version__,
+                get_tool_input_schema=self._input_schema,
                 on_list_tools=self._list,
-                on_call_tool=self._call,
+                on_call_tool=self._call_tool,
                 on_set_logging_level=self._set_level,
-                **self._contents.handlers,
+                **self._contents.handlers(self._handler),
+                **({} if subscribers is None else subscribers.handlers),
             )
+        if subscribers is not None:
+            server.middleware.append(subscribers.remember)
+            options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+            announced = partial(server.create_initialization_options, options)
+            setattr(server, "create_initialization_options", announced)  # noqa: B010  # HTTP has no other way
+        return server
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        tool = self._registry.get(name)
+        return None if tool is None else tool.spec.parameters
 
     async def _list(self, *_: object) -> types.ListToolsResult:
         registry = self._registry
@@ -181,61 +204,90 @@ class _Served:
     async def _set_level(
         self, ctx: ServerRequestContext[Any], params: types.SetLevelRequestParams
     ) -> types.EmptyResult:
-        self._levels[_connection(ctx)] = params.level
+        self._levels[connection_of(ctx)] = params.level
         return types.EmptyResult()
 
     def _level(self, ctx: ServerRequestContext[Any]) -> types.LoggingLevel | None:
-        """From which level on the client wants to hear of logs; newer ones say it with each request."""
+        """The level from which on the client wants logs; newer clients name it with each request."""
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return self._levels.get(_connection(ctx), "info")
+            return self._levels.get(connection_of(ctx), "info")
         wanted: Any = dict(ctx.meta or {}).get("io.modelcontextprotocol/logLevel")
         return wanted if wanted in get_args(types.LoggingLevel) else None
 
-    async def _call(
+    # --- requests that may ask the client something ---------------------------------------------------
+
+    def _handler(self, function: Callable[[Any], Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+        """A handler of requests that `function` answers; while it runs, it may ask the client something."""
+
+        async def handle(ctx: ServerRequestContext[Any], params: Any) -> Any:
+            async def work() -> Any:
+                try:
+                    return await function(params)
+                except MissingCapabilityError as error:
+                    raise error.to_wire() from error
+                except ToolError as error:
+                    raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+
+            return await self._serve(ctx, params, lambda _: work())
+
+        return handle
+
+    async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        if params.request_state is not None:
-            waiting = self._waiting.pop(params.request_state, None)
-            if waiting is None:
-                return refused("the call that this answers is gone; make it anew")
-            waiting.resume(ctx, params.input_responses or {})
-            return await self._answer(waiting)
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
         prepared = self._registry.prepare(call)
         if not isinstance(prepared, PreparedCall):
             return refused(prepared)
-        served = ServedCall(ctx, level=self._level(ctx), approved=self._approved)
-        any_data = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        served.begin(self._run(served, prepared, any_data=any_data))
-        return await self._answer(served)
-
-    async def _answer(self, served: ServedCall) -> types.CallToolResult | types.InputRequiredResult:
-        """The result of a call; one that asks is kept for the client that comes back with the answer."""
-        result = await served.result()
-        if isinstance(result, types.InputRequiredResult):
-            self._waiting[served.state] = served
-            if len(self._waiting) > _MOST_WAITING:
-                await self._waiting.pop(next(iter(self._waiting))).cancel()
+        result: types.CallToolResult | types.InputRequiredResult
+        result = await self._serve(ctx, params, lambda served: self._run(served, prepared))
         return result
 
-    async def _run(
-        self, served: ServedCall, prepared: PreparedCall, *, any_data: bool
-    ) -> types.CallToolResult:
+    async def _serve(
+        self,
+        ctx: ServerRequestContext[Any],
+        params: Any,
+        work: Callable[[ServedCall], Coroutine[Any, Any, Any]],
+    ) -> Any:
+        """The result of a request, or its questions: it then waits for the client to repeat it."""
+        about = f"{ctx.method} {getattr(params, 'name', '') or getattr(params, 'uri', '')}"
+        if params.request_state is None:
+            served = ServedCall(ctx, level=self._level(ctx), approved=self._approved)
+            served.begin(work(served))
+        else:
+            waiting = self._waiting.get(params.request_state)
+            if waiting is None or waiting[0] != about:
+                raise MCPError(types.INVALID_PARAMS, "the requestState is not known; make the request anew")
+            served = self._waiting.pop(params.request_state)[1]
+            served.resume(ctx, params.input_responses or {})
+        result = await served.result()
+        if isinstance(result, types.InputRequiredResult):
+            self._waiting[served.state] = (about, served)
+            if len(self._waiting) > _MOST_WAITING:
+                await self._waiting.pop(next(iter(self._waiting)))[1].cancel()
+        return result
+
+    async def _run(self, served: ServedCall, prepared: PreparedCall) -> types.CallToolResult:
         call = prepared.call
         try:
             if prepared.needs_approval and not self._approved:
                 refusal = await _refusal(served, prepared)
                 if refusal is not None:
                     return refused(refusal)
-            told = ToolContext[Any](correlation_id=call.id, call_id=call.id, link=served)
-            result = await self._registry.run(prepared, told)
+            ctx = ToolContext[Any](correlation_id=call.id, call_id=call.id, link=served)
+            result = await self._registry.run(prepared, ctx)
         finally:
             await served.close()
-        return to_result(result, prepared.tool, any_data=any_data)
+        missing = None if result.error is None else result.error.__cause__
+        if served.is_modern and isinstance(missing, MissingCapabilityError):
+            raise missing.to_wire() from missing
+        return to_result(result, prepared.tool, any_data=served.is_modern)
 
     async def close(self) -> None:
-        """Give up what still waits for a client to come back."""
-        for served in self._waiting.values():
+        """End subscriptions, and give up calls that wait for their client to come back."""
+        if self._subscribers is not None:
+            self._subscribers.close()
+        for _, served in self._waiting.values():
             await served.cancel()
 
 
@@ -249,11 +301,6 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
     except ToolError as error:
         return f"{call.name!r} needs a person's approval: {error}"
     return None if answer and answer["approve"] else f"{call.name!r} was not approved by the user"
-
-
-def _connection(ctx: ServerRequestContext[Any]) -> Any:
-    """The connection of a request: the same for all requests of one client."""
-    return getattr(ctx.session, "_connection", ctx.session)
 
 
 def _as_tool(item: Any) -> ToolLike:

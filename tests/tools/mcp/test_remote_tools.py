@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.errors import ConfigError
-from wesichain.tools.mcp.offer import ServerOffer, local_names
+from wesichain.tools.mcp.remote_tools import ToolSelection, local_names
 from wesichain.tools.mcp.sdk import types
 
 HASH, AGAIN = "b3dda5b6", "bea2ba2b"  # of "a/"
@@ -73,14 +73,14 @@ LIST = [listed("wipe", destructive=True), listed("look"), listed("edit")]
     ],
 )
 def test_approval(approval: Any, asked: list[str]) -> None:
-    tools, _ = ServerOffer(approval=approval).choose(LIST, "s", nothing)
+    tools, _ = ToolSelection(approval=approval).choose(LIST, "s", nothing)
     assert [tool.name for tool in tools if tool.approval] == asked
 
 
 def test_hints_never_make_us_less_careful() -> None:
-    tools, _ = ServerOffer().choose(LIST, "s", nothing)
+    tools, _ = ToolSelection().choose(LIST, "s", nothing)
     assert {tool.effect for tool in tools} == {"once"}
-    tools, _ = ServerOffer(effect="pure").choose(LIST, "s", nothing)
+    tools, _ = ToolSelection(effect="pure").choose(LIST, "s", nothing)
     assert {tool.effect for tool in tools} == {"pure"}
 
 
@@ -95,7 +95,7 @@ def test_hints_never_make_us_less_careful() -> None:
     ],
 )
 def test_only(only: Any, offered: list[str]) -> None:
-    tools, left_out = ServerOffer(only=only).choose(LIST, "s", nothing)
+    tools, left_out = ToolSelection(only=only).choose(LIST, "s", nothing)
     assert [tool.name for tool in tools] == offered
     assert left_out == {}
 
@@ -105,7 +105,7 @@ def test_an_option_that_names_no_tool_is_a_mistake(option: str) -> None:
     with pytest.raises(
         ConfigError, match=f"'s' has no tool 'wpe', which {option}= names; its tools are wipe, look"
     ):
-        ServerOffer(**{option: ["wpe"]}).choose(LIST, "s", nothing)  # type: ignore[arg-type]  # either takes names
+        ToolSelection(**{option: ["wpe"]}).choose(LIST, "s", nothing)  # type: ignore[arg-type]  # either takes names
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_an_option_that_names_no_tool_is_a_mistake(option: str) -> None:
 )
 def test_options_are_those_of_a_tool(options: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        ServerOffer(**options)
+        ToolSelection(**options)

@@ -1,27 +1,31 @@
-"""Contents: resources and prompts that a server offers beside its tools."""
+"""Resources and prompts that a server offers beside its tools, and completions of their arguments."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 from urllib.parse import unquote
 
 from wesichain.core import dataclass, is_array
 from wesichain.errors import ConfigError
 
+from .encode import to_block, to_contents
 from .sdk import MCPError, types
-from .writing import to_block, to_contents
 
+Completions = Mapping[str, Sequence[str] | Callable[..., Any]]
+_MOST_VALUES = 100  # that the protocol lets a completion have
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """Something to be read: `read()` gives text or bytes, now or later.
+    """A resource: `read()` returns text or bytes, or an awaitable of them.
 
-    Where the address has places, `notes://{day}`, `read` takes them by name.
+    Where the address has places, `notes://{day}`, `read` takes them by name. `complete` suggests values for
+    them: a list a place, or a function of what has been typed (and, if it takes two, of the other places).
     """
 
     uri: str
@@ -29,6 +33,7 @@ class ServedResource:
     name: str = ""
     description: str = ""
     media_type: str = "text/plain"
+    complete: Completions = field(default_factory=dict[str, Any])
 
     @property
     def is_template(self) -> bool:
@@ -46,11 +51,16 @@ class ServedResource:
 
 @dataclass(frozen=True, slots=True)
 class ServedPrompt:
-    """A prompt: `render(**arguments)` gives a text, or a list of texts and parts, each one message."""
+    """A prompt: `render(**arguments)` returns a text, or a list of texts and parts, each one message.
+
+    `complete` suggests values for arguments: a list an argument, or a function of what has been typed (and,
+    if it takes two, of the other arguments).
+    """
 
     name: str
     render: Callable[..., Any]
     description: str = ""
+    complete: Completions = field(default_factory=dict[str, Any])
 
     @property
     def arguments(self) -> list[types.PromptArgument]:
@@ -71,16 +81,48 @@ class Contents:
             if "://" not in resource.uri:
                 raise ConfigError(f"the resource {resource.uri!r} has no scheme; write it like notes://today")
 
-    @property
-    def handlers(self) -> dict[str, Any]:
-        """The handlers of these for the SDK's server; what is not offered is not announced."""
+    def handlers(self, serve: Callable[..., Any]) -> dict[str, Any]:
+        """The handlers of these for the SDK's server; what is not offered is not announced.
+
+        `serve(function)` makes a handler of a function that may ask the client something.
+        """
         found: dict[str, Any] = {}
         if self._resources:
             found |= {"on_list_resources": self._list, "on_list_resource_templates": self._list_templates}
-            found |= {"on_read_resource": self._read}
+            found |= {"on_read_resource": serve(self.read)}
         if self._prompts:
-            found |= {"on_list_prompts": self._list_prompts, "on_get_prompt": self._get_prompt}
+            found |= {"on_list_prompts": self._list_prompts, "on_get_prompt": serve(self.get_prompt)}
+        offered = [each.complete for each in self._resources]
+        if any([*offered, *(each.complete for each in self._prompts.values())]):
+            found["on_completion"] = self._complete
         return found
+
+    async def _complete(self, _: object, params: types.CompleteRequestParams) -> types.CompleteResult:
+        name, typed = params.argument.name, params.argument.value
+        given = dict((params.context.arguments if params.context else None) or {})
+        suggested = self._completions(params.ref).get(name, ())
+        if callable(suggested):
+            takes_both = len(inspect.signature(suggested).parameters) > 1
+            values = suggested(typed, given) if takes_both else suggested(typed)
+            values = await values if inspect.isawaitable(values) else values
+        else:
+            values = [each for each in suggested if each.casefold().startswith(typed.casefold())]
+        found = [str(each) for each in values]
+        completion = types.Completion(
+            values=found[:_MOST_VALUES], total=len(found), has_more=len(found) > _MOST_VALUES
+        )
+        return types.CompleteResult(completion=completion)
+
+    def _completions(self, ref: types.PromptReference | types.ResourceTemplateReference) -> Completions:
+        if isinstance(ref, types.PromptReference):
+            prompt = self._prompts.get(ref.name)
+            if prompt is None:
+                raise MCPError(types.INVALID_PARAMS, f"there is no prompt {ref.name!r}")
+            return prompt.complete
+        for resource in self._resources:
+            if resource.uri == ref.uri:
+                return resource.complete
+        raise MCPError(types.INVALID_PARAMS, f"there is no resource {ref.uri!r}")
 
     async def _list(self, *_: object) -> types.ListResourcesResult:
         listed = [
@@ -108,7 +150,7 @@ class Contents:
         ]
         return types.ListResourceTemplatesResult(resource_templates=listed)
 
-    async def _read(self, _: object, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read(self, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         for resource in self._resources:
             places = resource.match(uri)
@@ -124,7 +166,7 @@ class Contents:
         ]
         return types.ListPromptsResult(prompts=listed)
 
-    async def _get_prompt(self, _: object, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(self, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         prompt = self._prompts.get(params.name)
         if prompt is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r}")

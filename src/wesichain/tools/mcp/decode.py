@@ -1,20 +1,21 @@
-"""Incoming: what a server gives (results, resources, prompts) in our own values. Pure."""
+"""Decode: the results, resources and prompts of a server as values of ours. Pure."""
 
 from __future__ import annotations
 
 from binascii import a2b_base64
 from typing import Any, assert_never
 
-from wesichain.core import Audio, Document, Image, Media, Message, Role, dataclass
+from wesichain.core import Audio, Document, Image, Media, Message, Role, dataclass, dump_json, parse_json
 from wesichain.errors import CodecError, ToolError, ToolErrorKind
 
+from .encode import WRAPPED
 from .sdk import types
-from .writing import WRAPPED
+from .text import bounded, label
 
 
 @dataclass(frozen=True, slots=True)
 class McpResource:
-    """Something that a server lets be read, by its address."""
+    """A resource of a server, read by its `uri`; that of a template has places, `notes://{day}`."""
 
     uri: str
     name: str
@@ -33,20 +34,31 @@ class McpPrompt:
 
 
 def read_result(result: types.CallToolResult) -> Any:
-    """The result of a call: texts and parts where it has parts, else the structured content, else its text.
+    """The result of a call: its structured content, else its text; with media, a list of texts and parts.
 
+    Beside media, the structured content is added as a text of JSON, unless it is there already.
     An error result raises `ToolError`.
     """
     items = [read_content(block) for block in result.content]
     if result.is_error:
         text = "\n".join(item if isinstance(item, str) else f"[{item.label}]" for item in items)
         raise ToolError(text or "the tool failed, and its server does not say why", _kind(result))
-    if any(not isinstance(item, str) for item in items):
-        return items
     data: Any = result.structured_content
+    if data is not None and (result.meta or {}).get(WRAPPED):
+        data = data["result"]
+    if any(not isinstance(item, str) for item in items):
+        has_data = data is None or any(isinstance(item, str) and _is_json_of(data, item) for item in items)
+        return items if has_data else [*items, dump_json(data)]
     if data is not None:
-        return data["result"] if (result.meta or {}).get(WRAPPED) else data
+        return data
     return "\n".join(item for item in items if isinstance(item, str)) if items else None
+
+
+def _is_json_of(data: Any, text: str) -> bool:
+    try:
+        return bool(parse_json(text) == data)
+    except CodecError:
+        return False
 
 
 def _kind(result: types.CallToolResult) -> ToolErrorKind:
@@ -89,10 +101,13 @@ def _media(data: str, media_type: str, name: str) -> str | Media:
         return f"[{name}: {media_type or 'bytes'} that cannot be read: {error}]"
 
 
-def to_resource(listed: types.Resource) -> McpResource:
-    return McpResource(
-        str(listed.uri), listed.name, listed.description or "", listed.mime_type or "", listed.size
+def to_resource(listed: types.Resource | types.ResourceTemplate, limit: int) -> McpResource:
+    """A resource or a template of a server's list; `limit` bounds its description, in bytes."""
+    uri, size = (
+        (listed.uri, listed.size) if isinstance(listed, types.Resource) else (listed.uri_template, None)
     )
+    description = bounded(listed.description or "", limit)
+    return McpResource(str(uri), label(listed.name), description, label(listed.mime_type or ""), size)
 
 
 def read_resource(result: types.ReadResourceResult) -> tuple[str | bytes, ...]:
@@ -112,11 +127,13 @@ def _bytes(blob: str) -> bytes:
         ) from error
 
 
-def to_prompt(listed: types.Prompt) -> McpPrompt:
+def to_prompt(listed: types.Prompt, limit: int) -> McpPrompt:
+    """A prompt of a server's list; `limit` bounds its description, in bytes."""
     arguments = tuple((each.name, bool(each.required)) for each in listed.arguments or ())
-    return McpPrompt(listed.name, listed.description or "", arguments)
+    return McpPrompt(listed.name, bounded(listed.description or "", limit), arguments)
 
 
 def read_prompt(result: types.GetPromptResult) -> tuple[Message, ...]:
-    said = [(Role(message.role), read_content(message.content)) for message in result.messages]
-    return tuple(Message(role, item if isinstance(item, str) else (item,)) for role, item in said)
+    """A prompt's messages."""
+    messages = [(Role(message.role), read_content(message.content)) for message in result.messages]
+    return tuple(Message(role, item if isinstance(item, str) else (item,)) for role, item in messages)

@@ -1,0 +1,509 @@
+"""The MCP client: a server, and its tools for as long as it is entered."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from typing_extensions import Unpack
+
+from wesichain.core import Message
+from wesichain.errors import ConfigError, RunInterruptedError, ToolError, ToolErrorKind
+from wesichain.tools.context import ToolContext
+from wesichain.tools.definition import Tool, ToolWarning
+
+from .callbacks import Callbacks, decide
+from .connection import Connection, UnansweredError
+from .decode import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
+from .inflight import InFlightCall, InFlightCalls, outside_calls
+from .remote_tools import McpOptions, McpTool, ToolSelection
+from .sdk import HEADER_MISMATCH, MODERN_PROTOCOL_VERSIONS, MCPError, SubscriptionLost, anyio, httpx2, types
+from .subscriptions import ResourceChanges, Watch
+from .text import bounded
+from .transports import ACCESS_DENIED, SESSION_LOST, ServerAddress, ServerProgram, Transport
+
+T = TypeVar("T")
+R = TypeVar("R", bound=BaseModel)
+_MOST_PAGES = 100
+_WATCH_AGAIN = 1.0  # seconds after which a lost subscription is made anew
+_KINDS = {
+    types.INVALID_PARAMS: ToolErrorKind.INVALID_INPUT,
+    types.METHOD_NOT_FOUND: ToolErrorKind.NOT_FOUND,
+}
+
+
+async def _flipped(
+    ask: Callable[[Connection, types.PaginatedRequestParams], Awaitable[T]],
+    page: types.PaginatedRequestParams,
+    connection: Connection,
+) -> T:
+    return await ask(connection, page)
+
+
+class McpServer:
+    """The tools of an MCP server: `async with McpServer.stdio("python", "server.py") as server: ...`.
+
+    The protocol is negotiated, from the newest version that the SDK knows to the oldest.
+    `tools` are those that the server lists: when it is entered, when it announces that they have changed, and
+    at each `refresh`. An agent keeps those it was made with. `left_out` says which are not among them
+    and why, for example because their schemas cannot be used.
+    Hints of the server can make us more careful (see `McpOptions`), never less.
+
+    A server that cannot be reached, or does not answer, is a `ToolError` of kind unavailable: on entering,
+    and for each call. After leaving, the same object can be entered again.
+    """
+
+    def __init__(self, transport: Transport, **options: Unpack[McpOptions]) -> None:
+        self._options = ToolSelection(**options)
+        self._transport = transport
+        self._connection: Connection | None = None
+        self.name = self._options.name or transport.label
+        self.tools: tuple[Tool, ...] = ()
+        self.left_out: Mapping[str, str] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._renewing = asyncio.Lock()
+        self._calls = InFlightCalls()
+        self._changes: list[ResourceChanges] = []
+
+    @classmethod
+    def stdio(
+        cls,
+        command: str,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        **options: Unpack[McpOptions],
+    ) -> Self:
+        """A server that is a program, started on entering and ended on leaving.
+
+        Of our environment it gets PATH, HOME and their like alone, and all of `env`.
+        """
+        return cls(ServerProgram(command, args, env=env or {}, cwd=cwd), **options)
+
+    @classmethod
+    def http(
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        auth: httpx2.Auth | None = None,
+        **options: Unpack[McpOptions],
+    ) -> Self:
+        """A server behind a URL, by streamable HTTP. Headers go to that host alone.
+
+        `auth` may be the SDK's `OAuthClientProvider`, which registers, asks for consent and renews tokens.
+        A session that the server has lost is opened anew.
+        """
+        return cls(ServerAddress(url, headers=headers or {}, auth=auth), **options)
+
+    async def __aenter__(self) -> Self:
+        if self._connection is not None:
+            raise ConfigError(f"MCP server {self.name!r} is in use already; make another McpServer")
+        self._renewing, self._calls = asyncio.Lock(), InFlightCalls()
+        try:
+            self._connection = await self._open()
+            await self._watch_tools(self._connection)
+            await self.refresh()
+        except BaseException:
+            await self._leave()
+            raise
+        return self
+
+    async def _open(self) -> Connection:
+        """A connection by the newest protocol that both know.
+
+        Some programs end when the first request is not the handshake of the older protocols: they are
+        started once more, with the handshake.
+        """
+        mode = "auto" if self._options.protocol in MODERN_PROTOCOL_VERSIONS else "legacy"
+        connection = self._connect(mode)
+        try:
+            await connection.open()
+        except ToolError:
+            await connection.close()
+            if mode == "legacy" or not self._transport.knows_handshake_only():
+                raise
+            connection = self._connect("legacy")
+            try:
+                await connection.open()
+            except BaseException:
+                await connection.close()
+                raise
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    def _connect(self, mode: Any) -> Connection:
+        sampling = self._options.allowed_sampling
+        return Connection(
+            self._transport,
+            self._unavailable,
+            seconds=self._options.connect_timeout,
+            callbacks=Callbacks(self.name, self._calls, self._options.on_elicit, sampling),
+            sampling=sampling is not None,
+            on_message=self._receive,
+            mode=mode,
+        )
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._leave()
+
+    async def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        for changes in self._changes:
+            changes.close()
+        for task in [*self._background]:
+            task.cancel()
+        await self._calls.close()
+        if connection is not None:
+            await connection.close()
+
+    @property
+    def protocol_version(self) -> str:
+        """The version of the protocol that was negotiated."""
+        return self._connected().protocol_version
+
+    # --- tools -----------------------------------------------------------------------------------
+
+    async def refresh(self) -> tuple[Tool, ...]:
+        """Ask the server for its tools again. An agent keeps those that it was made with."""
+        pages = await self._pages("its list of tools", lambda connection, page: connection.list_tools(page))
+        listed = [tool for page in pages for tool in page.tools]
+        self.tools, self.left_out = self._options.choose(listed, self.name, self._invoke)
+        for tool in self.tools:
+            assert isinstance(tool, McpTool)
+            tool.has_open_call = self._calls.is_waiting
+        for name, why in self.left_out.items():
+            text = f"MCP server {self.name!r}: tool {name!r} is left out: {why}"
+            warnings.warn(text, ToolWarning, stacklevel=2)
+        return self.tools
+
+    async def _receive(self, message: object) -> None:
+        """Follow what the server announces."""
+        if isinstance(message, types.ToolListChangedNotification):
+            self._in_background(self._follow())
+        if isinstance(message, types.ResourceUpdatedNotification):
+            for changes in self._changes:
+                changes.announce(str(message.params.uri))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _follow(self) -> None:
+        """Read the list of tools again; where that fails, the known ones stay, and a call says why."""
+        with suppress(ToolError, ConfigError), warnings.catch_warnings(action="ignore", category=ToolWarning):
+            await self.refresh()
+
+    async def _invoke(self, tool: str, args: Mapping[str, Any], ctx: ToolContext) -> Any:
+        return await self.call(tool, args, ctx)
+
+    async def call(self, tool: str, args: Mapping[str, Any], ctx: ToolContext | None = None) -> Any:
+        """Call a tool by the server's name for it; whatever goes wrong is a `ToolError`.
+
+        In a run, a question of the server ends the call with `RunInterruptedError`; the request stays open,
+        and the same call (by its idempotency key) continues it.
+        """
+        call = self._calls.resume(ctx)
+        if call is None:
+            self._check_new(tool, ctx)
+            call = self._calls.add(ctx)
+            call.start(self._request(tool, args, call))
+        try:
+            result = await self._result(call)
+        except RunInterruptedError:
+            await self._calls.trim()
+            raise
+        except BaseException:
+            self._calls.remove(call)
+            await call.cancel()
+            raise
+        self._calls.remove(call)
+        try:
+            return read_result(result)
+        except ToolError as error:
+            raise ToolError(self._masked(str(error)), error.kind) from None
+
+    def _check_new(self, tool: str, ctx: ToolContext | None) -> None:
+        """A call whose connection was lost while it waited is made anew, unless its effect is 'once'."""
+        if self._options.effect == "once" and ctx is not None and getattr(ctx.link, "was_asking", False):
+            raise ToolError(
+                f"the outcome of {tool!r} is unknown: it waited for an answer, and the connection that it "
+                f"waited on is gone. It is not run again, since its effect is 'once'; find out whether it "
+                f"happened",
+                ToolErrorKind.UNAVAILABLE,
+            )
+
+    async def _request(self, tool: str, args: Mapping[str, Any], call: InFlightCall) -> types.CallToolResult:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            if call.ctx is not None:
+                await call.ctx.progress(progress, total, bounded(message or "", 1_000))
+
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(args)))
+        on_progress = None if call.ctx is None else report
+
+        # Not `Client.call_tool`: its check of results follows patterns that can hang. Ours comes later.
+        async def send(connection: Connection) -> types.CallToolResult:
+            try:
+                return await connection.request(request, types.CallToolResult, progress=on_progress)
+            except MCPError as error:
+                if error.code != HEADER_MISMATCH:
+                    raise
+            await self._follow()  # the list says which arguments are sent as headers, and has changed
+            return await connection.request(request, types.CallToolResult, progress=on_progress)
+
+        return await self._send("its answer", send)
+
+    async def _result(self, call: InFlightCall) -> types.CallToolResult:
+        """The server's result, after the answers to what it asks meanwhile."""
+        while (asked := await call.next_question()) is not None:
+            decision = await decide(call, asked)
+            call.close(asked)
+            if not asked.answer.done():
+                asked.answer.set_result(decision)
+        try:
+            result: types.CallToolResult = call.result()
+        except asyncio.CancelledError:
+            raise self._unavailable("has been left") from None
+        return result
+
+    # --- resources, prompts and completions --------------------------------------------------------
+
+    async def resources(self) -> tuple[McpResource, ...]:
+        """The resources that can be read from the server, by `read`."""
+        request = types.ListResourcesRequest
+        pages = await self._listed("its resources", request, types.ListResourcesResult)
+        limit = self._options.max_description
+        return tuple(to_resource(resource, limit) for page in pages for resource in page.resources)
+
+    async def resource_templates(self) -> tuple[McpResource, ...]:
+        """The templates of addresses that can be read from the server: `notes://{day}`."""
+        request = types.ListResourceTemplatesRequest
+        pages = await self._listed("its templates", request, types.ListResourceTemplatesResult)
+        limit = self._options.max_description
+        return tuple(to_resource(each, limit) for page in pages for each in page.resource_templates)
+
+    async def read(self, uri: str) -> tuple[str | bytes, ...]:
+        """The contents of a resource: texts, and bytes."""
+        request = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=uri))
+        return read_resource(await self._fetch(f"the resource {uri!r}", request, types.ReadResourceResult))
+
+    async def prompts(self) -> tuple[McpPrompt, ...]:
+        """The prompts that the server has; `prompt` gives one as messages."""
+        pages = await self._listed("its prompts", types.ListPromptsRequest, types.ListPromptsResult)
+        limit = self._options.max_description
+        return tuple(to_prompt(prompt, limit) for page in pages for prompt in page.prompts)
+
+    async def prompt(self, name: str, args: Mapping[str, str] | None = None) -> tuple[Message, ...]:
+        """A prompt as messages: the history of a run, for example."""
+        params = types.GetPromptRequestParams(name=name, arguments=dict(args or {}))
+        request = types.GetPromptRequest(params=params)
+        return read_prompt(await self._fetch(f"the prompt {name!r}", request, types.GetPromptResult))
+
+    async def complete(
+        self, of: str, argument: str, value: str = "", *, given: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """The values that the server suggests for an argument that begins with `value`.
+
+        `of` is the name of a prompt, or the template of a resource (`notes://{day}`); `given` are the other
+        arguments so far.
+        """
+        ref: Any = types.ResourceTemplateReference(uri=of) if "://" in of else types.PromptReference(name=of)
+        params = types.CompleteRequestParams(
+            ref=ref,
+            argument=types.CompletionArgument(name=argument, value=value),
+            context=types.CompletionContext(arguments=dict(given)) if given else None,
+        )
+        request = types.CompleteRequest(params=params)
+        result = await self._fetch(f"completions for {of!r}", request, types.CompleteResult)
+        return tuple(bounded(each, self._options.max_description) for each in result.completion.values[:100])
+
+    @asynccontextmanager
+    async def subscribe(self, *uris: str) -> AsyncGenerator[ResourceChanges]:
+        """Follow resources: `async with server.subscribe(uri) as changes: async for uri in changes: ...`.
+
+        The subscription lasts as long as the context, also over lost connections.
+        """
+        self._connected()
+        changes = ResourceChanges(uris)
+        watch = Watch(changes)
+        self._changes.append(changes)
+        task = asyncio.create_task(self._keep(watch))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        try:
+            async with asyncio.timeout(self._options.connect_timeout):
+                await watch.ready
+            yield changes
+        except TimeoutError:
+            if watch.ready.done():
+                raise
+            raise self._unavailable("did not confirm the subscription") from None
+        finally:
+            self._changes.remove(changes)
+            changes.close()
+            task.cancel()
+            await self._unsubscribe(uris)
+
+    async def _unsubscribe(self, uris: tuple[str, ...]) -> None:
+        """Tell a server of the older protocols; in the newest, closing the stream did."""
+        if self._connection is None or self._connection.is_modern:
+            return
+        still = {uri for changes in self._changes for uri in changes.uris}
+        with suppress(ToolError):
+            for uri in [uri for uri in uris if uri not in still]:
+                params = types.UnsubscribeRequestParams(uri=uri)
+                await self._fetch("its answer", types.UnsubscribeRequest(params=params), types.EmptyResult)
+
+    async def _watch_tools(self, connection: Connection) -> None:
+        """Subscribe to changes of the list of tools, if needed: before it is read, to miss none."""
+        tools = connection.capabilities.tools
+        if connection.is_modern and tools is not None and tools.list_changed:
+            watch = Watch()
+            self._in_background(self._keep(watch))
+            with suppress(ToolError, TimeoutError):  # its tools can be used all the same
+                await asyncio.wait_for(watch.ready, self._options.connect_timeout)
+
+    async def _keep(self, watch: Watch) -> None:
+        """Keep a subscription open for as long as the server is entered; one that is lost is made anew."""
+        while self._connection is not None:
+            try:
+                await self._subscribed(self._connection, watch)
+            except (MCPError, SubscriptionLost, TimeoutError, ToolError, ValidationError) as error:
+                refusal = error if isinstance(error, ToolError) else self._refused(error)
+                if watch.refused(refusal):
+                    return
+            await asyncio.sleep(_WATCH_AGAIN)
+
+    async def _subscribed(self, connection: Connection, watch: Watch) -> None:
+        """Subscribe on one connection, and return when the subscription has ended."""
+        if connection.is_modern:
+            async with connection.listen(tools=watch.changes is None, uris=watch.uris) as stream:
+                await self._reopened(watch)
+                async for _ in stream:
+                    pass  # `_receive` is given each, too
+            return
+        for uri in watch.uris:
+            params = types.SubscribeRequestParams(uri=uri)
+            await self._fetch(
+                f"a subscription to {uri!r}", types.SubscribeRequest(params=params), types.EmptyResult
+            )
+        await self._reopened(watch)
+        await connection.retired.wait()
+
+    async def _reopened(self, watch: Watch) -> None:
+        if watch.opened() and watch.changes is None:
+            await self._follow()
+
+    def _refused(self, error: Exception) -> ToolError:
+        if isinstance(error, MCPError | ValidationError):
+            return self._failed(error, "the subscription")
+        return self._unavailable("does not keep the subscription")
+
+    # --- requests --------------------------------------------------------------------------------
+
+    async def _fetch(self, what: str, request: Any, result_type: type[R]) -> R:
+        """Send a request that is no call of a tool, within the timeout of one."""
+        seconds = self._options.timeout
+        task = asyncio.create_task(self._outside_calls(what, request, result_type))
+        try:
+            async with asyncio.timeout(seconds):
+                return await task
+        except TimeoutError:
+            raise self._unavailable(f"did not give {what} within {seconds:g} s") from None
+
+    async def _outside_calls(self, what: str, request: Any, result_type: type[R]) -> R:
+        outside_calls()  # in this task's own context
+        return await self._send(what, lambda connection: connection.request(request, result_type))
+
+    async def _listed(self, what: str, request: Callable[..., Any], result_type: type[R]) -> list[R]:
+        async def page(connection: Connection, params: types.PaginatedRequestParams) -> R:
+            return await connection.request(request(params=params), result_type)
+
+        return await self._pages(what, page)
+
+    async def _pages(
+        self, what: str, ask: Callable[[Connection, types.PaginatedRequestParams], Awaitable[T]]
+    ) -> list[T]:
+        seconds = self._options.connect_timeout
+        pages: list[T] = []
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                for _ in range(_MOST_PAGES):
+                    params = types.PaginatedRequestParams(cursor=cursor)
+                    pages.append(await self._send(what, partial(_flipped, ask, params)))
+                    cursor = getattr(pages[-1], "next_cursor", None)
+                    if cursor is None:
+                        return pages
+        except TimeoutError:
+            raise self._unavailable(f"did not give {what} within {seconds:g} s") from None
+        raise self._unavailable(f"gives {what} on more than {_MOST_PAGES} pages")
+
+    async def _send(self, what: str, send: Callable[[Connection], Awaitable[T]]) -> T:
+        """Send a request. One that was refused because the session is lost has not run: it is sent again."""
+        for _ in range(2):
+            connection = self._connected()
+            try:
+                return await send(connection)
+            except (MCPError, ValidationError) as error:
+                if not isinstance(error, MCPError) or error.code != SESSION_LOST:
+                    raise self._failed(error, what) from None
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                raise self._unavailable("is gone") from None
+            await self._renew(connection)
+        raise self._unavailable("loses its session as soon as it is opened")
+
+    async def _renew(self, lost: Connection) -> None:
+        """Open a new session, once for all who have met the lost one."""
+        async with self._renewing:
+            if self._connection is not lost:
+                return  # somebody else has, or the server has been left
+            self._connection = await self._open()
+        self._in_background(lost.close_when_idle())
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            raise self._unavailable("is not connected: use its tools inside its 'async with'")
+        return self._connection
+
+    # --- errors ----------------------------------------------------------------------------------
+
+    def _failed(self, error: MCPError | ValidationError, what: str) -> ToolError:
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            text = f"MCP server {self.name!r}: {what} is not valid: {where}: {first['msg']}"
+            return ToolError(self._masked(text), ToolErrorKind.SERIALIZATION)
+        if error.code == types.CONNECTION_CLOSED:
+            is_gone = error.message == "Connection closed"
+            return self._unavailable("is gone" if is_gone else f"failed: {error.message}")
+        if error.code in (SESSION_LOST, ACCESS_DENIED):
+            return self._unavailable(f"cannot be used: {error.message}")
+        if isinstance(error, UnansweredError):
+            text = f"MCP server {self.name!r} asks: {error.question}; {error.message}"
+            return ToolError(self._masked(text), ToolErrorKind.PERMISSION)
+        kind = _KINDS.get(error.code, ToolErrorKind.EXECUTION_FAILED)
+        return ToolError(self._masked(f"MCP server {self.name!r}: {error.message}"), kind)
+
+    def _unavailable(self, what: str) -> ToolError:
+        remarks = self._transport.remarks()
+        text = f"MCP server {self.name!r} {what}{'; ' if remarks else ''}{remarks}"
+        return ToolError(self._masked(text), ToolErrorKind.UNAVAILABLE)
+
+    def _masked(self, text: str) -> str:
+        for secret in self._transport.secrets:
+            if len(secret) >= 6:  # less is no secret, and would be found in any text
+                text = text.replace(secret, "[redacted]")
+        return bounded(text, 2_000)

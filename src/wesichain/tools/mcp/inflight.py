@@ -1,0 +1,180 @@
+"""Calls in flight: requests to a server that stay open while one of its questions waits for a person.
+
+A tool call that meets a question leaves, and its run ends as interrupted. The request to the server stays
+open, and the same call, when the run is resumed in this process, continues it with the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from contextvars import ContextVar
+from typing import Any
+
+from wesichain.core import Decision, Question, dump_json
+from wesichain.tools.context import ToolContext
+
+_MOST_WAITING = 256  # requests that wait for a person; the oldest are given up first
+CANNOT = "this client cannot ask its user"
+_NO_CALL = object()
+_current: ContextVar[object] = ContextVar("wesichain.mcp.call_in_flight", default=None)
+
+
+class OpenQuestion:
+    """A question of a server, and the future of its answer. `number` counts equal questions of one call."""
+
+    def __init__(self, question: Question, number: int) -> None:
+        self.question = question
+        self.number = number
+        self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+
+
+class InFlightCall:
+    """One request to the server, for one call of a run (`ctx`)."""
+
+    def __init__(self, ctx: ToolContext | None, changed: asyncio.Event) -> None:
+        self.ctx = ctx
+        self.questions: list[OpenQuestion] = []
+        self.samples = 0  # requests for a model so far
+        self._changed = changed  # set when it may have become clear whose an unowned question is
+        self._task: asyncio.Task[Any] | None = None
+        self._numbers: Counter[str] = Counter()
+        self._event = asyncio.Event()
+
+    def start(self, request: Coroutine[Any, Any, Any]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(request))
+        self._task.add_done_callback(lambda _: self._notify())
+
+    async def _run(self, request: Coroutine[Any, Any, Any]) -> Any:
+        _current.set(
+            self
+        )  # a transport that keeps the context of a request thereby knows whose question it is
+        return await request
+
+    def _notify(self) -> None:
+        self._event.set()
+        self._changed.set()
+
+    @property
+    def is_done(self) -> bool:
+        return self._task is None or self._task.done()
+
+    def result(self) -> Any:
+        """The server's result, once `is_done`; raises `CancelledError` where the request was given up."""
+        assert self._task is not None
+        return self._task.result()
+
+    async def ask(self, question: Question) -> Decision:
+        """Open a question and wait until the run has answered it."""
+        same = dump_json([question.message, dict(question.schema)])
+        asked = OpenQuestion(question, self._numbers[same])
+        self._numbers[same] += 1
+        self.questions.append(asked)
+        self._notify()
+        try:
+            return await asked.answer
+        finally:
+            self.close(asked)
+
+    def close(self, asked: OpenQuestion) -> None:
+        if asked in self.questions:
+            self.questions.remove(asked)
+
+    async def next_question(self) -> OpenQuestion | None:
+        """Wait for a question of the request, or for its end (None)."""
+        while not self.is_done:
+            if self.questions:
+                return self.questions[0]
+            self._event.clear()
+            await self._event.wait()
+        return None
+
+    async def cancel(self) -> None:
+        """Give the request up, and wait until that is done."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+
+class InFlightCalls:
+    """The open requests of one server, by the calls that they are for."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, InFlightCall] = {}
+        self._count = 0
+        self._unowned = 0  # questions of which it is not known yet whose they are
+        self._changed = asyncio.Event()
+
+    def resume(self, ctx: ToolContext | None) -> InFlightCall | None:
+        """The open request of a call that waited, with the present context; None if there is none."""
+        call = self._calls.get(_key(ctx))
+        if call is not None and ctx is not None:
+            call.ctx = ctx
+            return call
+        return None
+
+    def add(self, ctx: ToolContext | None) -> InFlightCall:
+        call = InFlightCall(ctx, self._changed)
+        self._count += 1
+        self._calls[_key(ctx) or f"#{self._count}"] = call
+        return call
+
+    def is_waiting(self, key: str) -> bool:
+        """Whether the call with this idempotency key has an open question."""
+        return any(
+            call.ctx is not None and call.ctx.idempotency_key == key and bool(call.questions)
+            for call in self._calls.values()
+        )
+
+    def remove(self, call: InFlightCall) -> None:
+        self._calls = {key: each for key, each in self._calls.items() if each is not call}
+
+    async def trim(self) -> None:
+        """Give up the oldest of too many that wait."""
+        waiting = [call for call in self._calls.values() if call.questions]
+        for call in waiting[: max(0, len(waiting) - _MOST_WAITING)]:
+            self.remove(call)
+            await call.cancel()
+
+    async def close(self) -> None:
+        calls, self._calls = [*self._calls.values()], {}
+        for call in calls:
+            await call.cancel()
+
+    async def owner(self) -> InFlightCall | str:
+        """The call that a question which has just arrived belongs to, or why that cannot be known.
+
+        Over HTTP, and with protocol 2026-07-28, a question arrives as part of the response. With older ones,
+        over standard output, it may be of any open request: that is known once all others have ended or have
+        questions of their own. Two runs are never mixed up.
+        """
+        current = _current.get()
+        if current is _NO_CALL:
+            return f"{CANNOT}: the question is not about a call of a tool"
+        if isinstance(current, InFlightCall) and current in self._calls.values():
+            return current
+        self._unowned += 1
+        try:
+            while True:
+                alive = [call for call in self._calls.values() if not call.is_done]
+                candidates = [call for call in alive if not call.questions] or alive
+                if not candidates:
+                    return f"{CANNOT}: no call is in flight"
+                if len({call.ctx.run_id if call.ctx is not None else "" for call in candidates}) > 1:
+                    return f"{CANNOT}: several runs have calls in flight, and whose this is cannot be known"
+                if len(candidates) <= self._unowned:
+                    return candidates[0]
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self._unowned -= 1
+
+
+def outside_calls() -> None:
+    """Mark what runs in the present context as no call of a tool: a question in it has no run."""
+    _current.set(_NO_CALL)
+
+
+def _key(ctx: ToolContext | None) -> str:
+    return f"{ctx.idempotency_key}#{ctx.attempt}" if ctx is not None and ctx.idempotency_key else ""

@@ -1,0 +1,423 @@
+"""Every protocol from the newest to the oldest: calls, questions, models, sessions, subscriptions, completions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.warm import python
+from wesichain import Agent
+from wesichain.agent import Completed, Interrupted
+from wesichain.core import Provide, Refuse
+from wesichain.errors import ConfigError, ToolError, ToolErrorKind
+from wesichain.testing import ScriptedLlm, calls
+from wesichain.tools.mcp import McpServer, Sampling, ServedChanges, ServedPrompt, ServedResource, elicit
+
+from .kit import ENV, HERE, call, raw, serving
+from .test_conversation import place, served
+
+SERVER = str(HERE / "asking_ours.py")
+BOTH = pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
+
+
+@asynccontextmanager
+async def asking(
+    notes: Path, protocol: str, *, over: str = "stdio", **options: Any
+) -> AsyncIterator[McpServer]:
+    given: Any = {"approval": False, "protocol": protocol, "connect_timeout": 120.0, **options}
+    env = {**ENV, "NOTES": str(notes)}
+    if over == "stdio":
+        async with McpServer.stdio(*python(), SERVER, env=env, **given) as server:
+            yield server
+        return
+    with serving(SERVER, "0", pattern=r"http://\S+/mcp", env=env) as url:
+        async with McpServer.http(url, **given) as server:
+            yield server
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes"
+    path.touch()
+    return path
+
+
+def lines(notes: Path) -> list[str]:
+    return notes.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def agent_of(server: McpServer, *replies: Any, **options: Any) -> Agent[Any, str]:
+    return Agent(ScriptedLlm([*replies]), tools=server.tools, **options)
+
+
+def observed(outcome: Any) -> list[str]:
+    return [message.text for message in outcome.messages if message.role == "tool"]
+
+
+# --- versions ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("newest", "spoken"),
+    [
+        pytest.param({}, "2026-07-28", id="the-newest-by-default"),
+        pytest.param({"protocol": "2025-11-25"}, "2025-11-25", id="or-an-older-one"),
+    ],
+)
+async def test_the_newest_protocol_that_both_know_is_spoken(newest: Any, spoken: str) -> None:
+    async with served(place) as url, McpServer.http(url, **newest) as server:
+        assert server.protocol_version == spoken
+        assert (await call(server, "place", {"town": "Oslo"})).ok
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18"])
+async def test_servers_of_old_protocols_are_used(version: str) -> None:
+    async with raw("old", env={"VERSION": version}) as server:
+        assert server.protocol_version == version
+        assert (await call(server, "fine", {"text": "x"})).value == "hello"
+
+
+async def test_a_program_that_ends_at_anything_but_the_handshake_is_started_again(tmp_path: Path) -> None:
+    async with raw("handshake-or-end", env={"STARTS": str(tmp_path / "starts")}) as server:
+        assert (await call(server, "fine", {"text": "x"})).value == "hello"
+    assert (tmp_path / "starts").read_text(encoding="utf-8") == "xx"
+
+
+def test_a_protocol_that_nobody_knows_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match="2026-07-28"):
+        McpServer.http("http://127.0.0.1:1/mcp", protocol="2023-01-01")
+
+
+# --- questions -----------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("over", ["stdio", "http"])
+async def test_eight_runs_at_once_get_each_its_own_answer(notes: Path, protocol: str, over: str) -> None:
+    if (over, protocol) == ("stdio", "2025-11-25"):
+        pytest.skip("there, nothing says whose a question is: see test_questions.py")
+    async with asking(notes, protocol, over=over) as server:
+        agents = [agent_of(server, calls(("order", {"item": f"hat{n}"})), "done") for n in range(8)]
+        outcomes = await asyncio.gather(*(agent.outcome("buy") for agent in agents))
+        answers = []
+        for number, (agent, outcome) in enumerate(zip(agents, outcomes, strict=True)):
+            assert isinstance(outcome, Interrupted), outcome
+            (pending,) = outcome.pending
+            assert pending.question is not None
+            assert pending.question.message == f"Which size of hat{number}?"
+            answers.append(agent.runtime.resume(outcome, {pending.token: Provide({"size": number})}))
+        ended = await asyncio.gather(*answers)
+    assert [observed(each) for each in ended] == [[f"red hat{n} in {n}"] for n in range(8)]
+    assert sorted(lines(notes)) == sorted([f"{how} hat{n}" for n in range(8) for how in ("began", "ended")])
+
+
+@BOTH
+async def test_a_question_inside_a_nested_agent_is_the_top_run_s(notes: Path, protocol: str) -> None:
+    async with asking(notes, protocol) as server:
+        buyer = agent_of(server, calls(("order", {"item": "hat"})), "bought", name="buyer")
+        chief = Agent(
+            ScriptedLlm([calls(("buyer", {"task": "a hat"})), "all done"]),
+            tools=[buyer.as_tool()],
+            name="chief",
+        )
+        outcome = await chief.outcome("shop")
+        assert isinstance(outcome, Interrupted)
+        (pending,) = outcome.pending
+        assert pending.question is not None
+        assert (pending.scope, pending.question.message) == (("chief",), "Which size of hat?")
+        ended = await chief.runtime.resume(outcome, {pending.token: Provide({"size": 3, "colour": "blue"})})
+    assert isinstance(ended, Completed)
+    assert lines(notes) == ["began hat", "ended hat"]
+
+
+@BOTH
+@pytest.mark.parametrize("over", ["stdio", "http"])
+async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(
+    notes: Path, protocol: str, over: str
+) -> None:
+    async with asking(notes, protocol, over=over) as server:
+        task = asyncio.create_task(agent_of(server, calls(("slow", {"seconds": 60})), "x").outcome("wait"))
+        while "began slow" not in lines(notes):
+            await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.wait({task})
+        async with asyncio.timeout(30):
+            while "gave up slow" not in lines(notes):
+                await asyncio.sleep(0.02)
+        ended = await agent_of(server, calls(("slow", {"seconds": 0})), "done").run("again")
+    assert ended.output == "done"
+
+
+@BOTH
+async def test_a_prompt_may_ask_too(protocol: str) -> None:
+    async def letter() -> str:
+        answer = await elicit("To whom?", {"type": "object", "properties": {"name": {"type": "string"}}})
+        return f"Write to {(answer or {}).get('name')}."
+
+    async def ask(message: str, _: object) -> dict[str, str]:
+        return {"name": "Ada"} if message == "To whom?" else {}
+
+    async with (
+        served(place, prompts=[ServedPrompt("letter", letter)]) as url,
+        McpServer.http(url, protocol=protocol, on_elicit=ask) as server,
+        McpServer.http(url, protocol=protocol) as mute,
+    ):
+        (message,) = await server.prompt("letter")
+        assert message.text == "Write to Ada."
+        with pytest.raises(ToolError, match="cannot ask its user"):  # there is no run to interrupt
+            await mute.prompt("letter")
+
+
+# --- models --------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("sampling", "answer"),
+    [
+        pytest.param(False, "model", id="off-unless-given"),
+        pytest.param(True, "from the run", id="the-run-s-own"),
+        pytest.param(ScriptedLlm(["from another"] * 9), "from another", id="a-given-one"),
+        pytest.param(Sampling(ScriptedLlm(["x" * 900] * 9), max_output=5), "xxxxx", id="replies-are-cut"),
+        pytest.param(Sampling(max_input=3), "this client allows 3", id="requests-are-bounded"),
+    ],
+)
+async def test_a_server_may_ask_a_model_where_that_is_allowed(
+    notes: Path, protocol: str, sampling: Any, answer: str
+) -> None:
+    async with asking(notes, protocol, sampling=sampling) as server:
+        agent = agent_of(server, calls(("think", {"text": "hello"})), "from the run", "done")
+        outcome = await agent.outcome("go")
+    assert isinstance(outcome, Completed), outcome
+    assert answer in observed(outcome)[0]
+
+
+@BOTH
+async def test_one_call_asks_a_model_only_so_often(notes: Path, protocol: str) -> None:
+    llm = ScriptedLlm(["yes"] * 9)
+    async with asking(notes, protocol, sampling=Sampling(llm, requests=2)) as server:
+        script = [calls(("think", {"text": "a", "times": times})) for times in (2, 3)]
+        outcome = await agent_of(server, *script, "done").outcome("go")
+    assert observed(outcome)[0] == "yes; yes"
+    assert "allows no more" in observed(outcome)[1]
+    assert len(llm.requests) == 4
+
+
+@BOTH
+@pytest.mark.parametrize("approve", [True, False])
+async def test_a_person_may_have_to_approve(notes: Path, protocol: str, approve: bool) -> None:
+    llm = ScriptedLlm(["yes"])
+    async with asking(notes, protocol, sampling=Sampling(llm, approval=True)) as server:
+        agent = agent_of(server, calls(("think", {"text": "our secrets?"})), "done")
+        outcome = await agent.outcome("go")
+        assert isinstance(outcome, Interrupted)
+        (pending,) = outcome.pending
+        assert pending.question is not None
+        assert "user: our secrets?" in pending.question.message
+        assert llm.requests == []
+        decision: Any = Provide({"approve": True}) if approve else Refuse("no")
+        ended = await agent.runtime.resume(outcome, {pending.token: decision})
+    assert ("yes" in observed(ended)[0]) is approve
+    assert len(llm.requests) == int(approve)
+
+
+# --- sessions ------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def forgetful(status: int) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server of the older protocols that forgets each session after its second call, with this status."""
+    seen: list[str] = []
+    uses: dict[str, int] = {}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
+        message = json.loads(await reader.readexactly(int(fields.get("content-length", 0))) or b"{}")
+        code, body, session = respond(head.split()[0], message, fields.get("mcp-session-id"))
+        data = b"" if body is None else json.dumps(body).encode()
+        extra = f"mcp-session-id: {session}\r\n" if session else ""
+        writer.write(
+            f"HTTP/1.1 {code} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n"
+            f"connection: close\r\n{extra}\r\n".encode()
+            + data
+        )
+        await writer.drain()
+        writer.close()
+
+    def respond(verb: str, message: Any, session: str | None) -> tuple[int, Any, str | None]:
+        method, number = message.get("method"), message.get("id")
+        if verb != "POST":
+            return 405, None, None
+        seen.append(str(method))
+        if method == "initialize":
+            new = f"s{len(uses)}"
+            uses[new] = 0
+            result: dict[str, Any] = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "forgetful", "version": "1"},
+            }
+            return 200, {"jsonrpc": "2.0", "id": number, "result": result}, new
+        if session not in uses or uses[session] >= 2:
+            error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+            return status, {"jsonrpc": "2.0", "id": None, "error": error}, None
+        if method == "tools/call":
+            uses[session] += 1
+            if message["params"]["name"] == "wrong":
+                error = {"code": -32602, "message": "that is wrong"}
+                return 400, {"jsonrpc": "2.0", "id": number, "error": error}, None
+            result = {"content": [{"type": "text", "text": session}]}
+            return 200, {"jsonrpc": "2.0", "id": number, "result": result}, None
+        if method == "tools/list":
+            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("where", "wrong")]
+            return 200, {"jsonrpc": "2.0", "id": number, "result": {"tools": tools}}, None
+        return 202, None, None
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", seen
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_session_that_is_lost_is_renewed(status: int) -> None:
+    async with forgetful(status) as (url, seen), McpServer.http(url, approval=False) as server:
+        found = [(await call(server, "where")).value for _ in range(5)]
+        refused = await call(server, "wrong")
+    assert found == ["s0", "s0", "s1", "s1", "s2"]
+    assert "that is wrong" in str(refused.error)  # an answer with status 400 is no lost session
+    assert seen.count("initialize") == 3
+
+
+# --- completions and subscriptions -----------------------------------------------------------------------
+
+
+@BOTH
+async def test_arguments_are_completed(protocol: str) -> None:
+    async def towns(typed: str, given: dict[str, str]) -> list[str]:
+        return [f"{typed}-{given.get('country', '?')}-{n}" for n in range(150)]
+
+    prompt = ServedPrompt("visit", lambda town: town, complete={"town": ["Oslo", "Osaka", "Rome"]})
+    notes = ServedResource("notes://{country}/{town}", lambda country, town: "", complete={"town": towns})
+    async with (
+        served(place, prompts=[prompt], resources=[notes]) as url,
+        McpServer.http(url, protocol=protocol) as server,
+    ):
+        assert await server.complete("visit", "town", "os") == ("Oslo", "Osaka")
+        assert await server.complete("visit", "other", "os") == ()
+        (template,) = await server.resource_templates()
+        found = await server.complete(template.uri, "town", "a", given={"country": "no"})
+        assert found == tuple(f"a-no-{n}" for n in range(100))
+        with pytest.raises(ToolError, match="no prompt"):
+            await server.complete("nothing", "town")
+
+
+@BOTH
+async def test_changes_of_resources_reach_those_who_subscribed(protocol: str) -> None:
+    changes = ServedChanges()
+    resources = [ServedResource(f"notes://{day}", lambda: "x") for day in ("today", "tomorrow")]
+    async with (
+        served(place, resources=resources, changes=changes) as url,
+        McpServer.http(url, protocol=protocol) as server,
+        McpServer.http(url, protocol=protocol) as other,
+    ):
+        async with (
+            server.subscribe("notes://today") as one,
+            other.subscribe("notes://today", "notes://tomorrow") as both,
+        ):
+            await asyncio.to_thread(changes.resource, "notes://tomorrow")
+            changes.resource("notes://today")
+            async with asyncio.timeout(30):
+                assert await anext(one) == "notes://today"
+                assert {await anext(both), await anext(both)} == {"notes://today", "notes://tomorrow"}
+        changes.resource("notes://today")
+        assert [uri async for uri in one] == []  # the subscription has ended
+
+
+async def test_a_server_that_offers_no_subscriptions_says_so() -> None:
+    async with served(place) as url:
+        for protocol in ("2025-11-25", "2026-07-28"):
+            async with McpServer.http(url, protocol=protocol) as server:
+                with pytest.raises(ToolError, match="Method not found"):
+                    async with server.subscribe("notes://today"):
+                        raise AssertionError
+
+
+@BOTH
+async def test_a_subscription_outlives_a_restart_of_the_server(notes: Path, protocol: str) -> None:
+    env = {**ENV, "NOTES": str(notes)}
+    with serving(SERVER, "0", pattern=r"http://\S+/mcp", env=env) as url:
+        server = McpServer.http(url, approval=False, protocol=protocol)
+        await server.__aenter__()
+        subscription = server.subscribe("notes://today")
+        seen = await subscription.__aenter__()
+    try:
+        port = url.split(":")[2].split("/")[0]
+        with serving(SERVER, port, pattern=r"http://\S+/mcp", env=env):
+            result = await call(server, "slow", {"seconds": 0})
+            assert result.value == "slept", result.error
+            assert await asyncio.wait_for(anext(seen), 60) == "notes://today"  # it may have changed meanwhile
+    finally:
+        await subscription.__aexit__(None, None, None)
+        await server.__aexit__(None, None, None)
+
+
+# --- trouble -------------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_restarts_in_the_middle_of_a_call_fails_that_call_alone(notes: Path) -> None:
+    env = {**ENV, "NOTES": str(notes)}
+    with serving(SERVER, "0", pattern=r"http://\S+/mcp", env=env) as url:
+        server = McpServer.http(url, approval=False, timeout=60.0)
+        await server.__aenter__()
+        task = asyncio.create_task(call(server, "slow", {"seconds": 600}))
+        while "began slow" not in lines(notes):
+            await asyncio.sleep(0.02)
+    try:
+        result = await asyncio.wait_for(task, 60)
+        assert getattr(result.error, "kind", None) == ToolErrorKind.UNAVAILABLE
+        assert lines(notes).count("began slow") == 1  # it is not sent again: what it did is not known
+    finally:
+        await server.__aexit__(None, None, None)
+
+
+async def test_reading_from_a_slow_server_ends_in_time() -> None:
+    async def never() -> str:
+        await asyncio.sleep(600)
+        return ""
+
+    async with (
+        served(place, resources=[ServedResource("slow://x", never)]) as url,
+        McpServer.http(url, timeout=0.3) as server,
+    ):
+        with pytest.raises(ToolError, match=r"did not give the resource .* within 0\.3 s"):
+            await server.read("slow://x")
+
+
+async def test_a_server_that_says_too_much_is_cut() -> None:
+    with warnings.catch_warnings(action="ignore"):  # of what is left out
+        async with raw("says-too-much", max_tools=1_000) as server:
+            assert len(server.tools) == 999  # one of the first thousand has no usable schema
+            assert server.left_out["19,000 more"].startswith("the server lists 20,000 tools")
+            assert "more than 200,000" in server.left_out["huge-schema"]
+            longest = max(server.tools, key=lambda tool: len(tool.description))
+            assert len(longest.description.encode()) == 20_000
+            assert longest.description.endswith("[cut here: the server sent 2,000,004 bytes]")
+            text = json.dumps([[tool.spec.description, dict(tool.spec.parameters)] for tool in server.tools])
+            assert "\\u001b" not in text
+            assert "[31m" not in text
+            assert (await call(server, longest.name, {"text": "x"})).value == "hello"
+
+
+async def test_structured_fields_beside_media_are_kept() -> None:
+    async with raw("media-and-data") as server:
+        result = await call(server, "fine", {"text": "x"})
+    assert [part.kind for part in result.parts] == ["text", "image", "text"]
+    assert str(result.value).endswith('{"width":3}')
