@@ -234,11 +234,9 @@ class TestBedrock:
             BedrockWire(), lambda url: BedrockClient("anthropic.claude-x-v1:0", base_url=url, api_key=KEY)
         )
         body = json.loads(received.body)
-        assert received.path == "/model/anthropic.claude-x-v1%3A0/invoke"
+        assert received.path == "/model/anthropic.claude-x-v1%3A0/converse"
         assert received.headers["authorization"] == f"Bearer {KEY}"
-        assert body["anthropic_version"] == "bedrock-2023-05-31"
-        assert "model" not in body
-        assert "stream" not in body
+        assert body.keys() == {"messages"}
 
     async def test_an_address_of_ones_own_gets_no_credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
@@ -270,7 +268,8 @@ class TestBedrock:
     def test_an_exception_in_the_stream_is_an_error(self) -> None:
         told = frame(b'{"message":"too many"}', {":exception-type": "throttlingException"})
         [event] = FrameScanner().feed(told)
-        assert json.loads(event.data)["error"]["type"] == "rate_limit_error"
+        assert event.name == "error"
+        assert json.loads(event.data)["type"] == "rate_limit_error"
         assert "too many" in event.data
 
 

@@ -36,7 +36,8 @@ class TestAnthropic(ProviderContract):
 class TestBedrock(ProviderContract):
     wire = BedrockWire()
     cuts = ("max_tokens", "model_context_window_exceeded")
-    finishes = ("length", "refusal", "pause")
+    finishes = ("length", "content_filter")
+    own_tool: ClassVar[dict[str, Any]] = {"systemTool": "nova_grounding"}
 
 
 @pytest.mark.filterwarnings("ignore:NOBODY_KNOWS")  # the SDK's own remark on a word that it does not know

@@ -242,28 +242,76 @@ def frame(payload: bytes, headers: Mapping[str, str]) -> bytes:
     return body + binascii.crc32(body).to_bytes(4, "big")
 
 
-class BedrockWire(MessagesWire):
-    """Claude on Bedrock: the same messages, in frames where they are streamed."""
+class BedrockWire(_Wire):
+    """Converse on Bedrock: JSON, or frames where it is streamed."""
 
-    def client(self, url: str, **settings: Any) -> BedrockClient:  # type: ignore[override]  # another client, same wire
+    def client(self, url: str, **settings: Any) -> BedrockClient:
         return BedrockClient("anthropic.claude-x-v1:0", base_url=url, **settings)
 
+    def _usage(self, usage: Usage) -> Plain:
+        fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+        return {
+            "inputTokens": fresh,
+            "outputTokens": usage.output_tokens,
+            "totalTokens": usage.total_tokens,
+            "cacheReadInputTokens": usage.cache_read_tokens,
+            "cacheWriteInputTokens": usage.cache_write_tokens,
+        }
+
+    def _stop(self, reply: Spoken) -> str:
+        words = {"length": "max_tokens", "content_filter": "content_filtered", "tool_calls": "tool_use"}
+        return reply.reason or words.get(reply.finish, "end_turn")
+
     def write(self, reply: Spoken, *, stream: bool) -> bytes:
-        if not stream:
-            return super().write(reply, stream=False)
-        kinds = {":event-type": "chunk", ":message-type": "event", ":content-type": "application/json"}
-        return b"".join(
-            frame(
-                json.dumps(
-                    {"bytes": binascii.b2a_base64(json.dumps(event).encode(), newline=False).decode()}
-                ).encode(),
-                kinds,
+        if stream:
+            return b"".join(converse_frame(name, event) for name, event in self.events(reply))
+        blocks: list[Plain] = []
+        if reply.thought or reply.signature:
+            blocks.append(
+                {"reasoningContent": {"reasoningText": {"text": reply.thought, "signature": reply.signature}}}
             )
-            for event in self.events(reply)
-        )
+        blocks += [{"text": reply.text}] if reply.text else []
+        blocks += [
+            {"toolUse": {"toolUseId": call.id, "name": wire_name(call), "input": call.args}}
+            for call in reply.calls
+        ]
+        message = {"role": "assistant", "content": blocks}
+        body = {
+            "output": {"message": message},
+            "stopReason": self._stop(reply),
+            "usage": self._usage(reply.usage),
+        }
+        return json.dumps(body).encode()
+
+    def events(self, reply: Spoken) -> list[tuple[str, Plain]]:
+        events: list[tuple[str, Plain]] = [("messageStart", {"role": "assistant"})]
+        deltas: list[tuple[Plain | None, list[Plain]]] = []
+        if reply.thought or reply.signature:
+            thoughts = [{"text": half} for half in _halves(reply.thought)] + [{"signature": reply.signature}]
+            deltas.append((None, [{"reasoningContent": thought} for thought in thoughts]))
+        if reply.text:
+            deltas.append((None, [{"text": half} for half in _halves(reply.text)]))
+        for call in reply.calls:
+            pieces = [{"toolUse": {"input": half}} for half in _halves(json.dumps(call.args))]
+            deltas.append(({"toolUse": {"toolUseId": call.id, "name": wire_name(call)}}, pieces))
+        for index, (start, pieces) in enumerate(deltas):
+            if start is not None:
+                events.append(("contentBlockStart", {"start": start, "contentBlockIndex": index}))
+            events += [
+                ("contentBlockDelta", {"delta": piece, "contentBlockIndex": index}) for piece in pieces
+            ]
+            events.append(("contentBlockStop", {"contentBlockIndex": index}))
+        events.append(("messageStop", {"stopReason": self._stop(reply)}))
+        return [*events, ("metadata", {"usage": self._usage(reply.usage), "metrics": {"latencyMs": 1}})]
 
     def refuse(self, status: int, words: str) -> bytes:
         return json.dumps({"message": words}).encode()
+
+
+def converse_frame(name: str, event: Plain) -> bytes:
+    """An event of a streamed reply of Converse."""
+    kinds = {":event-type": name, ":message-type": "event", ":content-type": "application/json"}
+    return frame(json.dumps(event).encode(), kinds)
 
 
 class GeminiWire(_Wire):
@@ -301,4 +349,13 @@ class GeminiWire(_Wire):
         return json.dumps({"error": {"code": status, "message": words, "status": "MADE_UP"}}).encode()
 
 
-__all__ = ["BedrockWire", "ChatWire", "GeminiWire", "MessagesWire", "Received", "ResponsesWire", "frame"]
+__all__ = [
+    "BedrockWire",
+    "ChatWire",
+    "GeminiWire",
+    "MessagesWire",
+    "Received",
+    "ResponsesWire",
+    "converse_frame",
+    "frame",
+]

@@ -250,6 +250,10 @@ class SupportedSettings:
                     f"{': ' if verdict else ''}{verdict}; leave it out of the ModelSettings"
                 )
 
+    def refuses(self, demand: Demand) -> bool:
+        """Whether the model does not take what a setting demands."""
+        return self._verdict(demand) is not None
+
     def _verdict(self, demand: Demand) -> str | None:
         """Why a demand is refused, "" for no special reason; None where it is taken."""
         verdict: str | None = ""

@@ -1,59 +1,68 @@
-"""The client for Claude on Amazon Bedrock."""
+"""The client for Amazon Bedrock: Converse, for every model that it serves."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import replace
-from importlib.util import find_spec
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from typing_extensions import Unpack, override
 
-from wesichain.core import LlmRequest, LlmResponse
+from wesichain.core import LlmRequest, LlmResponse, LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
+from wesichain.llm.supported_settings import SupportedSettings, supported
+from wesichain.llm.transport import Endpoint, HttpLlm, HttpSettings, ProviderRoute, asked_key, host_of
 
 try:
-    import anthropic
+    import boto3  # type: ignore[import-untyped]  # it ships no types
     import httpx2
-    from anthropic.lib.bedrock import AsyncAnthropicBedrock
+    from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it ships no types
+    from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # it ships no types
+    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]  # it ships no types
 except ImportError as error:
-    raise MissingDependencyError("the Bedrock adapter", package="anthropic", extra="bedrock") from error
+    raise MissingDependencyError("the Bedrock adapter", package="boto3", extra="bedrock") from error
 
-from wesichain.llm.anthropic import AnthropicClient
-from wesichain.llm.anthropic.client import strict_schema
-from wesichain.llm.anthropic.message_reply import MessageReply
-from wesichain.llm.anthropic.wire import to_wire
-from wesichain.llm.transport import (
-    PLACEHOLDER,
-    Endpoint,
-    HttpLlm,
-    HttpSettings,
-    ProviderRoute,
-    asked_key,
-    host_of,
-)
-
+from .converse_reply import ConverseReply
 from .frames import FrameScanner
+from .wire import to_converse
 
-_VERSION = "bedrock-2023-05-31"
 _KEY = "AWS_BEARER_TOKEN_BEDROCK"
+_TRAITS = LlmTraits(takes_stop=True, parallel_calls=True, images=True, documents=True, reasoning=True)
+_CLAUDE = replace(_TRAITS, native_output=True, output_with_tools=True, caching=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """Where Bedrock is, and with what requests are signed; no credentials where a key is sent, or nothing."""
+
+    url: str
+    region: str
+    credentials: Any = None
+
+    def sign(self, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers of a signed request. Blocks: credentials of a role may have to be renewed."""
+        request = AWSRequest(method="POST", url=url, data=content, headers=dict(headers))
+        SigV4Auth(self.credentials.get_frozen_credentials(), "bedrock", self.region).add_auth(request)
+        return dict(request.headers.items())
 
 
 class BedrockClient(HttpLlm):
-    """A `StreamingLlm` over Bedrock's `invoke`, for the models of Anthropic, by id or profile.
+    """A `StreamingLlm` over Bedrock's Converse, for any model, by its id or inference profile.
 
     Requests are signed with the credentials that boto3 finds (environment, profile, role), or carry an API
     key: `api_key`, or `AWS_BEARER_TOKEN_BEDROCK`. `region` is that of `AWS_REGION` unless it is given. An
     address of your own (`base_url`) gets credentials only with `region`, `profile` or `api_key`. `client` is
-    an `AsyncAnthropicBedrock` of your own. The rest is as with `AnthropicClient`.
+    a boto3 client for `bedrock-runtime`, whose address, region and credentials are used. `max_tokens` bounds
+    a reply, else the model's own limit does. `caching` marks the prefix that the next request will have too,
+    for models that have a cache. `HttpSettings` says what else it takes.
     """
 
     _provider = "bedrock"
-    traits = AnthropicClient.traits
+    traits = _TRAITS
 
     def __init__(
         self,
@@ -61,112 +70,130 @@ class BedrockClient(HttpLlm):
         *,
         region: str | None = None,
         profile: str | None = None,
-        max_tokens: int = 4096,
+        max_tokens: int | None = None,
         caching: bool = True,
-        client: AsyncAnthropicBedrock | None = None,
+        client: Any = None,
         **settings: Unpack[HttpSettings],
     ) -> None:
-        if client is not None and not isinstance(client, AsyncAnthropicBedrock):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give an AsyncAnthropicBedrock")
+        if client is not None and not hasattr(client, "converse_stream"):
+            raise ConfigError(
+                f"client= is {type(client).__name__}; give a Bedrock client, boto3.client('bedrock-runtime')"
+            )
+        if client is not None and any(settings.get(name) for name in ("base_url", "api_key")):
+            raise ConfigError("client= brings its own address and key; leave out base_url and api_key")
         self._region = region
         self._profile = profile
         self._max_tokens = max_tokens
-        self._caching = caching
         self._client = client
-        super().__init__(model, client=client, scanner=FrameScanner, **settings)
+        super().__init__(model, scanner=FrameScanner, **settings)
+        self._caching = caching and not supported("bedrock", model).refuses("cache:5m")
+        self._is_strict = "claude" in model
+        if settings.get("traits") is None and self._is_strict:
+            self.traits = _CLAUDE
+
+    @override
+    def _supported(self) -> SupportedSettings:
+        return supported(self._provider, self.model)
 
     @override
     def _wire(
         self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
     ) -> dict[str, Any]:
-        if request.output_schema is not None:
-            request = replace(request, output_schema=strict_schema(request.output_schema))
-        body = to_wire(
+        return to_converse(
             request,
             names,
-            model=self.model,
+            support=self._supported(),
             max_tokens=self._max_tokens,
             options=self._options,
-            stream=stream,
             caching=self._caching,
-            form=self._supported().reasoning,
             omitted=omitted,
         )
-        body.pop("model", None)  # both are in the address
-        body.pop("stream", None)
-        return {"anthropic_version": _VERSION, **body}
 
     @override
     def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        return MessageReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
+        return ConverseReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
 
     @override
-    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> MessageReply:
-        return MessageReply(names, endpoint, omitted)
+    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> ConverseReply:
+        return ConverseReply(names, endpoint, omitted)
 
     @override
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
-        sdk = self._sdk(http)
+        assert http is not None
         asked = asked_key(self._api_key)
-        place = f"/model/{quote(self.model, safe='')}"
+        account = self._account()
+        place = f"{account.url.rstrip('/')}/model/{quote(self.model, safe='')}"
+        key = self._key()
 
-        async def post(content: bytes, stream: bool, key: str) -> httpx2.Response:
-            if asked is not None:
-                sdk.api_key = key
-            # The SDK's own reader of the stream needs botocore; here the response is read as it comes.
-            raw: Any = {"headers": {"X-Stainless-Raw-Response": "stream"}}
-            with _credentials_named():
-                reply: Any = await sdk.post(
-                    f"{place}/invoke-with-response-stream" if stream else f"{place}/invoke",
-                    cast_to=object,
-                    content=content,
-                    options=raw,
-                    stream=True,
-                    stream_cls=anthropic.AsyncStream[object],
-                )
-            response: httpx2.Response = reply.http_response
-            return response
+        async def post(content: bytes, stream: bool, given: str) -> httpx2.Response:
+            url = f"{place}/converse-stream" if stream else f"{place}/converse"
+            headers = {"content-type": "application/json", **self._headers}
+            if asked is not None or key:
+                headers["authorization"] = f"Bearer {given}"
+            elif account.credentials is not None:
+                headers = await asyncio.to_thread(_signed, account, url, content, headers)
+            return await http.send(
+                http.build_request("POST", url, content=content, headers=headers), stream=True
+            )
 
-        endpoint = Endpoint(
-            host_of(str(sdk.base_url)), self.model, key_variable=_KEY, key=sdk.api_key or "signed"
-        )
-        return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
+        said = key or ("signed" if account.credentials is not None else "")
+        endpoint = Endpoint(host_of(account.url), self.model, key_variable=_KEY, key=said)
+        return ProviderRoute(endpoint, post, sdk_error=BotoCoreError, key=asked)
 
-    def _sdk(self, http: httpx2.AsyncClient | None) -> AsyncAnthropicBedrock:
-        """The SDK's client, whose own retries are off."""
+    def _key(self) -> str:
+        """The key that is sent with every request; "" where requests are signed, or a function gives keys."""
+        if isinstance(self._api_key, str):
+            return self._api_key.strip()
+        has_own_address = self._base_url is not None or self._client is not None
+        return "" if self._api_key is not None or has_own_address else os.environ.get(_KEY, "").strip()
+
+    def _account(self) -> _Account:
         if self._client is not None:
-            return self._client.with_options(max_retries=0)
-        key = self._api_key if isinstance(self._api_key, str) else None
-        is_told = self._region or self._profile or self._api_key is not None
-        if self._base_url and not is_told:
-            key = PLACEHOLDER  # credentials of the environment are for Amazon alone
-        has_key = key or self._api_key is not None or os.environ.get(_KEY)
-        if not has_key and find_spec("boto3") is None:
-            raise MissingDependencyError("signing requests to Bedrock", package="boto3", extra="bedrock")
+            signer: Any = self._client._request_signer  # boto3 offers no other way to them
+            return _Account(
+                self._client.meta.endpoint_url, self._client.meta.region_name, signer._credentials
+            )
         region = self._region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if not self._base_url and not region and not self._profile:
+        is_told = self._region or self._profile or self._api_key is not None
+        if self._base_url and (not is_told or self._api_key is not None):
+            return _Account(self._base_url, region or "us-east-1")  # credentials are for Amazon alone
+        credentials = None
+        if not self._key() and self._api_key is None:
+            session = _session(self._profile)
+            region = region or session.region_name
+            credentials = _found(session)
+        if not self._base_url and not region:
             raise ConfigError("Bedrock needs a region: set AWS_REGION, or pass region=")
-        return AsyncAnthropicBedrock(
-            api_key=key,
-            aws_region=region or "us-east-1",
-            aws_profile=None if key else self._profile,
-            base_url=self._base_url,
-            default_headers=self._headers,
-            max_retries=0,
-            http_client=http,
-        )
+        url = self._base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
+        return _Account(url, region or "us-east-1", credentials)
 
 
-@contextmanager
-def _credentials_named() -> Generator[None]:
-    """Where requests cannot be signed, the SDK and botocore raise errors of their own."""
+def _session(profile: str | None) -> Any:
     try:
-        yield
-    except Exception as error:
-        of_botocore = type(error).__module__.startswith("botocore")
-        if not of_botocore and not (isinstance(error, RuntimeError) and "credentials" in str(error)):
-            raise
-        raise ConfigError(
-            f"no AWS credentials to sign with ({error}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-            f"pass profile=, or use an API key ({_KEY}, or api_key=)"
-        ) from error
+        return boto3.Session(profile_name=profile)
+    except BotoCoreError as error:
+        raise _no_credentials(error) from error
+
+
+def _found(session: Any) -> Any:
+    try:
+        credentials = session.get_credentials()
+    except BotoCoreError as error:
+        raise _no_credentials(error) from error
+    if credentials is None:
+        raise _no_credentials("none were found")
+    return credentials
+
+
+def _signed(account: _Account, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return account.sign(url, content, headers)
+    except BotoCoreError as error:
+        raise _no_credentials(error) from error
+
+
+def _no_credentials(why: object) -> ConfigError:
+    return ConfigError(
+        f"no AWS credentials to sign with ({why}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+        f"pass profile=, or use an API key ({_KEY}, or api_key=)"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binascii import a2b_base64, crc32
+from binascii import crc32
 from typing import Any
 
 from wesichain.core import dump_json, is_object, parse_json
@@ -49,7 +49,7 @@ class FrameScanner:
 
 
 def _event(headers: dict[str, str], payload: bytes) -> SseEvent:
-    """The event in a frame: a chunk holds it as base64; an exception is told as an error of the same form."""
+    """The event in a frame, by its name; an exception is an event named "error"."""
     try:
         data: Any = parse_json(payload) if payload else {}
     except CodecError:
@@ -58,11 +58,7 @@ def _event(headers: dict[str, str], payload: bytes) -> SseEvent:
     if fault:
         words = data.get("message") if is_object(data) else None
         return SseEvent(_fault(fault, words or headers.get(":error-message") or fault), "error")
-    held = data.get("bytes") if is_object(data) else None
-    try:
-        return SseEvent(a2b_base64(held or "").decode("utf-8"))
-    except (ValueError, TypeError):
-        raise _broken("a frame whose chunk is not base64") from None
+    return SseEvent(payload.decode("utf-8") or "{}", headers.get(":event-type", ""))
 
 
 _FAULTS = {
@@ -76,7 +72,7 @@ _FAULTS = {
 
 def _fault(name: str, words: str) -> str:
     kind = _FAULTS.get(name.lower(), "api_error")
-    return dump_json({"type": "error", "error": {"type": kind, "message": f"{name}: {words}"}})
+    return dump_json({"type": kind, "message": f"{name}: {words}"})
 
 
 def _headers(data: bytes) -> dict[str, str]:

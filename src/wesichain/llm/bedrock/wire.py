@@ -1,0 +1,176 @@
+"""Converse on the wire: what is sent to Bedrock for a request, whichever model it is. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wesichain.core import (
+    Audio,
+    Content,
+    Document,
+    Image,
+    JsonValue,
+    LlmRequest,
+    Media,
+    Message,
+    Role,
+    ToolCall,
+    is_array,
+    is_object,
+    to_json,
+)
+from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
+from wesichain.llm.media_blocks import Block, blocks_of, text_in
+from wesichain.llm.strict_forms import strict_form
+from wesichain.llm.supported_settings import SupportedSettings
+
+from .settings import converse_settings
+
+OPAQUE = "bedrock"  # whose data `Message.opaque` is: another provider's is not ours to send
+
+_PICTURES = {"image/jpeg": "jpeg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
+_ILLEGAL_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
+_ILLEGAL_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\] -]+")
+
+
+def to_converse(
+    request: LlmRequest,
+    names: ToolNames,
+    *,
+    support: SupportedSettings,
+    max_tokens: int | None,
+    options: Mapping[str, JsonValue],
+    caching: bool,
+    omitted: list[str],
+) -> dict[str, Any]:
+    """The body for a request; the address names the model. What cannot be sent is replaced by a line."""
+    require_ids(request.messages)
+    body: dict[str, Any] = {"messages": _turns(request.messages, names, omitted)}
+    instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
+    if any(instructions):
+        body["system"] = [{"text": "\n\n".join(filter(None, instructions))}]
+    tools = [_tool(tool.name, tool.description, tool.parameters, names) for tool in request.tools]
+    own = options.get("tools")
+    if tools or own:
+        body["toolConfig"] = {"tools": [*tools, *(own if is_array(own) else ())]}
+    if request.output_schema is not None:
+        schema = to_json(strict_form(request.output_schema) or request.output_schema)
+        structure = {"jsonSchema": {"name": "answer", "schema": schema}}
+        body["outputConfig"] = {"textFormat": {"type": "json_schema", "structure": structure}}
+    if max_tokens is not None:
+        body["inferenceConfig"] = {"maxTokens": max_tokens}
+    cache = request.settings.cache
+    if cache != "off" and (caching or cache != "auto"):
+        _mark(body, {} if cache == "auto" else {"ttl": cache})
+    rest = {name: value for name, value in options.items() if name != "tools"}
+    return with_settings(body, rest, request, converse_settings(request, names, support, body))
+
+
+def _tool(name: str, description: str, schema: Mapping[str, Any], names: ToolNames) -> dict[str, Any]:
+    told = {"description": description} if description else {}
+    return {"toolSpec": {"name": names.to_wire(name), **told, "inputSchema": {"json": schema}}}
+
+
+def _mark(body: dict[str, Any], lifetime: Mapping[str, str]) -> None:
+    """Mark the ends of prefixes to be cached: the tools and instructions, and the last two user turns."""
+    point = {"cachePoint": {"type": "default", **lifetime}}
+    if "system" in body:
+        body["system"].append(point)
+    elif "toolConfig" in body:
+        body["toolConfig"]["tools"].append(point)
+    for turn in [turn for turn in body["messages"] if turn["role"] == "user"][-2:]:
+        turn["content"].append(point)
+
+
+def _turns(messages: Sequence[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
+    """User and assistant in turn: results of parallel calls belong into one user turn."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if blocks := _blocks(message, names, omitted):
+            role = "assistant" if message.role is Role.ASSISTANT else "user"
+            if turns and turns[-1]["role"] == role:
+                turns[-1]["content"].extend(blocks)
+            else:
+                turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Block]:
+    if message.role is Role.SYSTEM:
+        return []
+    if message.role is Role.ASSISTANT:
+        return _assistant(message, names, omitted)
+    content = _content(message.content, omitted)
+    if message.role is Role.USER:
+        return content
+    status = "error" if message.is_error else "success"
+    result = {"toolUseId": _id(message.tool_call_id or ""), "content": content, "status": status}
+    return [{"toolResult": result}]
+
+
+def _content(content: Content, omitted: list[str]) -> list[Block]:
+    """The blocks; one without anything in it is refused, so an empty text is a blank line."""
+    given = [{"text": content}] if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
+    kept = [block for block in given if "text" not in block or str(block["text"]).strip()]
+    return kept or [_text("(empty)")]
+
+
+def _text(text: str) -> Block:
+    return {"text": text}
+
+
+def _media(part: Media) -> Block | str:
+    """The block for a part, or why there is none."""
+    if isinstance(part, Audio):
+        return "this provider takes no audio here"
+    if part.data is None:
+        return "this provider takes no addresses; give the bytes"
+    if isinstance(part, Image):
+        form = _PICTURES.get(part.media_type)
+        if form is None:
+            return "this provider takes JPEG, PNG, GIF and WebP alone"
+        return {"image": {"format": form, "source": {"bytes": part.base64}}}
+    return _document(part)
+
+
+def _document(part: Document) -> Block | str:
+    if (text := text_in(part)) is not None:
+        return _text(text)
+    if part.media_type != "application/pdf":
+        return "this provider takes PDF and text alone"
+    name = _ILLEGAL_IN_NAME.sub("-", part.name).strip() or "document"
+    return {"document": {"format": "pdf", "name": name[:200], "source": {"bytes": part.base64}}}
+
+
+def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> list[Block]:
+    """The blocks of a reply: signed ones as they came and where they stood among the others."""
+    calls = [_tool_use(call, names) for call in message.tool_calls]
+    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
+    if not is_array(layout):
+        said = blocks_of(message.content, lambda _: "an assistant says text alone here", _text, omitted)
+        return [*(block for block in said if block["text"].strip()), *calls]
+    waiting = iter(calls)
+    blocks: list[Block] = []
+    for block in filter(is_object, layout):
+        if "toolUse" in block:
+            blocks.extend(call for call in [next(waiting, None)] if call)
+        elif "text" not in block or str(block["text"]).strip():
+            blocks.append(block)
+    return [*blocks, *waiting]
+
+
+def _tool_use(call: ToolCall, names: ToolNames) -> Block:
+    return {
+        "toolUse": {
+            "toolUseId": _id(call.id),
+            "name": names.to_wire(call.name),
+            "input": write_args(call.args),
+        }
+    }
+
+
+def _id(id: str) -> str:
+    """Another provider's ids may hold what this one refuses; a call and its result change alike."""
+    return _ILLEGAL_IN_ID.sub("_", id)[:64]
