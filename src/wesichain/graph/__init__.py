@@ -17,7 +17,7 @@ from .checkpoints import (
     prune,
 )
 from .context import ExecutionOptions, GraphContext, GraphInterrupt, interrupt
-from .definition import END, START, RetryPolicy
+from .definition import END, START, Migration, RetryPolicy
 from .graph import Graph
 from .react import ReActAgentNode, ToolFailurePolicy
 from .react.stepwise import ReActGraph, react_graph
@@ -64,6 +64,7 @@ __all__ = [
     "MemoryCheckpointer",
     "MemoryStore",
     "Merge",
+    "Migration",
     "NodeVisit",
     "Observer",
     "Overwrite",

@@ -28,7 +28,7 @@ from wesichain.store import Store
 
 from .checkpoints import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
-from .definition import END, START, Definition, Join, Migration, Node, RetryPolicy, Router
+from .definition import END, START, Definition, Join, Migrate, Migration, Node, RetryPolicy, Router
 from .graph import Graph
 from .react import AgentNode, is_agent
 from .state import Schema, is_items, schema_of
@@ -56,7 +56,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         *,
         output_type: Any = None,
         context_type: Any = None,
-        migrations: Mapping[int, Migration] | None = None,
+        migrations: Mapping[int, Migration | Migrate] | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -65,7 +65,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         *,
         output_type: Any = None,
         context_type: Any = None,
-        migrations: Mapping[int, Migration] | None = None,
+        migrations: Mapping[int, Migration | Migrate] | None = None,
     ) -> None: ...
     @names_ours(GRAPH)
     def __init__(
@@ -74,13 +74,14 @@ class GraphBuilder(Translated, Generic[StateT]):
         *,
         output_type: Any = None,
         context_type: Any = None,
-        migrations: Mapping[int, Migration] | None = None,
+        migrations: Mapping[int, Migration | Migrate] | None = None,
     ) -> None:
         """`output_type`: a type with some of the state's keys; `invoke` then returns only those.
 
         `context_type`: what a run is given beside its state, `graph.invoke(state, context=...)`.
         `migrations`: `{2: function}` makes a stored state of version 1, as a dict of plain data, one of
-        version 2; the highest number is the program's version.
+        version 2, and `{2: Migration(rename={"old": "new"})}` renames nodes; the highest number is the
+        program's version.
         """
         self._schema = schema_of(state_type)
         self._context_type = context_type
@@ -127,9 +128,11 @@ class GraphBuilder(Translated, Generic[StateT]):
         seen = self._schema if input_type is None else self._part(input_type, f"node {name!r}")
         if input_type is None and not _is_graph(node):
             self._see_all.add(name)
+        inner: Definition | None = None
         if _is_graph(node):
-            inner = Subgraph(node, name, self._schema, keep_state=keep_state)
-            self._schema, seen, node = inner.outer, inner.seen, inner
+            inner = node.definition
+            subgraph = Subgraph(node, name, self._schema, keep_state=keep_state)
+            self._schema, seen, node = subgraph.outer, subgraph.seen, subgraph
         elif is_agent(node):
             node = AgentNode(node, name, self._schema)
         if keep_state and not isinstance(node, Subgraph):
@@ -147,6 +150,7 @@ class GraphBuilder(Translated, Generic[StateT]):
             retry=(retry,) if isinstance(retry, RetryPolicy) else tuple(retry),
             on_error=on_error,
             goto=(goto,) if isinstance(goto, str) else tuple(goto),
+            inner=inner,
         )
         return self
 
@@ -328,15 +332,22 @@ def _check_reachable(definition: Definition) -> None:
 # --- reading what was given ------------------------------------------------------------------------
 
 
-def _checked_migrations(migrations: Mapping[int, Migration]) -> Mapping[int, Migration]:
-    for number, function in migrations.items():
+def _checked_migrations(migrations: Mapping[int, Migration | Migrate]) -> Mapping[int, Migration]:
+    checked: dict[int, Migration] = {}
+    for number, given in migrations.items():
         known: Any = number
-        if isinstance(known, bool) or not isinstance(known, int) or known < 2 or not callable(function):
+        one = given if isinstance(given, Migration) else Migration(given)
+        is_number = not isinstance(known, bool) and isinstance(known, int) and known >= 2
+        is_function = callable(one.function) or (one.function is None and isinstance(given, Migration))
+        if not is_number or not is_function:
             raise GraphDefinitionError(
-                f"migrations={{{number!r}: {function!r}}}: a migration has the number of the version that it "
-                f"leads to, 2 or more, and is a function of a state"
+                f"migrations={{{number!r}: {given!r}}}: a migration has the number of the version that it "
+                f"leads to, 2 or more, and is a function of a state, or a Migration"
             )
-    return dict(migrations)
+        if len(set(one.rename.values())) < len(one.rename):
+            raise GraphDefinitionError(f"migrations={{{number!r}: {given!r}}}: two nodes get the same name")
+        checked[number] = one
+    return checked
 
 
 def _is_store(value: object) -> bool:

@@ -183,8 +183,12 @@ def quoted(task_id: str) -> str:
     return task_id.replace("%", "%25").replace("/", "%2F")
 
 
+def unquoted(part: str) -> str:
+    return part.replace("%2F", "/").replace("%25", "%")
+
+
 def tasks_of(owner: str) -> list[str]:
-    return [part.replace("%2F", "/").replace("%25", "%") for part in owner.split("/")[1::3]]
+    return [unquoted(part) for part in owner.split("/")[1::3]]
 
 
 class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question

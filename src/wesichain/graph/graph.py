@@ -13,7 +13,8 @@ from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.store import Store
 
-from .checkpoints import Checkpointer, Loaded, Outward, ThreadJournal
+from .checkpoints import Checkpointer, Loaded, Outward, ThreadInfo, ThreadJournal
+from .compatibility import continued
 from .conduct import conduct, from_input, match_answers, take_answers
 from .context import ALONE, CURRENT, NO_ANSWER, ExecutionOptions, NodeQuestion, Sinks
 from .definition import Definition
@@ -174,7 +175,9 @@ class Graph(Translated, Generic[StateT]):
             options = replace(options, thread_id=options.thread_id or self._new_id())
             journal, loaded = await self._threads.open(cast("str", options.thread_id), goes_on=True)
             if loaded is not None:
-                _check_finished(loaded, options)
+                if not options.restart:
+                    _check_finished(loaded, options)
+                    continued(self.definition, journal, loaded)
                 values = loaded.position.values
         folded = take_input(self.definition, given, values)
         frame = self._frame(options, journal, how)
@@ -186,13 +189,17 @@ class Graph(Translated, Generic[StateT]):
             journal, loaded = await self._threads.find(thread_id, None, goes_on=True)
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
+        loaded = continued(self.definition, journal, loaded)
         questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
         answers = match_answers(thread_id, value, questions)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
-        if not journal.is_newest:
-            await journal.branch()
-            loaded = journal.remembered(loaded)
+        if loaded.renamed or not journal.is_newest:
+            if loaded.renamed:
+                loaded = await journal.migrate(loaded)
+            else:
+                await journal.branch()
+                loaded = journal.remembered(loaded)
             questions = journal.open_questions(journal.head, loaded.position.frontier)
             answers = match_answers(thread_id, value, questions)
         pending = take_answers(loaded.pending, questions.by_task, answers)
@@ -265,6 +272,10 @@ class Graph(Translated, Generic[StateT]):
         )
         self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
+        if loaded is not None and journal is not None:
+            loaded = continued(self.definition, journal, loaded)
+            if loaded.renamed:
+                loaded = await journal.migrate(loaded)
         if loaded is None:
             before = None if kept is None else take_input(self.definition, kept).values
             folded = take_input(self.definition, given, before, as_it_is=hands is not None)
@@ -330,6 +341,10 @@ class Graph(Translated, Generic[StateT]):
 
     # --- threads -----------------------------------------------------------------------------------
 
+    async def threads(self, *, waiting: bool = False) -> list[ThreadInfo]:
+        """The threads of the checkpointer, the newest first; with `waiting`, those that have a question."""
+        return await self._threads.list_all(waiting=waiting)
+
     async def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Snapshot[StateT]:
         """A thread as it is now, or as it was at a checkpoint."""
         return await self._threads.look(thread_id, checkpoint_id)
@@ -382,7 +397,7 @@ def _earlier(one: float | None, other: float | None) -> float | None:
 
 def _check_finished(loaded: Loaded, options: ExecutionOptions) -> None:
     tasks = loaded.position.frontier.tasks
-    if tasks and not options.restart:
+    if tasks:
         nodes = ", ".join(dict.fromkeys(repr(task.node) for task in tasks))
         raise CheckpointError(
             f"thread {options.thread_id!r} has work that is not finished (next: {nodes}); go on with "

@@ -12,6 +12,7 @@ from wesichain.errors import GraphError
 from .checkpoints import Loaded, Pending, ThreadQuestions
 from .context import GraphInterrupt
 from .definition import Definition
+from .state import HIDDEN, StateValues
 from .superstep import NodeTask, fold
 
 StateT = TypeVar("StateT")
@@ -58,9 +59,10 @@ def snapshot(
         known = [(task, pending.results[task.id]) for task in tasks if task.id in pending.results]
         with suppress(GraphError):  # they may contradict each other: the run will say so
             values = fold(definition.schema, values, known).values
-    states = tuple(_task_state(task, pending, questions.by_task) for task in tasks)
+    waiting = {loaded.renamed.get(task, task) for task in questions.by_task}
+    states = tuple(_task_state(task, pending, waiting) for task in tasks)
     return Snapshot(
-        values=definition.schema.build(values.copies()),
+        values=_shown(definition, loaded, values),
         next=tuple(state.node for state in states if state.status != "done" or not newest),
         checkpoint_id=str(loaded.checkpoint),
         step=position.step,
@@ -72,6 +74,17 @@ def snapshot(
         thread_id=thread_id,
         tasks=states,
     )
+
+
+def _shown(definition: Definition, loaded: Loaded, values: StateValues) -> Any:
+    """The state as the program has it; as plain data, where it cannot be one of this program."""
+    if loaded.stored is not None:
+        return dict(loaded.stored)
+    data = values.copies()
+    try:
+        return definition.schema.build(data)
+    except Exception:  # noqa: BLE001  # a class of the user's that needs more than the thread has
+        return {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
 
 
 def _task_state(task: NodeTask, pending: Pending, waiting: Container[str]) -> TaskState:

@@ -15,6 +15,7 @@ from .checkpointer import (
 from .journal import ThreadJournal
 from .notes import Loaded, Outward, Pending, ThreadQuestions
 from .plain import ANYTHING
+from .statecode import StoredPayload
 from .thread import Thread
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "MemoryCheckpointer",
     "Outward",
     "Pending",
+    "StoredPayload",
     "Thread",
     "ThreadInfo",
     "ThreadJournal",

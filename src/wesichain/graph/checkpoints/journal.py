@@ -17,20 +17,24 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from wesichain.core import Clock, JsonValue, dump_json
-from wesichain.graph.context import Asked, quoted
+from wesichain.errors import CheckpointError
+from wesichain.graph.context import Asked, quoted, unquoted
 from wesichain.graph.definition import Definition
 from wesichain.graph.state import NodeResult, StateValues
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.store import Entry
 
 from .log_reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
-from .migrating import Migration
+from .migrating import MigratedState, plain_values
 from .notes import Loaded, Notes, Outward, Pending, ThreadQuestions, write_answer, write_questions
-from .statecode import StateCode, with_values
+from .statecode import ReadValues, StateCode, with_values
 from .thread import Thread
 
 _REBASE_RATIO = 4  # a whole state is written once the deltas since the last one are this much larger than it
 _REBASE_LEAST = 65_536  # and not before they have this many characters
+
+
+_OTHER_NOTES = {"error", "questions", "answer", "did", "asked", "answers"}  # than a result
 
 
 class _Made(NamedTuple):
@@ -52,12 +56,15 @@ class ThreadJournal:
         "_enough",
         "_kept_event",
         "_made",
+        "_migration",
         "_moment",
         "_name",
         "_owner",
         "_size",
         "_thread",
+        "_version",
         "base",
+        "can_go_on",
         "head",
         "last_event",
     )
@@ -71,6 +78,9 @@ class ThreadJournal:
         self._clock = clock
         self._owner = owner
         self._name = name
+        self._version = definition.version  # of what was read
+        self._migration: MigratedState | None = None
+        self.can_go_on = False  # whether this program was found to be able to
         self.head = 0
         self.base = 0
         self._made = _Made(None, "", 0.0, 0)
@@ -84,9 +94,9 @@ class ThreadJournal:
     def thread_id(self) -> str:
         return self._thread.thread_id
 
-    def place(self, task: NodeTask) -> str:
-        """Where what goes on inside a task of the next super-step is kept."""
-        return f"{self._pending_owner(self.head)}/{quoted(task.id)}"
+    def place(self, task: NodeTask, checkpoint: int | None = None) -> str:
+        """Where what goes on inside a task is kept: after the head, or after another checkpoint."""
+        return f"{self._pending_owner(self.head if checkpoint is None else checkpoint)}/{quoted(task.id)}"
 
     def moment(self, task: NodeTask, step: int) -> str:
         """The name of a task of the next super-step, the same on every branch that begins there."""
@@ -268,7 +278,8 @@ class ThreadJournal:
         self._size = sum(len(entry.body) for number, entry in bodies.items() if self.base <= number <= seq)
         if self._size > _REBASE_LEAST:
             self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(reading.stored)))
-        if reading.version != self._definition.version:
+        self._version = reading.version
+        if reading.version != self._definition.version or loaded.refusal is not None:
             self._size = -1  # what was migrated is no delta of what is stored
         return loaded
 
@@ -276,7 +287,7 @@ class ThreadJournal:
         """A checkpoint that this journal stands on already, with what is pending on it now."""
         with undamaged(self.thread_id):
             notes = self._thread.notes(self._pending_owner(self.head))
-            pending = self._pending_of(notes, None)
+            pending = self._pending_of(notes, self._migration, self._version)
         self.last_event = self._kept_event = max(loaded.last_event, notes.last_event)
         return replace(loaded, pending=pending, last_event=self.last_event)
 
@@ -310,15 +321,10 @@ class ThreadJournal:
                 if not reading.take_next(bodies[seq]):  # a branch, or a new base: read it from there
                     reading, values = Reading(self.thread_id, chain(bodies, seq)), None
                 if index >= unwanted:
-                    is_current = reading.version == self._definition.version
                     if values is not None:
-                        values = (
-                            self._code.next_values(values, reading.stored, reading.body)
-                            if is_current
-                            else None
-                        )
+                        values = self._next_values(values, reading)
                     found.append(self._loaded(reading, values))
-                    values = found[-1].position.values
+                    values = None if found[-1].refusal is not None else found[-1].position.values
         return found[::-1]
 
     @property
@@ -332,41 +338,100 @@ class ThreadJournal:
         body = parsed(bodies[max(bodies)]) if bodies else {}
         return body.get("source") == "branch" and body.get("parent") == checkpoint
 
+    def _next_values(self, values: StateValues, reading: Reading) -> StateValues | None:
+        """The values one checkpoint on; None where they have to be read from the beginning."""
+        if reading.version != self._definition.version:
+            return None
+        try:
+            return self._code.next_values(values, reading.stored, reading.body)
+        except CheckpointError:
+            return None
+
     def _loaded(self, reading: Reading, values: StateValues | None = None) -> Loaded:
         """`values`: where they are known already."""
-        entry, body, code = reading.entry, reading.body, self._code
-        migration: Migration | None = None
-        if values is None:
-            values, migration = code.values(reading.stored, reading.version)
-        frontier = code.frontier(body, migration)
-        owner, old_ids = (
-            self._pending_owner(entry.seq),
-            self._definition.task_ids if reading.format < 2 else {},
-        )
-        notes = Notes(owner, self._thread.owned(owner).values(), old_ids)
+        entry, body, code, version = reading.entry, reading.body, self._code, reading.version
+        read = ReadValues(values) if values is not None else code.values(reading.stored, version)
+        frontier, renamed = code.frontier(body, read.migration, version, is_old=reading.format < 2)
+        owner = self._pending_owner(entry.seq)
+        notes = Notes(owner, self._thread.owned(owner).values(), renamed)
+        pending = self._pending_of(notes, read.migration, version)
+        self._migration = read.migration
+        refusal = read.refusal or pending.refusal
+        visits = Counter[str]()
+        for node, count in reading.visits.items():
+            visits[self._definition.renamed(node, version)] += count
         return Loaded(
             checkpoint=entry.seq,
             parent=body.get("parent"),
-            position=Position(values, frontier, int(body["step"])),
+            position=Position(read.values, frontier, int(body["step"])),
             source=body["source"],
             run_id=reading.run_id,
             at=entry.at,
             last_event=max(reading.last_event, notes.last_event),
-            visits=Counter(reading.visits),
-            pending=self._pending_of(notes, migration),
+            visits=visits,
+            pending=pending,
             outward=Outward(frozenset(reading.wrote), code.read_writes(reading.out), not reading.is_silent),
+            refusal=refusal,
+            stored=plain_values(reading.stored) if read.refusal is not None else None,
+            renamed=renamed,
         )
 
-    def _pending_of(self, notes: Notes, migration: Migration | None) -> Pending:
+    def _pending_of(self, notes: Notes, migration: MigratedState | None, version: int) -> Pending:
         """The notes, for a run to go on with; each result is read once."""
         while notes.unread:
             task, stored = notes.unread.popitem()
-            notes.pending.results[task] = self._code.read_result(stored, migration)
+            try:
+                notes.pending.results[task] = self._code.read_result(stored, migration, version)
+            except CheckpointError as error:
+                notes.pending.refusal = error
         notes.pending.moved = frozenset()
         notes.pending.waiting = (
             dict(notes.asked) if self._owner else {}
         )  # the outermost graph's may be deeper
         return notes.pending
+
+    async def migrate(self, loaded: Loaded) -> Loaded:
+        """Write a checkpoint of an older version anew, with what is pending on it, under the names that nodes
+        have in this one, and stand on it. The old one stays as it was.
+        """
+        body = self._body(loaded.position, source="migration", run_id=loaded.run_id, is_whole=True)
+        body["moment"] = self._moment
+        if loaded.visits:
+            body["ran"] = dict(loaded.visits)
+        if self._thread.once:
+            body["once"] = self._thread.once
+        if self._owner:
+            out = loaded.outward
+            body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
+        text = with_values(dump_json(body), self._code.whole(Folded(loaded.position.values, {})))
+        owner, now = self._pending_owner(self.head), self._clock.time()
+        pending = [self._migrated(entry, owner, loaded) for entry in self._thread.below(owner)]
+
+        def entries(first: int) -> list[Entry]:
+            return [Entry(first, self._owner, first, now, text), *moved(pending, self.head, first)]
+
+        await self._thread.write(entries)
+        found = self.load()
+        assert found is not None, "it was written just now"
+        return found
+
+    def _migrated(self, entry: Entry, owner: str, loaded: Loaded) -> Entry:
+        """An entry that is pending on a checkpoint, under the names of this version."""
+        ids = loaded.renamed
+        if entry.owner != owner:
+            way = entry.owner.removeprefix(f"{owner}/").split("/")
+            way[0] = quoted(ids.get(unquoted(way[0]), unquoted(way[0])))
+            return replace(entry, owner="/".join([owner, *way]))
+        body = parsed(entry)
+        if "task" not in body:
+            return entry
+        task = body["task"] = ids.get(body["task"], body["task"])
+        if "node" in body:
+            body["node"] = self._definition.renamed(body["node"], self._version)
+        if task in loaded.pending.results and not body.keys() & _OTHER_NOTES:
+            node = loaded.position.frontier.by_id[task].node
+            body = {"task": task, **self._code.result(node, loaded.pending.results[task])}
+        return replace(entry, body=dump_json(body))
 
     def open_questions(self, checkpoint: int, frontier: Frontier) -> ThreadQuestions:
         """The questions that wait on a checkpoint, at any depth, in the order of the tasks that ask."""

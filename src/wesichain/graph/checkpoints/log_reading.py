@@ -178,7 +178,7 @@ def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:
 def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
     """The same entry where the log counts differently."""
     way = entry.owner.split("/")
-    way[::3] = [str(numbers[int(number)]) for number in way[::3]]
+    way[::3] = [str(numbers.get(int(number), number)) for number in way[::3]]
     body = parsed(entry)
     if "parent" in body:
         body["parent"] = numbers[body["parent"]]

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from wesichain.core import JsonValue, dataclass
@@ -31,7 +32,7 @@ class Pending:
     that one was answered of now.
     """
 
-    __slots__ = ("answers", "done", "errors", "moved", "results", "waiting")
+    __slots__ = ("answers", "done", "errors", "moved", "refusal", "results", "waiting")
 
     def __init__(self) -> None:
         self.done: dict[str, dict[str, JsonValue]] = {}
@@ -40,6 +41,7 @@ class Pending:
         self.errors: dict[str, str] = {}
         self.waiting: Mapping[str, tuple[Asked, ...]] = {}
         self.moved: frozenset[str] = frozenset()
+        self.refusal: CheckpointError | None = None  # why this program cannot read one of the results
 
     def todo(self, frontier: Frontier) -> Sequence[NodeTask]:
         """The tasks that are to be run. Where all others are known, the answered ones are not looked for."""
@@ -69,7 +71,11 @@ class Outward:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A checkpoint, read."""
+    """A checkpoint, read. What it says comes from the log, under the names that nodes have in this program.
+
+    `refusal`: why this program cannot go on with its values; `stored` are those as plain data then.
+    `renamed`: the ids of tasks that had others when it was written, by those.
+    """
 
     checkpoint: int
     parent: int | None
@@ -81,6 +87,9 @@ class Loaded:
     visits: Mapping[str, int]
     pending: Pending
     outward: Outward
+    refusal: CheckpointError | None = None
+    stored: Mapping[str, Any] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class ThreadQuestions:
