@@ -337,8 +337,8 @@ def _checked_migrations(migrations: Mapping[int, Migration | Migrate]) -> Mappin
     for number, given in migrations.items():
         known: Any = number
         one = given if isinstance(given, Migration) else Migration(given)
-        is_number = not isinstance(known, bool) and isinstance(known, int) and known >= 2
-        is_function = callable(one.function) or (one.function is None and isinstance(given, Migration))
+        is_number = type(known) is int and known >= 2
+        is_function = one is given if one.function is None else callable(one.function)
         if not is_number or not is_function:
             raise GraphDefinitionError(
                 f"migrations={{{number!r}: {given!r}}}: a migration has the number of the version that it "

@@ -13,7 +13,7 @@ from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.store import Store
 
-from .checkpoints import Checkpointer, Loaded, Outward, ThreadInfo, ThreadJournal
+from .checkpoints import Checkpointer, Loaded, OuterWrites, ThreadInfo, ThreadJournal
 from .compatibility import continued
 from .conduct import conduct, from_input, match_answers, take_answers
 from .context import ALONE, CURRENT, NO_ANSWER, ExecutionOptions, NodeQuestion, Sinks
@@ -228,28 +228,29 @@ class Graph(Translated, Generic[StateT]):
         return await conduct(frame, run, go, **known)
 
     async def run_inside(
-        self, given: Mapping[str, Any], *, kept: Any = None, hands: frozenset[str] = frozenset()
-    ) -> tuple[dict[str, Any], Outward]:
+        self, given: Any, *, kept: Mapping[str, Any] | None = None, folded: frozenset[str] = frozenset()
+    ) -> tuple[dict[str, Any], OuterWrites]:
         """Run as a node of another graph: the values at the end, and what was written on the way there.
 
-        `kept` is the state it was left in. The writes to the keys in `hands` are returned one by one.
+        `kept` are the values that it was left with. The writes to the keys in `folded` are returned one by
+        one.
         """
         outside = CURRENT.get()
         if outside is None:
             raise GraphError("a graph was run as a node, and there is no graph around it")
-        values, outward = await self._inside(outside, given, kept=kept, hands=hands)
-        return values.copies(), outward
+        values, written = await self._inside(outside, given, kept=kept, folded=folded)
+        return values.copies(), written
 
     async def _inside(
         self,
         outside: NodeQuestion,
         given: Any,
         *,
-        kept: Any = None,
+        kept: Mapping[str, Any] | None = None,
         options: ExecutionOptions | None = None,
         context: Any = None,
-        hands: frozenset[str] | None = None,
-    ) -> tuple[StateValues, Outward]:
+        folded: frozenset[str] | None = None,
+    ) -> tuple[StateValues, OuterWrites]:
         around = cast("Frame", outside.where.frame)
         place, moment = outside.next_inner()
         scope = around.within(outside.task)
@@ -267,7 +268,7 @@ class Graph(Translated, Generic[StateT]):
             deadline=_earlier(around.deadline, _deadline(options, self._clock)),
             context=around.context if context is None else context,
             is_alone=outside.is_alone,
-            hands=hands,
+            folded=folded,
             store=self.store or around.store,
         )
         self._check_context(frame.context)
@@ -277,16 +278,16 @@ class Graph(Translated, Generic[StateT]):
             if loaded.renamed:
                 loaded = await journal.migrate(loaded)
         if loaded is None:
-            before = None if kept is None else take_input(self.definition, kept).values
-            folded = take_input(self.definition, given, before, as_it_is=hands is not None)
-            run = GraphRun(frame, Position(folded.values, Frontier()))
-            values = await self._go(frame, run, lambda: from_input(run, folded), given=given)
+            before = None if kept is None else self.definition.schema.values(kept)
+            taken = take_input(self.definition, given, before, as_it_is=folded is not None)
+            run = GraphRun(frame, Position(taken.values, Frontier()))
+            values = await self._go(frame, run, lambda: from_input(run, taken), given=given)
         else:
-            run = GraphRun(frame, loaded.position, visits=loaded.visits, outward=loaded.outward)
+            run = GraphRun(frame, loaded.position, visits=loaded.visits, outer=loaded.outer)
             values = await self._go(
                 frame, run, lambda: run.run_to_end(loaded.pending, resumed=True), resumed=True
             )
-        return values, run.outward
+        return values, run.outer
 
     def _check_context(self, context: Any) -> None:
         """Refuse a context that is not what the graph was declared with; none at all is the nodes' affair."""

@@ -13,7 +13,7 @@ from .checkpointer import (
     prune,
 )
 from .journal import ThreadJournal
-from .notes import Loaded, Outward, Pending, ThreadQuestions
+from .notes import Loaded, OuterWrites, Pending, ThreadQuestions
 from .plain import ANYTHING
 from .statecode import StoredPayload
 from .thread import Thread
@@ -25,7 +25,7 @@ __all__ = [
     "Loaded",
     "LogCheckpointer",
     "MemoryCheckpointer",
-    "Outward",
+    "OuterWrites",
     "Pending",
     "StoredPayload",
     "Thread",

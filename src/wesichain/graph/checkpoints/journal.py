@@ -26,7 +26,7 @@ from wesichain.store import Entry
 
 from .log_reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .migrating import MigratedState, plain_values
-from .notes import Loaded, Notes, Outward, Pending, ThreadQuestions, write_answer, write_questions
+from .notes import Loaded, Notes, OuterWrites, Pending, ThreadQuestions, write_answer, write_questions
 from .statecode import ReadValues, StateCode, with_values
 from .thread import Thread
 
@@ -120,13 +120,13 @@ class ThreadJournal:
         run_id: str,
         ran: Iterable[str] = (),
         visits: Mapping[str, int] | None = None,
-        outward: Outward | None = None,
-        so_far: Outward | None = None,
+        outer: OuterWrites | None = None,
+        so_far: OuterWrites | None = None,
     ) -> str:
         """Write a checkpoint on the one this run stands on, and stand on it. Its id.
 
-        `ran`: the nodes of this super-step. `visits`: those of the whole run, counted. `outward`: what this
-        super-step has for the graph outside; `so_far`: what all of them have.
+        `ran`: the nodes of this super-step. `visits`: those of the whole run, counted. `outer`: the writes of
+        this super-step for the graph outside; `so_far`: those of all of them.
         """
         whole = self._whole(folded)
         body = self._body(position, source=source, run_id=run_id, is_whole=whole is not None)
@@ -134,7 +134,7 @@ class ThreadJournal:
             body["ran"] = counted
         if whole is None and folded.dropped:
             body["gone"] = list(folded.dropped)
-        if (out := outward if whole is None else so_far) is not None:
+        if (out := outer if whole is None else so_far) is not None:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         values = self._code.deltas(folded) if whole is None else whole
         settles = self._pending_owner(self.head) if self.head else None
@@ -303,7 +303,7 @@ class ThreadJournal:
             last_event=self._made.event,
             visits=Counter(visits),
             pending=Pending(),
-            outward=Outward(),
+            outer=OuterWrites(),
         )
 
     async def is_current(self, *, in_place: bool) -> bool:
@@ -370,7 +370,7 @@ class ThreadJournal:
             last_event=max(reading.last_event, notes.last_event),
             visits=visits,
             pending=pending,
-            outward=Outward(frozenset(reading.wrote), code.read_writes(reading.out), not reading.is_silent),
+            outer=OuterWrites(frozenset(reading.wrote), code.read_writes(reading.out)),
             refusal=refusal,
             stored=plain_values(reading.stored) if read.refusal is not None else None,
             renamed=renamed,
@@ -401,7 +401,7 @@ class ThreadJournal:
         if self._thread.once:
             body["once"] = self._thread.once
         if self._owner:
-            out = loaded.outward
+            out = loaded.outer
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         text = with_values(dump_json(body), self._code.whole(Folded(loaded.position.values, {})))
         owner, now = self._pending_owner(self.head), self._clock.time()

@@ -14,7 +14,7 @@ from wesichain.store import Entry, is_settled
 from .deltas import undelta
 from .parts import together
 
-FORMAT = 2
+FORMAT = 3
 ONCE = '"once":'
 
 
@@ -54,11 +54,6 @@ class Reading:
         for entry, body in chain:
             self._take(entry, body)
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether this was written when an inner graph did not say yet what it had written."""
-        return self.format < 2 and self.body.get("source") == "loop"
-
     def take_next(self, entry: Entry) -> bool:
         """Go on to this checkpoint, if it was made on the last one."""
         body = parsed(entry)
@@ -82,12 +77,33 @@ class Reading:
             self.visits.update(body.get("ran", {}))
             self.run_id = body.get("run", self.run_id)
             self.last_event = max(self.last_event, body.get("event", 0))
-            self.wrote.update(body.get("wrote", body["values"] if self.is_silent else ()))
-            self.out += body.get("out", ())
+            if self.format < 3 and body["source"] == "loop":
+                self._take_old_writes(body)
+            else:
+                self.wrote.update(body.get("wrote", ()))
+                self.out += body.get("out", ())
         except (CodecError, LookupError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"checkpoint {entry.seq} of {self._thread_id!r} is damaged: {error!r}"
             ) from error
+
+    def _take_old_writes(self, body: dict[str, Any]) -> None:
+        """Make the writes of an inner graph of its changes: those to lists, sets and mappings were not stored
+        before format 3, and before format 2 none were.
+        """
+        self.wrote.update(body.get("wrote", body["values"]))
+        stored = body.get("out", [])
+        self.out += stored
+        for name, change in body["values"].items():
+            if any(name == write[0] for write in stored):
+                continue
+            if "+" in change:
+                self.out.append([name, "typed", change["+"][1]])
+            elif "~" in change and "$set" not in change["~"]:
+                self.out.append([name, "typed", {key: self.stored[name][key] for key in change["~"]}])
+            else:
+                how = "set" if self.format < 2 else "typed"
+                self.out.append([name, how, self.stored[name]])
 
 
 def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str, Any]]]:

@@ -55,18 +55,16 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Outward:
-    """The part of an inner graph's work for the graph outside: the keys that its nodes wrote, and those of
-    their writes that the outer reducers are handed as they are. `is_whole`: all of those are here; some
-    are not, where the graph has gone on from a file of the first format.
+class OuterWrites:
+    """The writes of an inner graph so far, for the graph outside: the names of the keys that it wrote, and
+    its writes to those that have a reducer there, in order.
     """
 
     keys: frozenset[str] = frozenset()
     writes: tuple[Write, ...] = ()
-    is_whole: bool = True
 
-    def __or__(self, more: Outward) -> Outward:
-        return Outward(self.keys | more.keys, (*self.writes, *more.writes), self.is_whole)
+    def __or__(self, more: OuterWrites) -> OuterWrites:
+        return OuterWrites(self.keys | more.keys, (*self.writes, *more.writes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ class Loaded:
     last_event: int
     visits: Mapping[str, int]
     pending: Pending
-    outward: Outward
+    outer: OuterWrites
     refusal: CheckpointError | None = None
     stored: Mapping[str, Any] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])

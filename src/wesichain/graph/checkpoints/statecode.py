@@ -16,6 +16,7 @@ from wesichain.graph.state import (
     Key,
     NodeResult,
     Overwrite,
+    Schema,
     Send,
     StateValues,
     Whole,
@@ -185,12 +186,33 @@ class StateCode:
     def _coder(self, key: Key) -> Coder:
         found = self._coders.get(key.name)
         if found is None:
-            found = coder_of(key.type)
+            found = coder_of(key.type) if key.kept is None else self._kept_coder(key.kept)
             if key.reducer is Append and found.item is None:  # declared as a tuple, or not at all
                 found = list_of((*get_args(key.type), Any)[0])
             if not self._definition.schema.is_open:
                 self._coders[key.name] = found
         return found
+
+    def _kept_coder(self, schema: Schema) -> Coder:
+        """The coder of what a graph used as a node keeps: its state as its type has it, and beside it what
+        graphs inside that graph keep.
+        """
+        typed = coder_of(schema.type)
+
+        def write(values: Any) -> dict[str, Any]:
+            data: dict[str, Any] = typed.encode(schema.build(values))
+            hidden = {name: values[name] for name in schema.hidden if name in values}
+            return {**data, **{n: self._coder(schema.hidden[n]).encode(item) for n, item in hidden.items()}}
+
+        def read(data: Any) -> dict[str, Any]:
+            if not is_dict(data):
+                raise CodecError(f"{str(data)[:60]} is not a stored state")
+            hidden = {name: data[name] for name in schema.hidden if name in data}
+            own = {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
+            values = dict(schema.contents(typed.decode(own)))
+            return {**values, **{n: self._coder(schema.hidden[n]).decode(item) for n, item in hidden.items()}}
+
+        return Coder(write, read)
 
     # --- tasks and results -------------------------------------------------------------------------
 

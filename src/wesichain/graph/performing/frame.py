@@ -21,8 +21,8 @@ from wesichain.store import Store
 class Frame:
     """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph.
 
-    `is_alone`: nobody else can be waiting on the event loop. `hands`: of a graph that is a node, the keys
-    whose writes the graph outside is handed one by one; None where there is no such graph.
+    `is_alone`: nobody else can be waiting on the event loop. `folded`: of a graph that is a node, the keys
+    whose writes the graph outside folds one by one; None where there is no such graph.
     """
 
     definition: Definition
@@ -35,7 +35,7 @@ class Frame:
     deadline: float | None = None
     context: Any = None
     is_alone: bool = False
-    hands: frozenset[str] | None = None
+    folded: frozenset[str] | None = None
     store: Store | None = None
 
     @property

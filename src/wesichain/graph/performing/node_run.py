@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from wesichain.core import GRACE, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.checkpoints import ThreadJournal
+from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
 from wesichain.graph.context import (
     CURRENT,
     GivenAnswer,
@@ -26,25 +26,32 @@ from wesichain.graph.context import (
 )
 from wesichain.graph.state import (
     HIDDEN,
+    NOTHING,
     NodeResult,
     NotAnUpdateError,
     StateUpdate,
     clone,
+    is_list,
     is_mapping,
     read_result,
 )
-from wesichain.graph.superstep import NodeTask, Position
+from wesichain.graph.superstep import Done, NodeTask, Position
 from wesichain.tools import in_thread
 
 from .frame import Frame, within
 
 
 class OuterUpdate(BaseException):  # not an Exception: on its way past the nodes between
-    """A node of an inner graph addressed an outer one."""
+    """A node of an inner graph addressed an outer one. `done`: what the tasks of its super-step have written;
+    `ended`: the values of the inner graph then, and its writes for the graph outside.
+    """
 
-    def __init__(self, update: StateUpdate) -> None:
+    def __init__(self, update: StateUpdate, before: NodeResult = NOTHING) -> None:
         super().__init__("an update for the graph outside")
         self.update = update
+        self.before = before  # the node's own writes to the graph that it is in
+        self.done: Sequence[Done] = ()
+        self.ended: tuple[dict[str, Any], OuterWrites] | None = None
 
 
 Outcome: TypeAlias = NodeResult | Paused | OuterUpdate | GraphError
@@ -327,12 +334,11 @@ class NodeRun(Place):
             frame.log.give("updates", self._node.name, frame.scope, shown)
 
     def _read(self, returned: Any) -> NodeResult:
-        if isinstance(returned, StateUpdate) and returned.up > 0:
+        *others, last = returned if is_list(returned) and returned else (returned,)
+        if isinstance(last, StateUpdate) and last.up > 0:
             if not self._frame.is_inner:
-                raise NotAnUpdateError(
-                    f"it returned up={returned.up}, and there is no graph outside this one"
-                )
-            raise OuterUpdate(replace(returned, up=returned.up - 1))
+                raise NotAnUpdateError(f"it returned up={last.up}, and there is no graph outside this one")
+            raise OuterUpdate(replace(last, up=last.up - 1), self._read(others))
         schema, values = self._frame.definition.schema, self._at.values
         if not self._task.is_sent:
             return read_result(schema, returned, view=self._view, values=values)

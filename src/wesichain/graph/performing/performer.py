@@ -52,7 +52,7 @@ class Performer:
             self._unsaved.append((task, outcome))
             return True
         self._stopped[task.id] = outcome
-        return isinstance(outcome, Paused)
+        return not isinstance(outcome, GraphError)
 
     async def _together(self, todo: Sequence[NodeTask]) -> None:
         """Run the tasks: plain ones on the spot, those that wait side by side; a failure stops the rest."""
@@ -133,10 +133,19 @@ class Performer:
                 await journal.note_error(task, redact(f"{type(error).__name__}: {error}"))
         if failures:
             raise failures[0][1]
-        for _, outcome in ended:
-            if isinstance(outcome, OuterUpdate):
-                raise outcome
+        handed = [outcome for _, outcome in ended if isinstance(outcome, OuterUpdate)]
+        if handed:
+            handed[0].done = self._written()
+            raise handed[0]
         raise await self._ask([(task, pause) for task, pause in ended if isinstance(pause, Paused)])
+
+    def _written(self) -> list[Done]:
+        """What the tasks have written, as far as they have come, in the order in which they were planned."""
+        done = {**self._pending.results, **self._done}
+        for task, outcome in self._stopped.items():
+            if isinstance(outcome, OuterUpdate):
+                done[task] = outcome.before
+        return [(task, done[task.id]) for task in self._at.frontier.tasks if task.id in done]
 
     async def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
         """Store the questions in the thread, and give the error that a run ends in while it waits."""
