@@ -60,7 +60,7 @@ async def test_updates_say_who_wrote_what_also_inside() -> None:
         ("a", "", {"log": ["a"]}),
         ("x", "sub", {"log": ["x"]}),
         ("y", "sub", {"log": ["y"]}),
-        ("sub", "", {"log": ["x", "y"]}),
+        ("sub", "", {"log": [["x"], ["y"]]}),
     ]
     assert stream.result["log"] == ["a", "x", "y"]
 

@@ -16,7 +16,7 @@ from .checkpoints import (
     copy_thread,
     prune,
 )
-from .context import ExecutionOptions, GraphContext, GraphInterrupt, interrupt
+from .context import Answered, ExecutionOptions, GraphContext, GraphInterrupt, interrupt
 from .definition import END, START, Migration, RetryPolicy
 from .graph import Graph
 from .react import ReActAgentNode, ToolFailurePolicy
@@ -49,6 +49,7 @@ __all__ = [
     "END",
     "START",
     "Add",
+    "Answered",
     "Append",
     "Checkpointer",
     "CollectingObserver",

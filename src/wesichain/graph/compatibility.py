@@ -84,8 +84,7 @@ def resolved(
     for join, here in frontier.arrived.items():
         now = _same_join(definition, join)
         if now is None:
-            if join.target in definition.nodes:
-                refusal = refusal or _unknown_join(join, here)
+            refusal = refusal or _unknown_join(join, here)
             continue
         ahead = {task.node for task in frontier.tasks} | frontier.deferred
         ran = {node for node in now.sources - join.sources if visits.get(node, 0) and node not in ahead}

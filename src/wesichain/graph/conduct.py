@@ -10,7 +10,8 @@ from typing import Any
 from wesichain.core import JsonValue, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
-from .checkpoints import ANYTHING, Pending, ThreadQuestions
+from .answers import check_answer, plain_answer
+from .checkpoints import ANYTHING, GivenTo, Pending, ThreadQuestions
 from .context import NO_ANSWER, Asked, GivenAnswer, Paused
 from .engine import GraphRun
 from .performing import Frame, OuterUpdate
@@ -102,37 +103,52 @@ def _output(values: StateValues) -> JsonValue:
 # --- answers ---------------------------------------------------------------------------------------
 
 
-def match_answers(thread_id: str, value: Any, questions: ThreadQuestions) -> list[tuple[Asked, Any]]:
-    """Which question each answer is for; none, where no answer was given."""
+def match_answers(
+    thread_id: str, value: Any, questions: ThreadQuestions, *, by: str | None, now: float
+) -> list[GivenTo]:
+    """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
+
+    Raises for an answer that fits no question, or not what its question expects.
+    """
     by_id = questions.by_id
     if value is NO_ANSWER or (value is None and not by_id):
-        return []
+        return [GivenTo(one, one.question.default, is_default=True) for one in _expired(by_id, now)]
     if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
             f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
         )
     if is_mapping(value) and value and value.keys() <= by_id.keys():
-        return [(by_id[asked_id], answer) for asked_id, answer in value.items()]
-    if len(by_id) > 1:
+        found = [(by_id[asked_id], answer) for asked_id, answer in value.items()]
+    elif len(by_id) > 1:
         listed = ", ".join(f"{known} ({asked.question.node!r})" for known, asked in by_id.items())
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
-    return [(asked, value) for asked in by_id.values()]
+    else:
+        found = [(asked, value) for asked in by_id.values()]
+    answers = [GivenTo(asked, plain_answer(answer), by) for asked, answer in found]
+    for given in answers:
+        check_answer(given.asked.question.expects, given.value, given.asked.question.node)
+    return answers
+
+
+def _expired(by_id: Mapping[str, Asked], now: float) -> list[Asked]:
+    return [one for one in by_id.values() if (at := one.question.expires_at) is not None and now >= at]
 
 
 def take_answers(
-    pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[tuple[Asked, Any]]
+    pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[GivenTo]
 ) -> Pending:
     """The pending notes with the answers in them. A task whose questions all still wait is not run again.
 
     `waiting`: the questions that waited before, by the outermost task that each waits in.
     """
     waits = dict(waiting)
-    for asked, value in answers:
-        way = asked.way
+    for given in answers:
+        asked, way = given.asked, given.asked.way
         waits.pop(way[0], None)
         if len(way) == 1:
-            known, answer = pending.answers.get(asked.task, {}), GivenAnswer(value, asked.memo)
+            known = pending.answers.get(asked.task, {})
+            answer = GivenAnswer(given.value, asked.memo, given.is_default)
             pending.answers[asked.task] = {**known, asked.question.name: answer}
-    pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
+    pending.waiting, pending.moved = waits, frozenset(given.asked.way[0] for given in answers)
     return pending

@@ -174,9 +174,10 @@ class GraphRun:
 
     def _check_limits(self, at: Position) -> None:
         frame, options, tasks = self._frame, self._frame.options, at.frontier.tasks
-        if options.max_steps is not None and at.step >= options.max_steps:
+        taken = at.step - frame.counted_from
+        if options.max_steps is not None and taken >= options.max_steps:
             raise MaxStepsExceededError(
-                f"max steps exceeded: the run has taken {at.step} super-steps and is not at its end; "
+                f"max steps exceeded: the run has taken {taken} super-steps and is not at its end; "
                 f"raise max_steps, or look for a loop at {tasks[0].node!r}",
                 node=tasks[0].node,
             )

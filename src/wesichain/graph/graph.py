@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar, cast, overload
 
 from wesichain._elsewhere import Translated
@@ -32,11 +33,12 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The settings of a run beside its input: its options, its context, and who streams it."""
+    """The settings of a run beside its input: its options, its context, who streams it and who answers."""
 
     options: ExecutionOptions
     context: Any = None
     tap: Tap | None = None
+    by: str | None = None
 
 
 class Graph(Translated, Generic[StateT]):
@@ -142,14 +144,18 @@ class Graph(Translated, Generic[StateT]):
         *,
         checkpoint_id: str | None = None,
         context: Any = None,
+        by: str | None = None,
     ) -> StateT:
         """Go on with a thread that was interrupted, failed or was cut off; what has finished stays finished.
 
         `value` answers the question that waits; where several do, it maps their ids to answers, and those
-        left out go on waiting. Without a value no question is answered: it is raised again. With
+        left out go on waiting. Without a value no question is answered: it is raised again. `by` is who
+        answers, for the record (`snapshot.answered`). With
         `checkpoint_id` the thread goes on from an earlier moment, as a new branch that is then its newest.
         """
-        return await self._resume(thread_id, value, checkpoint_id, self._how(options, context))
+        return await self._resume(
+            thread_id, value, checkpoint_id, replace(self._how(options, context), by=by)
+        )
 
     def stream_resume(
         self,
@@ -160,9 +166,10 @@ class Graph(Translated, Generic[StateT]):
         modes: Iterable[Mode] | None = None,
         checkpoint_id: str | None = None,
         context: Any = None,
+        by: str | None = None,
     ) -> GraphStream[StateT, Any]:
         """Resume, and yield what happens, as `stream` does."""
-        how = self._how(options, context)
+        how = replace(self._how(options, context), by=by)
         return GraphStream(
             lambda tap: self._resume(thread_id, value, checkpoint_id, replace(how, tap=tap)), modes
         )
@@ -191,7 +198,8 @@ class Graph(Translated, Generic[StateT]):
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
         loaded = continued(self.definition, journal, loaded)
         questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
-        answers = match_answers(thread_id, value, questions)
+        matched = partial(match_answers, thread_id, value, by=how.by, now=self._clock.time())
+        answers = matched(questions)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
         if loaded.renamed or not journal.is_newest:
@@ -201,11 +209,13 @@ class Graph(Translated, Generic[StateT]):
                 await journal.branch()
                 loaded = journal.remembered(loaded)
             questions = journal.open_questions(journal.head, loaded.position.frontier)
-            answers = match_answers(thread_id, value, questions)
+            answers = matched(questions)
         pending = take_answers(loaded.pending, questions.by_task, answers)
         await journal.answer(answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
-        frame = self._frame(options, journal, how, last_seq=loaded.last_event)
+        counted_from = loaded.position.step if answers else loaded.counted_from
+        frame = self._frame(options, journal, how, last_seq=loaded.last_event, counted_from=counted_from)
+        frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
         return await self._conduct(frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True)
 
@@ -270,6 +280,7 @@ class Graph(Translated, Generic[StateT]):
             is_alone=outside.is_alone,
             folded=folded,
             store=self.store or around.store,
+            counted_from=0,
         )
         self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
@@ -277,6 +288,8 @@ class Graph(Translated, Generic[StateT]):
             loaded = continued(self.definition, journal, loaded)
             if loaded.renamed:
                 loaded = await journal.migrate(loaded)
+            counted_from = loaded.position.step if around.is_answered else loaded.counted_from
+            frame, journal.counted_from = replace(frame, counted_from=counted_from), counted_from
         if loaded is None:
             before = None if kept is None else self.definition.schema.values(kept)
             taken = take_input(self.definition, given, before, as_it_is=folded is not None)
@@ -317,7 +330,10 @@ class Graph(Translated, Generic[StateT]):
         journal: ThreadJournal | None,
         how: _How | None = None,
         last_seq: int = 0,
+        counted_from: int = 0,
     ) -> Frame:
+        if journal is not None:
+            journal.counted_from = counted_from
         heard = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
@@ -334,6 +350,7 @@ class Graph(Translated, Generic[StateT]):
             context=None if how is None else how.context,
             is_alone=is_alone,
             store=self.store,
+            counted_from=counted_from,
         )
 
     def _out(self, values: StateValues) -> StateT:
@@ -346,9 +363,14 @@ class Graph(Translated, Generic[StateT]):
         """The threads of the checkpointer, the newest first; with `waiting`, those that have a question."""
         return await self._threads.list_all(waiting=waiting)
 
-    async def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Snapshot[StateT]:
-        """A thread as it is now, or as it was at a checkpoint."""
-        return await self._threads.look(thread_id, checkpoint_id)
+    async def get_state(
+        self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False
+    ) -> Snapshot[StateT]:
+        """A thread as it is now, or as it was at a checkpoint; with `inner`, also the graphs inside it.
+
+        It comes from the log alone, whatever nodes this program has.
+        """
+        return await self._threads.look(thread_id, checkpoint_id, inner=inner)
 
     def history(self, thread_id: str, *, limit: int | None = None) -> History[StateT]:
         """The checkpoints of a thread, newest first: one for each input, super-step, update and branch."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator, Mapping
 from contextlib import suppress
+from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
 
 from wesichain.core import dataclass
 from wesichain.errors import GraphError
 
 from .checkpoints import Loaded, Pending, ThreadQuestions
-from .context import GraphInterrupt
+from .context import Answered, GraphInterrupt
 from .definition import Definition
 from .state import HIDDEN, StateValues
 from .superstep import NodeTask, fold
@@ -33,7 +34,9 @@ class Snapshot(Generic[StateT]):
     """The state of a thread at one checkpoint. `next` are the nodes that are still to run from there.
 
     Asked for as the newest, it shows what siblings of a failed or waiting node have written already;
-    asked for by its id, it shows the checkpoint as it was saved.
+    asked for by its id, it shows the checkpoint as it was saved. `answered` are the questions that people
+    have answered on the way there, oldest first. `inner` are the graphs inside its tasks, by their nodes (of
+    a Send, by the task's id), where `get_state` was asked for them.
     """
 
     values: StateT
@@ -47,10 +50,18 @@ class Snapshot(Generic[StateT]):
     run_id: str = ""
     thread_id: str = ""
     tasks: tuple[TaskState, ...] = ()
+    answered: tuple[Answered, ...] = ()
+    inner: Mapping[str, Snapshot[Any]] = field(default_factory=dict[str, "Snapshot[Any]"])
 
 
 def snapshot(
-    definition: Definition, loaded: Loaded, questions: ThreadQuestions, *, thread_id: str, newest: bool
+    definition: Definition,
+    loaded: Loaded,
+    questions: ThreadQuestions,
+    *,
+    thread_id: str,
+    newest: bool,
+    inner: Mapping[str, Snapshot[Any]] | None = None,
 ) -> Snapshot[Any]:
     position, pending = loaded.position, loaded.pending
     values = position.values
@@ -73,6 +84,8 @@ def snapshot(
         run_id=loaded.run_id,
         thread_id=thread_id,
         tasks=states,
+        answered=loaded.answered,
+        inner=inner or {},
     )
 
 

@@ -11,7 +11,7 @@ from wesichain.core import Clock
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 
 from .checkpoints import Checkpointer, Loaded, Thread, ThreadInfo, ThreadJournal
-from .compatibility import resolved
+from .compatibility import inner_checkpoints, resolved
 from .context import ALONE
 from .definition import END, START, Definition
 from .engine import GraphRun
@@ -99,17 +99,41 @@ class Threads:
             journal.open_questions(loaded.checkpoint, loaded.position.frontier).by_id
         )
 
-    async def look(self, thread_id: str, checkpoint_id: str | None) -> Snapshot[Any]:
+    async def look(self, thread_id: str, checkpoint_id: str | None, *, inner: bool) -> Snapshot[Any]:
         journal, loaded = await self.find(thread_id, checkpoint_id)
-        return self._snapshot(journal, loaded, newest=checkpoint_id is None)
+        newest = checkpoint_id is None
+        inside = self._inner(self._definition, journal, loaded, newest=newest) if inner else None
+        return self._snapshot(journal, loaded, newest=newest, inner=inside)
+
+    def _inner(
+        self, definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool
+    ) -> dict[str, Snapshot[Any]]:
+        """The graphs inside the tasks of a checkpoint, each with those inside it."""
+        found: dict[str, Snapshot[Any]] = {}
+        for task, inner, inside, checkpoint in inner_checkpoints(definition, journal, loaded):
+            deeper = self._inner(inner, inside, checkpoint, newest=newest)
+            questions = inside.open_questions(checkpoint.checkpoint, checkpoint.position.frontier)
+            found[task.id if task.is_sent else task.node] = snapshot(
+                inner, checkpoint, questions, thread_id=journal.thread_id, newest=newest, inner=deeper
+            )
+        return found
 
     async def history(self, thread_id: str, limit: int | None) -> list[Snapshot[Any]]:
         journal, _ = await self.open(thread_id, since=1)
         return [self._snapshot(journal, loaded, newest=False) for loaded in journal.load_all(limit)]
 
-    def _snapshot(self, journal: ThreadJournal, loaded: Loaded, *, newest: bool) -> Snapshot[Any]:
+    def _snapshot(
+        self,
+        journal: ThreadJournal,
+        loaded: Loaded,
+        *,
+        newest: bool,
+        inner: Mapping[str, Snapshot[Any]] | None = None,
+    ) -> Snapshot[Any]:
         questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
-        return snapshot(self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest)
+        return snapshot(
+            self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest, inner=inner
+        )
 
     async def update(
         self, thread_id: str, update: Any, as_node: str | None, checkpoint_id: str | None, *, by: Updating

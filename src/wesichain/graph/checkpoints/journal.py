@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from wesichain.core import Clock, JsonValue, dump_json
 from wesichain.errors import CheckpointError
-from wesichain.graph.context import Asked, quoted, unquoted
+from wesichain.graph.context import Answered, Asked, quoted, unquoted
 from wesichain.graph.definition import Definition
 from wesichain.graph.state import NodeResult, StateValues
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
@@ -26,7 +26,18 @@ from wesichain.store import Entry
 
 from .log_reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .migrating import MigratedState, plain_values
-from .notes import Loaded, Notes, OuterWrites, Pending, ThreadQuestions, write_answer, write_questions
+from .notes import (
+    GivenTo,
+    Loaded,
+    Notes,
+    OuterWrites,
+    Pending,
+    ThreadQuestions,
+    read_answered,
+    write_answer,
+    write_answered,
+    write_questions,
+)
 from .statecode import ReadValues, StateCode, with_values
 from .thread import Thread
 
@@ -50,6 +61,7 @@ class ThreadJournal:
     """The checkpoints of one graph in a thread: the root graph's, or those of a graph inside a task."""
 
     __slots__ = (
+        "_answered",
         "_clock",
         "_code",
         "_definition",
@@ -65,6 +77,7 @@ class ThreadJournal:
         "_version",
         "base",
         "can_go_on",
+        "counted_from",
         "head",
         "last_event",
     )
@@ -81,6 +94,8 @@ class ThreadJournal:
         self._version = definition.version  # of what was read
         self._migration: MigratedState | None = None
         self.can_go_on = False  # whether this program was found to be able to
+        self._answered: list[Any] = []  # what was answered up to the head, as it is stored
+        self.counted_from = 0  # the step that `max_steps` counts from
         self.head = 0
         self.base = 0
         self._made = _Made(None, "", 0.0, 0)
@@ -138,6 +153,9 @@ class ThreadJournal:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         values = self._code.deltas(folded) if whole is None else whole
         settles = self._pending_owner(self.head) if self.head else None
+        answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
+        if answered or (whole is not None and self._answered):
+            body["answered"] = answered if whole is None or self._owner else [*self._answered, *answered]
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
             body |= self._done_once(settles, is_all=is_all)
@@ -148,6 +166,7 @@ class ThreadJournal:
             self._owner, [text], at=now, base=base, settles=settles
         )
         self._made, self._kept_event = made, self.last_event
+        self._answered += answered
         if whole is not None:
             self.base, self._size = self.head, 0
         self._size += len(text)
@@ -166,6 +185,8 @@ class ThreadJournal:
             body["run"] = run_id
         if self.last_event:
             body["event"] = self.last_event
+        if self.counted_from and source != "input":
+            body["from"] = self.counted_from
         if frontier.arrived:
             body["joins"] = self._code.joins(frontier)
         if frontier.deferred:
@@ -179,7 +200,7 @@ class ThreadJournal:
         if self._size < self._enough:
             return None
         whole = self._code.whole(folded)
-        size = sum(map(len, whole.values()))
+        size = sum(map(len, whole.values())) + len(dump_json(self._answered))
         # Asked again when the deltas have doubled: looking at the whole must not cost more than they do.
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
         return whole if self._size > _REBASE_RATIO * size else None
@@ -197,7 +218,7 @@ class ThreadJournal:
         """
         body = parsed(self._thread.owned(self._owner)[self.head])
         stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._moment}
-        stays |= {key: body[key] for key in ("step", "next", "joins", "deferred") if key in body}
+        stays |= {key: body[key] for key in ("step", "next", "joins", "deferred", "from") if key in body}
         if self._thread.once:
             stays["once"] = self._thread.once
         text, pending = with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
@@ -241,9 +262,9 @@ class ThreadJournal:
         """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
         await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
-    async def answer(self, answers: Sequence[tuple[Asked, Any]]) -> None:
+    async def answer(self, answers: Sequence[GivenTo]) -> None:
         """Keep the answers to questions, wherever in the thread they were asked: all of them, or none."""
-        texts = [(asked.owner, dump_json(write_answer(asked, value))) for asked, value in answers]
+        texts = [(given.asked.owner, dump_json(write_answer(given))) for given in answers]
         if texts:
             now = self._clock.time()
             await self._thread.write(
@@ -278,7 +299,8 @@ class ThreadJournal:
         self._size = sum(len(entry.body) for number, entry in bodies.items() if self.base <= number <= seq)
         if self._size > _REBASE_LEAST:
             self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(reading.stored)))
-        self._version = reading.version
+        self._version, self._answered = reading.version, list(reading.answered)
+        self.counted_from = loaded.counted_from
         if reading.version != self._definition.version or loaded.refusal is not None:
             self._size = -1  # what was migrated is no delta of what is stored
         return loaded
@@ -289,7 +311,19 @@ class ThreadJournal:
             notes = self._thread.notes(self._pending_owner(self.head))
             pending = self._pending_of(notes, self._migration, self._version)
         self.last_event = self._kept_event = max(loaded.last_event, notes.last_event)
-        return replace(loaded, pending=pending, last_event=self.last_event)
+        counted = loaded.position.step if pending.answers else loaded.counted_from
+        return replace(
+            loaded,
+            pending=pending,
+            last_event=self.last_event,
+            answered=self._all_answered(self._answered, self.head),
+            counted_from=counted,
+        )
+
+    def _all_answered(self, rows: Sequence[Any], checkpoint: int) -> tuple[Answered, ...]:
+        """What was answered up to a checkpoint, and on it."""
+        pending = self._thread.answered(self._pending_owner(checkpoint))
+        return (*map(read_answered, rows), *pending)
 
     def standing(self, position: Position, *, visits: Mapping[str, int], run_id: str) -> Loaded:
         """The checkpoint that this journal stands on, of a run that has come to it."""
@@ -304,6 +338,7 @@ class ThreadJournal:
             visits=Counter(visits),
             pending=Pending(),
             outer=OuterWrites(),
+            counted_from=self.counted_from,
         )
 
     async def is_current(self, *, in_place: bool) -> bool:
@@ -374,6 +409,8 @@ class ThreadJournal:
             refusal=refusal,
             stored=plain_values(reading.stored) if read.refusal is not None else None,
             renamed=renamed,
+            answered=self._all_answered(reading.answered, entry.seq),
+            counted_from=int(body["step"]) if pending.answers else reading.counted_from,
         )
 
     def _pending_of(self, notes: Notes, migration: MigratedState | None, version: int) -> Pending:
@@ -400,6 +437,8 @@ class ThreadJournal:
             body["ran"] = dict(loaded.visits)
         if self._thread.once:
             body["once"] = self._thread.once
+        if self._answered and not self._owner:
+            body["answered"] = self._answered
         if self._owner:
             out = loaded.outer
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}

@@ -23,8 +23,10 @@ class Reading:
 
     __slots__ = (
         "_thread_id",
+        "answered",
         "base",
         "body",
+        "counted_from",
         "entry",
         "format",
         "last_event",
@@ -49,6 +51,8 @@ class Reading:
         self.format = FORMAT
         self.version = 1  # of the state's form
         self.moment = 0  # the checkpoint that this one stands for: itself, or that which it branched from
+        self.answered: list[Any] = []
+        self.counted_from = 0
         self.wrote: set[str] = set()
         self.out: list[Any] = []
         for entry, body in chain:
@@ -68,6 +72,9 @@ class Reading:
         try:
             if entry.seq == entry.base:
                 self.format, self.version = body.get("format", 0), body.get("version", 1)
+                self.answered = []
+            self.answered += body.get("answered", ())
+            self.counted_from = body.get("from", 0)
             for name, change in body["values"].items():
                 self.stored[name] = undelta(self.stored.get(name), change)
             for name in body.get("gone", ()):
@@ -164,6 +171,8 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
         body["version"] = reading.version
     if reading.visits:
         body["ran"] = dict(reading.visits)
+    if reading.answered:
+        body["answered"] = reading.answered
     if once := once_in(entries):
         body["once"] = once
     first = entries[-1].seq + 1

@@ -37,6 +37,8 @@ class Frame:
     is_alone: bool = False
     folded: frozenset[str] | None = None
     store: Store | None = None
+    counted_from: int = 0  # the step that `max_steps` counts from
+    is_answered: bool = False  # the run goes on with an answer
 
     @property
     def log(self) -> RunLog:
@@ -50,7 +52,7 @@ class Frame:
         """The context of a node, for one task of a super-step."""
         limit, scope, log = self.options.max_steps, self.within(task), self.report.log
         return GraphContext(
-            remaining_steps=None if limit is None else max(0, limit - step),
+            remaining_steps=None if limit is None else max(0, limit - step + self.counted_from),
             observer=self.options.observer,
             thread_id=self.options.thread_id,
             node=node,
