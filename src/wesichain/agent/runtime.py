@@ -339,6 +339,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             if site is not None:
                 above, wrap = site.account, wrap or site.effects
                 relay = None if relay is None else site.open_relay(relay)
+            elif isinstance(parent.budget, Account):  # of what runs the agent and is no run itself: a graph
+                above = parent.budget
             told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
         elif token is not None:
             token = token.child()
