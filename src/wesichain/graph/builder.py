@@ -18,6 +18,7 @@ from typing import (
     get_type_hints,
     overload,
 )
+from warnings import warn
 
 from typing_extensions import override
 
@@ -107,6 +108,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         defer: bool = False,
         keep_state: bool = False,
         goto: Sequence[str] = (),
+        task: Callable[..., Any] | None = None,
     ) -> Self:
         """Add a node: a callable `(state)` or `(state, ctx)`, an object with `invoke`, a graph, or an agent.
 
@@ -117,7 +119,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         `defer` runs it only when nothing else is left to run. `on_error(state, error)` stands in for a node
         that has failed for good. `goto`: nodes that it may choose itself with `StateUpdate(goto=...)`.
         `keep_state` lets a graph used as a node keep its own keys from one visit to the next.
-        `input_type`: the keys that it sees.
+        `input_type`: the keys that it sees. `task(state)` makes the task of an agent.
         """
         if not isinstance(cast("Any", name), str) or not name or name in (START, END):
             raise GraphDefinitionError(
@@ -131,10 +133,18 @@ class GraphBuilder(Translated, Generic[StateT]):
         inner: Definition | None = None
         if _is_graph(node):
             inner = node.definition
+            if node.checkpointer is not None:
+                warn(
+                    f"node {name!r}: the checkpointer of its graph is not used; the outer graph has one",
+                    stacklevel=2,
+                )
             subgraph = Subgraph(node, name, self._schema, keep_state=keep_state)
             self._schema, seen, node = subgraph.outer, subgraph.seen, subgraph
         elif is_agent(node):
-            node = AgentNode(node, name, self._schema)
+            node = AgentNode(node, name, self._schema, task)
+            task = None
+        if task is not None:
+            raise GraphDefinitionError(f"node {name!r}: task is for an agent used as a node")
         if keep_state and not isinstance(node, Subgraph):
             raise GraphDefinitionError(f"node {name!r}: keep_state is for a graph used as a node")
         call = _callable(node, f"node {name!r}")

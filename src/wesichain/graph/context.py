@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from wesichain.core import Clock, EventSink, JsonValue, SystemClock, dataclass
 from wesichain.errors import ConfigError, GraphError
+from wesichain.policy import Account, Budget
 from wesichain.store import Store
 
 from .answers import NO_TERMS, AnswerTerms, plain_answer
@@ -27,6 +28,7 @@ _LIMITS: Mapping[str, type[int] | tuple[type[int], type[float]]] = {
     "node_timeout": (int, float),
     "max_visits": int,
     "cycle_window": int,
+    "max_concurrency": int,
 }
 
 
@@ -36,6 +38,8 @@ class ExecutionOptions:
 
     `cycle_detection`: the third time that a node sees an identical state within the last
     `cycle_window` super-steps ends the run. `restart` lets a thread with unfinished work start over.
+    `max_concurrency`: how many tasks of a super-step run at once. `budget`: what all agents of the run may
+    spend together; what its thread has spent before counts.
     """
 
     max_steps: int | None = None
@@ -51,6 +55,8 @@ class ExecutionOptions:
     events: Sinks = None
     run_id: str | None = None
     restart: bool = False
+    max_concurrency: int | None = None
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _LIMITS.items():
@@ -103,7 +109,8 @@ class GraphContext(Generic[ContextT]):
     clock's `monotonic`, at which the run is over. `events` takes events of an inner run into the
     graph's log, under the scope of this node. `is_streamed`: somebody reads text while it comes.
     `record` is what the node did when it was run before, if its super-step was not finished then. `store` is
-    the graph's (`build(store=...)`), for what outlives a thread.
+    the graph's (`build(store=...)`), for what outlives a thread. `account` is what the run may spend, and has
+    spent: agents in its nodes draw on it.
     """
 
     remaining_steps: int | None = None
@@ -121,6 +128,7 @@ class GraphContext(Generic[ContextT]):
     on_emit: Callable[[Any], None] | None = None
     record: Record | None = None
     store: Store | None = None
+    account: Account | None = None
 
     def emit(self, value: Any) -> None:
         """Hand a value to whoever streams the run with the mode "custom"; else it is nobody's."""
@@ -298,6 +306,9 @@ class NodeQuestion:
 
 ALONE: ContextVar[bool] = ContextVar("wesichain_graph_alone", default=False)
 """Whether no other task is on the event loop: whoever is set to run here can let nobody wait."""
+
+IN_PLACE: ContextVar[bool] = ContextVar("wesichain_graph_in_place", default=False)
+"""Whether a node that is not async is being called: it may block, also where an event loop runs."""
 
 CURRENT: ContextVar[NodeQuestion | None] = ContextVar("wesichain_graph_task", default=None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -10,10 +9,11 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast, overload
 
 from wesichain._elsewhere import Translated
-from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
+from wesichain.core import Clock, Event, EventSink, Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.store import Store
 
+from .accounts import open_account
 from .checkpoints import Checkpointer, Loaded, OuterWrites, ThreadInfo, ThreadJournal
 from .compatibility import continued
 from .conduct import conduct, from_input, match_answers, take_answers
@@ -25,6 +25,7 @@ from .performing import Frame
 from .snapshots import History, Snapshot
 from .state import Send, StateValues, is_typed_dict
 from .superstep import Frontier, Position
+from .sync import run_sync
 from .threads import Threads, Updating
 from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
 
@@ -90,18 +91,22 @@ class Graph(Translated, Generic[StateT]):
         *,
         context: Any = None,
     ) -> StateT:
-        """The same from code that is not async; always a run of its own."""
+        """Synchronous version of `invoke()`; always a run of its own."""
+        return run_sync(lambda: self.invoke(state, options, context=context), "invoke")
 
-        async def apart() -> StateT:
-            CURRENT.set(None)
-            ALONE.set(True)
-            return await self.invoke(state, options, context=context)
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(apart())
-        raise ConfigError("invoke_sync() was called where an event loop runs; use: await graph.invoke(...)")
+    def resume_sync(
+        self,
+        thread_id: str,
+        value: Any = NO_ANSWER,
+        options: ExecutionOptions | None = None,
+        *,
+        checkpoint_id: str | None = None,
+        context: Any = None,
+        by: str | None = None,
+    ) -> StateT:
+        """Synchronous version of `resume()`."""
+        going = partial(self.resume, checkpoint_id=checkpoint_id, context=context, by=by)
+        return run_sync(lambda: going(thread_id, value, options), "resume")
 
     @overload
     def stream(
@@ -178,6 +183,7 @@ class Graph(Translated, Generic[StateT]):
         options = how.options
         journal: ThreadJournal | None = None
         values: StateValues | None = None
+        loaded: Loaded | None = None
         if self.checkpointer is not None:
             options = replace(options, thread_id=options.thread_id or self._new_id())
             journal, loaded = await self._threads.open(cast("str", options.thread_id), goes_on=True)
@@ -187,7 +193,7 @@ class Graph(Translated, Generic[StateT]):
                     continued(self.definition, journal, loaded)
                 values = loaded.position.values
         folded = take_input(self.definition, given, values)
-        frame = self._frame(options, journal, how)
+        frame = self._frame(options, journal, how, spent=None if loaded is None else loaded.spent)
         run = GraphRun(frame, Position(folded.values, Frontier()))
         return await self._conduct(frame, run, lambda: from_input(run, folded), given=given)
 
@@ -214,7 +220,14 @@ class Graph(Translated, Generic[StateT]):
         await journal.answer(answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
         counted_from = loaded.position.step if answers else loaded.counted_from
-        frame = self._frame(options, journal, how, last_seq=loaded.last_event, counted_from=counted_from)
+        frame = self._frame(
+            options,
+            journal,
+            how,
+            last_seq=loaded.last_event,
+            counted_from=counted_from,
+            spent=loaded.spent,
+        )
         frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
         return await self._conduct(frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True)
@@ -270,7 +283,12 @@ class Graph(Translated, Generic[StateT]):
         frame = replace(
             around,
             definition=self.definition,
-            options=replace(options, thread_id=around.options.thread_id, observer=observer),
+            options=replace(
+                options,
+                thread_id=around.options.thread_id,
+                observer=observer,
+                max_concurrency=options.max_concurrency or around.options.max_concurrency,
+            ),
             journal=journal,
             report=RunReport(around.log, scope=scope, observer=observer),
             scope=scope,
@@ -329,11 +347,15 @@ class Graph(Translated, Generic[StateT]):
         options: ExecutionOptions,
         journal: ThreadJournal | None,
         how: _How | None = None,
+        *,
         last_seq: int = 0,
         counted_from: int = 0,
+        spent: Spent | None = None,
     ) -> Frame:
+        account = open_account(options.budget, self._clock.monotonic(), spent)
         if journal is not None:
             journal.counted_from = counted_from
+            journal.spent = lambda: account.spent(self._clock.monotonic())
         heard = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
@@ -351,6 +373,7 @@ class Graph(Translated, Generic[StateT]):
             is_alone=is_alone,
             store=self.store,
             counted_from=counted_from,
+            account=account,
         )
 
     def _out(self, values: StateValues) -> StateT:
@@ -390,6 +413,24 @@ class Graph(Translated, Generic[StateT]):
 
         by = Updating(self._new_id(), routed)
         return await self._threads.update(thread_id, update, as_node, checkpoint_id, by=by)
+
+    def get_state_sync(
+        self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False
+    ) -> Snapshot[StateT]:
+        """Synchronous version of `get_state()`."""
+        return run_sync(lambda: self.get_state(thread_id, checkpoint_id, inner=inner), "get_state")
+
+    def history_sync(self, thread_id: str, *, limit: int | None = None) -> list[Snapshot[StateT]]:
+        """Synchronous version of `history()`."""
+        return run_sync(lambda: self._threads.history(thread_id, limit), "history")
+
+    def update_state_sync(
+        self, thread_id: str, update: Any, as_node: str | None = None, *, checkpoint_id: str | None = None
+    ) -> str:
+        """Synchronous version of `update_state()`."""
+        return run_sync(
+            lambda: self.update_state(thread_id, update, as_node, checkpoint_id=checkpoint_id), "update_state"
+        )
 
     async def fork(self, thread_id: str, checkpoint_id: str) -> str:
         """A new thread that was this one up to a checkpoint, with what is pending on it; its id."""

@@ -18,7 +18,7 @@ from .engine import GraphRun
 from .intake import take_update
 from .snapshots import Snapshot, snapshot
 from .state import Send, StateValues
-from .superstep import Frontier, Position, advance
+from .superstep import Frontier, Position, added, advance
 
 _MOST = 64  # threads that are remembered; who comes back later reads the log
 Route = Callable[[str, str, StateValues], Awaitable[list[str | Send]]]
@@ -119,7 +119,9 @@ class Threads:
         return found
 
     async def history(self, thread_id: str, limit: int | None) -> list[Snapshot[Any]]:
-        journal, _ = await self.open(thread_id, since=1)
+        journal, _ = await self.open(thread_id)
+        if limit is None or journal.count < limit:  # what was read is what the newest checkpoint needs
+            journal, _ = await self.open(thread_id, since=1)
         return [self._snapshot(journal, loaded, newest=False) for loaded in journal.load_all(limit)]
 
     def _snapshot(
@@ -148,7 +150,7 @@ class Threads:
         schema = self._definition.schema
         position = loaded.position if loaded is not None else Position(schema.start(), Frontier())
         node = as_node or (START if loaded is None else None)
-        folded = take_update(self._definition, update, position.values, node)
+        folded, goto = take_update(self._definition, update, position.values, node)
         frontier = position.frontier
         if node is not None:
             if node not in (START, END, *self._definition.nodes):
@@ -156,7 +158,9 @@ class Threads:
                 raise GraphError(f"as_node: there is no node {node!r}; the nodes: {known}", node=node)
             targets = await by.route(run_id, node, folded.values)
             kept, ready = self._waiting(frontier, {} if loaded is None else loaded.visits)
-            frontier = advance(self._definition, kept, (node,), [*targets, *ready])
+            frontier = advance(self._definition, kept, (node,), [*targets, *goto, *ready])
+        elif goto:
+            frontier = added(self._definition, frontier, goto)
         after = Position(folded.values, frontier, position.step)
         visits = None if loaded is None else loaded.visits
         return await journal.commit(after, folded, source="update", run_id=run_id, visits=visits)

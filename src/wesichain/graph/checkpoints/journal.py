@@ -12,11 +12,11 @@ as another was: its `moment` says which.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from wesichain.core import Clock, JsonValue, dump_json
+from wesichain.core import Clock, JsonValue, Spent, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError
 from wesichain.graph.context import Answered, Asked, quoted, unquoted
 from wesichain.graph.definition import Definition
@@ -71,6 +71,7 @@ class ThreadJournal:
         "_migration",
         "_moment",
         "_name",
+        "_noted",
         "_owner",
         "_size",
         "_thread",
@@ -80,6 +81,7 @@ class ThreadJournal:
         "counted_from",
         "head",
         "last_event",
+        "spent",
     )
 
     def __init__(
@@ -96,6 +98,8 @@ class ThreadJournal:
         self.can_go_on = False  # whether this program was found to be able to
         self._answered: list[Any] = []  # what was answered up to the head, as it is stored
         self.counted_from = 0  # the step that `max_steps` counts from
+        self.spent: Callable[[], Spent] | None = None  # of the run that writes
+        self._noted = Spent()
         self.head = 0
         self.base = 0
         self._made = _Made(None, "", 0.0, 0)
@@ -187,11 +191,26 @@ class ThreadJournal:
             body["event"] = self.last_event
         if self.counted_from and source != "input":
             body["from"] = self.counted_from
+        if (spent := self._new_spending()) is not None:
+            body["spent"] = to_plain(spent)
         if frontier.arrived:
             body["joins"] = self._code.joins(frontier)
         if frontier.deferred:
             body["deferred"] = sorted(frontier.deferred)
         return body
+
+    def _new_spending(self) -> Spent | None:
+        """What the thread has spent, where agents have spent anything since it was last stored."""
+        spent = None if self.spent is None else self.spent()
+        if spent is None or not spent.steps or spent.steps == self._noted.steps:
+            return None
+        self._noted = spent
+        return spent
+
+    async def note_spent(self) -> None:
+        """Keep what a run that stopped has spent since the last checkpoint."""
+        if self.head and (spent := self._new_spending()) is not None:
+            await self._note({"spent": to_plain(spent)})
 
     def _whole(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
@@ -339,6 +358,7 @@ class ThreadJournal:
             pending=Pending(),
             outer=OuterWrites(),
             counted_from=self.counted_from,
+            spent=None if self.spent is None else self.spent(),
         )
 
     async def is_current(self, *, in_place: bool) -> bool:
@@ -361,6 +381,11 @@ class ThreadJournal:
                     found.append(self._loaded(reading, values))
                     values = None if found[-1].refusal is not None else found[-1].position.values
         return found[::-1]
+
+    @property
+    def count(self) -> int:
+        """How many checkpoints were read."""
+        return len(self._thread.owned(self._owner))
 
     @property
     def is_newest(self) -> bool:
@@ -411,7 +436,13 @@ class ThreadJournal:
             renamed=renamed,
             answered=self._all_answered(reading.answered, entry.seq),
             counted_from=int(body["step"]) if pending.answers else reading.counted_from,
+            spent=self._read_spent(notes.spent or reading.spent),
         )
+
+    def _read_spent(self, stored: Any) -> Spent | None:
+        found = None if stored is None else from_plain(Spent, stored)
+        self._noted = found or self._noted
+        return found
 
     def _pending_of(self, notes: Notes, migration: MigratedState | None, version: int) -> Pending:
         """The notes, for a run to go on with; each result is read once."""

@@ -33,6 +33,7 @@ class Reading:
         "moment",
         "out",
         "run_id",
+        "spent",
         "stored",
         "version",
         "visits",
@@ -53,6 +54,7 @@ class Reading:
         self.moment = 0  # the checkpoint that this one stands for: itself, or that which it branched from
         self.answered: list[Any] = []
         self.counted_from = 0
+        self.spent: Any = None
         self.wrote: set[str] = set()
         self.out: list[Any] = []
         for entry, body in chain:
@@ -75,6 +77,7 @@ class Reading:
                 self.answered = []
             self.answered += body.get("answered", ())
             self.counted_from = body.get("from", 0)
+            self.spent = body.get("spent", self.spent)
             for name, change in body["values"].items():
                 self.stored[name] = undelta(self.stored.get(name), change)
             for name in body.get("gone", ()):
@@ -171,6 +174,8 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
         body["version"] = reading.version
     if reading.visits:
         body["ran"] = dict(reading.visits)
+    if reading.spent:
+        body["spent"] = reading.spent
     if reading.answered:
         body["answered"] = reading.answered
     if once := once_in(entries):

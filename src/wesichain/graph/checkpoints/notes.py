@@ -7,6 +7,7 @@
                                                    "default": nobody answered in time
 {"task": id, "did": [name, data]}                  what it has done already, and must not do again
 {"event": number}                                  the last event of a run that stopped here
+{"spent": data}                                    what its agents have spent
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from wesichain.core import JsonValue, dataclass
+from wesichain.core import JsonValue, Spent, dataclass
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.context import Answered, Asked, GivenAnswer, GraphInterrupt, tasks_of
 from wesichain.graph.state import NodeResult, Write
@@ -101,6 +102,7 @@ class Loaded:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     answered: tuple[Answered, ...] = ()
     counted_from: int = 0  # the step that `max_steps` counts from
+    spent: Spent | None = None
 
 
 class ThreadQuestions:
@@ -148,7 +150,7 @@ class ThreadQuestions:
 class Notes:
     """The notes of one owner, read; `unread` are the results that are still as they were stored."""
 
-    __slots__ = ("_old_ids", "_owner", "answered", "asked", "last_event", "pending", "unread")
+    __slots__ = ("_old_ids", "_owner", "answered", "asked", "last_event", "pending", "spent", "unread")
 
     def __init__(self, owner: str, entries: Iterable[Entry], old_ids: Mapping[str, str]) -> None:
         """`old_ids`: what tasks are called now that were called otherwise when this was written."""
@@ -159,6 +161,7 @@ class Notes:
         self.answered: dict[str, Answered] = {}  # by the ids of the questions, in the order of the answers
         self.unread: dict[str, Mapping[str, Any]] = {}
         self.last_event = 0
+        self.spent: Any = None
         for entry in entries:
             self.take(entry)
 
@@ -166,7 +169,8 @@ class Notes:
         """Read one more, and tell the questions that wait what has become of them."""
         body = parsed(entry)
         self.last_event = max(self.last_event, body.get("event", 0))
-        if "task" not in body and "event" in body:
+        self.spent = body.get("spent", self.spent)
+        if "task" not in body:
             return
         task = self._old_ids.get(body["task"], body["task"])
         before = self.asked.get(task, ())

@@ -14,6 +14,7 @@ from wesichain.graph.checkpoints import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
 from wesichain.graph.definition import Definition
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
+from wesichain.policy import Account
 from wesichain.store import Store
 
 
@@ -39,6 +40,7 @@ class Frame:
     store: Store | None = None
     counted_from: int = 0  # the step that `max_steps` counts from
     is_answered: bool = False  # the run goes on with an answer
+    account: Account | None = None  # of all that its agents spend
 
     @property
     def log(self) -> RunLog:
@@ -60,13 +62,16 @@ class Frame:
             step=step,
             scope=scope,
             deadline=self.deadline,
-            events=ScopedSink(self.report, scope, node=node) if self.report.has_listeners else None,
+            events=ScopedSink(self.report, scope, node=node, task=task)
+            if self.report.has_listeners
+            else None,
             clock=self.clock,
             context=self.context,
             is_streamed=log.is_asked("messages"),
             on_emit=partial(log.give, "custom", node, self.scope) if log.is_asked("custom") else None,
             record=record,
             store=self.store,
+            account=self.account,
         )
 
     def interrupted(self, what: str, interrupts: tuple[GraphInterrupt, ...] = ()) -> GraphInterruptedError:
@@ -85,10 +90,14 @@ class Frame:
             self.journal.last_event = self.log.last_seq + 1
 
     async def close_log(self) -> None:
-        """Keep the number of the last event of a run that stopped: whoever resumes it counts on from it."""
-        if self.journal is not None and self.log.has_listeners:
+        """Keep the number of the last event of a run that stopped, and what it has spent: whoever resumes it
+        counts on from there.
+        """
+        if self.journal is not None:
             with suppress(CheckpointError):  # the thread is somebody else's by now
-                await self.journal.note_event(self.log.last_seq)
+                if self.log.has_listeners:
+                    await self.journal.note_event(self.log.last_seq)
+                await self.journal.note_spent()
 
 
 T = TypeVar("T")

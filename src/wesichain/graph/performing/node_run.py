@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
 from wesichain.graph.context import (
     CURRENT,
+    IN_PLACE,
     GivenAnswer,
     GraphContext,
     NodeQuestion,
@@ -66,6 +67,12 @@ def _is_cancelled() -> bool:
     return current is not None and current.cancelling() > 0
 
 
+def _look_at(running: asyncio.Future[Any]) -> None:
+    """Look at what a thread that was left has raised, since nobody else will."""
+    if not running.cancelled():
+        running.exception()
+
+
 def close_coroutine(begun: object) -> None:
     """Close a coroutine that nobody will await any more."""
     if isinstance(begun, Coroutine):
@@ -85,6 +92,7 @@ class NodeRun(Place):
 
     __slots__ = (
         "_answers",
+        "_asked",
         "_at",
         "_done",
         "_frame",
@@ -114,6 +122,7 @@ class NodeRun(Place):
         self._answers = answers
         self._done = done
         self._record: TaskRecord | None = None
+        self._asked: NodeQuestion | None = None  # those of the last attempt
         self._is_alone = is_alone
         self._view: Any = None
         self._started = 0.0
@@ -215,16 +224,23 @@ class NodeRun(Place):
                 if retry is None or failures >= retry.attempts:
                     if node.on_error is None:
                         raise
-                    handled = node.on_error(self._view, error)
-                    return await handled if inspect.isawaitable(handled) else handled
+                    return await self._handle(node.on_error, error)
                 await self._frame.clock.sleep(retry.pause(failures, chance=os.urandom(1)[0] / 255))
 
+    async def _handle(self, on_error: Callable[..., Any], error: Exception) -> Any:
+        """Let the node's handler stand in for it. It may ask: its questions come after those of the node."""
+        token = CURRENT.set(self._asked or self._asking())
+        try:
+            handled = on_error(self._view, error)
+            return await handled if inspect.isawaitable(handled) else handled
+        finally:
+            CURRENT.reset(token)
+
     async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
-        asking = self._asking()
-        if begun is None:
-            returned = self._call_in_thread(asking) if self._has_thread else self._call(asking)
-        else:
-            returned = begun
+        asking = self._asked = self._asking()
+        if begun is None and self._has_thread:
+            return await self._call_in_thread(asking)
+        returned = self._call(asking) if begun is None else begun
         if not inspect.isawaitable(returned):
             return returned
         token = CURRENT.set(asking)
@@ -234,6 +250,7 @@ class NodeRun(Place):
             CURRENT.reset(token)
 
     async def _call_in_thread(self, asking: NodeQuestion) -> Any:
+        """Call the node in a thread, within its time; one that is late cannot be stopped, and is left."""
         returned: Any = None
         is_left = False
 
@@ -243,25 +260,39 @@ class NodeRun(Place):
             if is_left:
                 close_coroutine(returned)
 
+        seconds, late = self._limit()
         running = in_thread(call)
         try:
-            await asyncio.shield(running)
+            await asyncio.wait((running,), timeout=seconds)
         except asyncio.CancelledError:
-            # A thread cannot be stopped: what it is about to have done is kept rather than done again.
+            # What it is about to have done is kept rather than done again.
             await asyncio.wait((running,), timeout=_LAST_MOMENT)
             if not running.done() or running.cancelled() or running.exception() is not None:
                 is_left = True
                 close_coroutine(returned)
+                running.add_done_callback(_look_at)
                 raise
-        return await returned if inspect.isawaitable(returned) else returned
+        if not running.done():
+            is_left = True
+            running.add_done_callback(_look_at)
+            raise late
+        running.result()
+        if not inspect.isawaitable(returned):
+            return returned
+        token = CURRENT.set(asking)
+        try:
+            return await self._bounded(returned)
+        finally:
+            CURRENT.reset(token)
 
     def _call(self, asking: NodeQuestion) -> Any:
-        token = CURRENT.set(asking)
+        token, in_place = CURRENT.set(asking), IN_PLACE.set(not self._node.is_async)
         try:
             if not self._node.wants_context:
                 return self._node.call(self._view)
             return self._node.call(self._view, self._context())
         finally:
+            IN_PLACE.reset(in_place)
             CURRENT.reset(token)
 
     def _context(self) -> GraphContext:
@@ -271,17 +302,20 @@ class NodeRun(Place):
             self._record = TaskRecord(journal, self._task, self._done)
         return frame.context_of(node.name, self._at.step, self._task.id, self._record)
 
-    async def _bounded(self, returned: Awaitable[Any]) -> Any:
-        """Wait for a node, within its time and that of the run."""
+    def _limit(self) -> tuple[float | None, GraphTimeoutError]:
+        """The seconds that the node has, by its own limit or the run's, and the error of being late."""
         frame, node = self._frame, self._node
         seconds = node.timeout if node.timeout is not None else frame.options.node_timeout
         left = None if frame.deadline is None else max(0.0, frame.deadline - frame.clock.monotonic())
         if seconds is not None and (left is None or seconds <= left):
             late = GraphTimeoutError(f"node {node.name!r} did not finish within {seconds} s", node=node.name)
-            return await within(returned, seconds, late)
-        if left is not None:
-            return await within(returned, left, frame.out_of_time(node.name))
-        return await returned
+            return seconds, late
+        return left, frame.out_of_time(node.name)
+
+    async def _bounded(self, returned: Awaitable[Any]) -> Any:
+        """Wait for a node, within its time and that of the run."""
+        seconds, late = self._limit()
+        return await (returned if seconds is None else within(returned, seconds, late))
 
     def _asking(self) -> NodeQuestion:
         task = self._task
@@ -305,7 +339,7 @@ class NodeRun(Place):
         frame = self._frame
         self._lend()
         if frame.report.has_listeners:
-            frame.report.node_started(self._at.step, self._node.name, self._view)
+            frame.report.node_started(self._at.step, self._node.name, self._task.id, self._view)
         self._started = frame.clock.monotonic()
 
     def _lend(self) -> None:
@@ -319,7 +353,14 @@ class NodeRun(Place):
             self._give_update(result)
         if report.has_listeners:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
-            report.node_completed(self._at.step, self._node.name, self._took(), keys, returned)
+            report.node_completed(
+                self._at.step,
+                self._node.name,
+                self._task.id,
+                duration_ms=self._took(),
+                keys=keys,
+                returned=returned,
+            )
         return result
 
     def _give_update(self, result: NodeResult) -> None:
@@ -361,7 +402,7 @@ class NodeRun(Place):
             failure = NodeFailedError(f"node {name!r}: {what}", node=name)
             failure.__cause__ = error
         if self._frame.report.has_listeners:
-            self._frame.report.node_failed(self._at.step, name, failure)
+            self._frame.report.node_failed(self._at.step, name, self._task.id, failure)
         return failure
 
     def _took(self) -> float:

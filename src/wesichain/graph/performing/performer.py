@@ -88,11 +88,13 @@ class Performer:
         unless it was added with `blocking=False`.
         """
         ends, begin = _Ends(), asyncio.get_running_loop().create_task
-        running = {
-            task.id: begin(ends.take(task, visit.carried_out(begun))) for task, visit, begun in waiting
-        }
+        running: dict[str, asyncio.Task[None]] = {}
+        to_begin, most = deque(waiting), self._frame.options.max_concurrency or len(waiting)
         try:
-            while running:
+            while running or to_begin:
+                while to_begin and len(running) < most:
+                    task, visit, begun = to_begin.popleft()
+                    running[task.id] = begin(ends.take(task, visit.carried_out(begun)))
                 if self._unsaved:
                     await self._save_results()
                 await self._wait(ends, waiting[0][0].node)
@@ -102,6 +104,8 @@ class Performer:
                     if not self._take(task, outcome):
                         return
         finally:
+            for _, _, begun in to_begin:
+                close_coroutine(begun)
             if running:
                 await abandon(running.values())
                 for task, outcome in ends.found:  # some may have finished while another failed
@@ -128,6 +132,8 @@ class Performer:
         frame.number_events()
         ended = [(task, self._stopped[task.id]) for task in todo if task.id in self._stopped]
         failures = [(task, error) for task, error in ended if isinstance(error, GraphError)]
+        paused = [(task, pause) for task, pause in ended if isinstance(pause, Paused)]
+        await self._save_questions(paused)
         for task, error in failures:
             if journal is not None:
                 await journal.note_error(task, redact(f"{type(error).__name__}: {error}"))
@@ -137,7 +143,7 @@ class Performer:
         if handed:
             handed[0].done = self._written()
             raise handed[0]
-        raise await self._ask([(task, pause) for task, pause in ended if isinstance(pause, Paused)])
+        raise self._ask(paused)
 
     def _written(self) -> list[Done]:
         """What the tasks have written, as far as they have come, in the order in which they were planned."""
@@ -147,13 +153,16 @@ class Performer:
                 done[task] = outcome.before
         return [(task, done[task.id]) for task in self._at.frontier.tasks if task.id in done]
 
-    async def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
-        """Store the questions in the thread, and give the error that a run ends in while it waits."""
-        frame, journal = self._frame, self._frame.journal
+    async def _save_questions(self, paused: Sequence[tuple[NodeTask, Paused]]) -> None:
+        journal = self._frame.journal
         for task, pause in paused:
             new = [one for one in pause.asked if not one.owner]
             if journal is not None and new:
                 await journal.note_questions(task, new)
+
+    def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
+        """The error that a run ends in while it waits for an answer."""
+        frame = self._frame
         found = _in_order(self._at.frontier, self._pending.waiting, paused)
         asked = list(chain.from_iterable(found))
         if frame.is_inner:  # the thread has them, if there is one
