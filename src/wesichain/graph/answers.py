@@ -47,8 +47,10 @@ def check_answer(schema: Mapping[str, Any] | None, answer: Any, node: str) -> No
         raise GraphError(f"the answer to {node!r} does not fit: {what}; nothing was answered", node=node)
 
 
-def plain_answer(answer: Any) -> Any:
-    """An answer as data: a pydantic model or a dataclass is what its fields are."""
+def plain_answer(schema: Mapping[str, Any] | None, answer: Any) -> Any:
+    """An answer to a question that expects a type, as data: a model or a dataclass is what its fields are."""
+    if schema is None:
+        return answer
     if is_model(kind_of(answer)) or is_dataclass_type(kind_of(answer)):
         return _adapter(kind_of(answer)).dump_python(answer, mode="json")
     return answer

@@ -125,7 +125,7 @@ def match_answers(
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
     else:
         found = [(asked, value) for asked in by_id.values()]
-    answers = [GivenTo(asked, plain_answer(answer), by) for asked, answer in found]
+    answers = [GivenTo(asked, plain_answer(asked.question.expects, answer), by) for asked, answer in found]
     for given in answers:
         check_answer(given.asked.question.expects, given.value, given.asked.question.node)
     return answers

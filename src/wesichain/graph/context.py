@@ -293,7 +293,7 @@ class NodeQuestion:
             name,
             terms.schema,
             expires,
-            None if expires is None else plain_answer(terms.default),
+            None if expires is None else plain_answer(terms.schema, terms.default),
         )
         return Paused((Asked(question, memo),), problem=problem)
 

@@ -157,6 +157,8 @@ class ThreadJournal:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         values = self._code.deltas(folded) if whole is None else whole
         settles = self._pending_owner(self.head) if self.head else None
+        if settles is not None and not self._thread.has_pending(settles):
+            settles = None
         answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
         if answered or (whole is not None and self._answered):
             body["answered"] = answered if whole is None or self._owner else [*self._answered, *answered]

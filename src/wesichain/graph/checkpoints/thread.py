@@ -140,6 +140,10 @@ class Thread:
         elif questions is not None and _has_notes(owner):
             questions.add([one for asked in self.notes(owner).asked.values() for one in asked])
 
+    def has_pending(self, owner: str) -> bool:
+        """Whether the log has entries of an owner, or of what goes on inside its tasks."""
+        return any(is_settled(one, owner) for one in self._pending) if self._pending else False
+
     def owned(self, owner: str) -> dict[int, Entry]:
         """The entries of an owner, by number."""
         return {entry.seq: entry for entry in self._pending.get(owner, ())} if owner else self._checkpoints
