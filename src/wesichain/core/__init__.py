@@ -80,6 +80,7 @@ from .events import (
     ToolsOffered,
 )
 from .later import later
+from .listening import TEXT_LISTENER, streams_to_listener
 from .log import LogView, events_in
 from .messages import (
     FinishReason,
@@ -155,6 +156,7 @@ __all__ = [
     "MEDIA",
     "NO_USAGE",
     "OMIT",
+    "TEXT_LISTENER",
     "Action",
     "Advice",
     "AdviceShown",
@@ -277,6 +279,7 @@ __all__ = [
     "result_parts",
     "say_omitted",
     "state_update",
+    "streams_to_listener",
     "text_of",
     "to_json",
     "to_jsonl",

@@ -161,6 +161,7 @@ class GraphBuilder(Translated, Generic[StateT]):
             on_error=on_error,
             goto=(goto,) if isinstance(goto, str) else tuple(goto),
             inner=inner,
+            is_agent=call.__module__.startswith(f"{__package__}.react."),
         )
         return self
 

@@ -81,6 +81,7 @@ class Node:
     on_error: Callable[..., Any] | None = None
     goto: tuple[str, ...] = ()
     inner: Definition | None = None  # of a graph that is a node
+    is_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import GRACE, CallHook, JsonValue, around
+from wesichain.core import GRACE, TEXT_LISTENER, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
 from wesichain.graph.context import (
@@ -191,6 +192,8 @@ class NodeRun(Place):
                 self._begin()
             if report.owed:
                 await report.settle()
+            if report.log.tap is not None:
+                TEXT_LISTENER.set(self._listener())  # for this task alone
             try:
                 returned = await self._attempts(begun)
             except OuterUpdate as inner:
@@ -294,6 +297,13 @@ class NodeRun(Place):
         finally:
             IN_PLACE.reset(in_place)
             CURRENT.reset(token)
+
+    def _listener(self) -> Callable[[str], None] | None:
+        """Who is given the text of the models that the node calls; agents stream theirs by themselves."""
+        log = self._frame.report.log
+        if log.tap is None or not log.tap.wants("messages") or self._node.is_agent:
+            return None
+        return partial(log.give, "messages", self._node.name, self._frame.scope)
 
     def _context(self) -> GraphContext:
         """The context of the node. Its attempts share one record of what it has done."""

@@ -19,6 +19,7 @@ from wesichain.core import (
     SystemClock,
     is_array,
     is_object,
+    streams_to_listener,
     to_json,
 )
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
@@ -122,6 +123,7 @@ class GoogleClient:
         self._links = PerLoop(self._link)
         self._habit = Habit()
 
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
         async with aclosing(replies):

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, StreamItem, TextChunk, Usage
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    Message,
+    StreamItem,
+    TextChunk,
+    Usage,
+    streams_to_listener,
+)
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.leaks import sift_leaks
 from wesichain.llm.react_text.thinking import opened_by
@@ -97,6 +106,7 @@ class LocalLlm:
         self._examples = tuple(examples)
         self._sampling: dict[str, Any] = {"n_predict": max_tokens, "temperature": temperature, "seed": seed}
 
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """The model's reply: one call, or an answer."""
         async with aclosing(self.stream(request)) as items:

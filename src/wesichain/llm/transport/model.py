@@ -9,7 +9,16 @@ from typing import Any, Self, TypedDict
 
 import httpx2
 
-from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, StreamItem, SystemClock
+from wesichain.core import (
+    Clock,
+    JsonValue,
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    StreamItem,
+    SystemClock,
+    streams_to_listener,
+)
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.leaks import read_leaks, sift_leaks
@@ -88,6 +97,7 @@ class HttpLlm(ABC):
             is_borrowed=client is not None,
         )
 
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=False, omitted=omitted)
