@@ -482,7 +482,8 @@ class ThreadJournal:
         def entries(first: int) -> list[Entry]:
             return [Entry(first, self._owner, first, now, text), *moved(pending, self.head, first)]
 
-        await self._thread.write(entries)
+        # An inner graph has no branches: what was pending on its old checkpoint is on the new one alone.
+        await self._thread.write(entries, settles=owner if self._owner else None)
         found = self.load()
         assert found is not None, "it was written just now"
         return found
