@@ -16,11 +16,11 @@ from wesichain.store import Store
 from .accounts import open_account
 from .checkpoints import Checkpointer, Loaded, OuterWrites, ThreadInfo, ThreadJournal
 from .compatibility import continued
-from .conduct import conduct, from_input, match_answers, take_answers
 from .context import ALONE, CURRENT, NO_ANSWER, ExecutionOptions, NodeQuestion, Sinks
 from .definition import Definition
 from .engine import GraphRun, route
 from .intake import take_input
+from .lifecycle import from_input, match_answers, run_with_events, take_answers
 from .performing import Frame
 from .snapshots import History, Snapshot
 from .state import Send, StateValues, is_typed_dict
@@ -195,7 +195,7 @@ class Graph(Translated, Generic[StateT]):
         folded = take_input(self.definition, given, values)
         frame = self._frame(options, journal, how, spent=None if loaded is None else loaded.spent)
         run = GraphRun(frame, Position(folded.values, Frontier()))
-        return await self._conduct(frame, run, lambda: from_input(run, folded), given=given)
+        return await self._run_on_thread(frame, run, lambda: from_input(run, folded), given=given)
 
     async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: _How) -> StateT:
         if checkpoint_id is None:
@@ -230,12 +230,14 @@ class Graph(Translated, Generic[StateT]):
         )
         frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
-        return await self._conduct(frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True)
+        return await self._run_on_thread(
+            frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True
+        )
 
-    async def _conduct(
+    async def _run_on_thread(
         self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
     ) -> StateT:
-        """Conduct a run; the state at its end. Its thread is kept at hand for the next."""
+        """Run on a thread; return the state at the end. The thread is kept at hand for the next run."""
         try:
             return self._out(await self._go(frame, run, go, **known))
         except BaseException:
@@ -248,7 +250,7 @@ class Graph(Translated, Generic[StateT]):
         self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
     ) -> StateValues:
         """Let a run of this graph go, be it outside or in a node of another; the values at its end."""
-        return await conduct(frame, run, go, **known)
+        return await run_with_events(frame, run, go, **known)
 
     async def run_inside(
         self, given: Any, *, kept: Mapping[str, Any] | None = None, folded: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Conducting a run: its first and last event, and what its errors carry."""
+"""The lifecycle of a run: its first and last event, what its errors carry, the answers it is given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def from_input(run: GraphRun, folded: Folded) -> None:
     await run.run_to_end()
 
 
-async def conduct(
+async def run_with_events(
     frame: Frame,
     run: GraphRun,
     go: Callable[[], Awaitable[None]],
@@ -32,12 +32,12 @@ async def conduct(
     given: Any = None,
     resumed: bool = False,
 ) -> StateValues:
-    """Let a run go, from its first event to its last; the values at its end."""
+    """Run a graph from its first event to its last; return the values at its end."""
     if around.hook is None:
-        return await _conduct(frame, run, go, given=given, resumed=resumed)
+        return await _run_with_events(frame, run, go, given=given, resumed=resumed)
     with around.hook.workflow(frame.log.run_id) as failing:
         try:
-            return await _conduct(frame, run, go, given=given, resumed=resumed)
+            return await _run_with_events(frame, run, go, given=given, resumed=resumed)
         except (GraphInterruptedError, Paused, OuterUpdate):
             raise
         except BaseException as error:
@@ -45,7 +45,7 @@ async def conduct(
             raise
 
 
-async def _conduct(
+async def _run_with_events(
     frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
 ) -> StateValues:
     log, scope = frame.log, frame.scope
@@ -58,18 +58,18 @@ async def _conduct(
             with suppress(Exception):  # a class of the user's may refuse its own values
                 error.state = frame.definition.schema.build(run.position.values.copies())
         if isinstance(error, GraphInterruptedError):
-            _tell_stop(frame, run, str(error))
+            _emit_interrupted(frame, run, str(error))
         elif log.has_listeners:
             log.run_failed(scope, run.position.step, error)
         raise
     except Paused as pause:
-        _tell_stop(frame, run, f"{len(pause.asked)} questions wait for an answer")
+        _emit_interrupted(frame, run, f"{len(pause.asked)} questions wait for an answer")
         raise
     except OuterUpdate:
-        _tell_stop(frame, run, "it handed over to the graph outside")
+        _emit_interrupted(frame, run, "it handed over to the graph outside")
         raise
     except asyncio.CancelledError:
-        _tell_stop(frame, run, "the task that ran it was cancelled")
+        _emit_interrupted(frame, run, "the task that ran it was cancelled")
         raise
     except BaseException as error:
         if log.has_listeners:
@@ -80,7 +80,7 @@ async def _conduct(
     return run.position.values
 
 
-def _tell_stop(frame: Frame, run: GraphRun, reason: str) -> None:
+def _emit_interrupted(frame: Frame, run: GraphRun, reason: str) -> None:
     if frame.log.has_listeners:
         frame.log.run_interrupted(frame.scope, run.position.step, reason)
 
