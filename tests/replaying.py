@@ -42,6 +42,12 @@ REASONS = {
     "agent/test_middleware.py::TestAStepAtATime::test_it_comes_to_the_same": (
         "one of its middlewares answers with the outcome of a run of its own, whose events are not this run's"
     ),
+    "graph/test_options.py::test_a_budget_bounds_all_agents_of_a_graph_together": (
+        "the graph's account ends the run, and is no part of the run's recording"
+    ),
+    "graph/test_options.py::test_what_a_thread_has_spent_is_kept_over_resumes_failures_and_processes": (
+        "the graph's account ends the run, and is no part of the run's recording"
+    ),
     "durable/test_agent.py::test_a_clock_that_jumps_harms_nothing": (
         "the wall clock jumps, which its events tell and its seconds do not"
     ),

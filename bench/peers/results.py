@@ -51,7 +51,7 @@ class GraphForm(TypedDict):
     shape: str
     size: int
     is_async: bool
-    sqlite: bool
+    store: str
 
 
 class GraphRow(GraphForm):

@@ -17,6 +17,7 @@ from wesichain.graph import (
     Graph,
     GraphBuilder,
     Merge,
+    Migration,
     PerStep,
     Send,
     SetUnion,
@@ -101,39 +102,74 @@ def random_program(chance: Random, *, depth: int = 2, first: int = 0) -> Program
 
 
 class Machine:
-    """Builds the graphs of a program, and counts what their nodes do."""
+    """Builds the graphs of a program, and counts what their nodes do.
+
+    Each deployment is the next version: it renames nodes, all of a sudden and at every depth, or widens the
+    state and adds nodes and a join. `names` are what the program's nodes are called now.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.visits: Counter[str] = Counter()
+        self.deployed: list[Migration] = []
+        self.names = {name: name for name in all_names(program)}
 
-    def build(self, store: Checkpointer | None = None, *, version: int = 1) -> Graph[Any]:
-        return self._build(self.program, version, store)
+    def deploy(self, chance: Random) -> None:
+        """Make the next version of the program."""
+        if not self.is_wide and chance.random() < 0.3:
+            self.deployed.append(Migration(lambda state: {**state, "era": "new"}))
+            return
+        chosen = chance.sample(sorted(self.names), chance.randint(1, len(self.names)))
+        now = [self.names[name] for name in chosen]
+        if chance.random() < 0.5:
+            new = [f"{name}@{len(self.deployed)}" for name in chosen]
+        else:  # they change places
+            new = chance.sample(now, len(now))
+        self.names |= zip(chosen, new, strict=True)
+        self.deployed.append(Migration(rename=dict(zip(now, new, strict=True))))
 
-    def _build(self, program: Program, version: int, store: Checkpointer | None = None) -> Graph[Any]:
-        builder: GraphBuilder[Any] = GraphBuilder(State)
-        if version == 2:
-            builder = GraphBuilder(NewState, migrations={2: lambda state: {**state, "era": "new"}})
+    @property
+    def is_wide(self) -> bool:
+        return any(one.function is not None for one in self.deployed)
+
+    def build(self, store: Checkpointer | None = None) -> Graph[Any]:
+        return self._build(self.program, store)
+
+    def _build(self, program: Program, store: Checkpointer | None = None) -> Graph[Any]:
+        migrations = dict(enumerate(self.deployed, start=2))
+        state: Any = NewState if self.is_wide else State
+        builder: GraphBuilder[Any] = GraphBuilder(state, migrations=migrations)
+        names = self.names
+        if self.is_wide:
             builder.add_node("extra", lambda _: None).add_node("more", lambda _: None)
-            builder.add_edge(["extra", next(iter(program.steps))], "more")
+            builder.add_edge(["extra", names[next(iter(program.steps))]], "more")
         for name, step in program.steps.items():
-            node = self._node(name, step) if step.inner is None else self._build(step.inner, version)
-            builder.add_node(name, node, defer=step.defer)
+            node = self._node(name, step) if step.inner is None else self._build(step.inner)
+            builder.add_node(names[name], node, defer=step.defer)
         for source, target in dict.fromkeys(program.edges):
-            builder.add_edge(source, target)
+            builder.add_edge(names[source], names[target])
         for sources, target in program.joins:
-            builder.add_edge(list(sources), target)
+            builder.add_edge([names[source] for source in sources], names[target])
         for source, (target, count) in program.sends.items():
-            builder.add_conditional_edges(source, _sender(target, count), [target])
-        first = next(iter(program.steps))
+            builder.add_conditional_edges(names[source], _sender(names[target], count), [names[target]])
+        first = names[next(iter(program.steps))]
         if program.rounds > 1:
             builder.add_conditional_edges(
-                "turn", lambda s: first if s["turns"] < program.rounds else END, [first, END]
+                names["turn"], lambda s: first if s["turns"] < program.rounds else END, [first, END]
             )
-        everything = [*program.steps, *(["extra", "more"] if version == 2 else [])]
+        everything = [*[names[name] for name in program.steps], *(["extra", "more"] if self.is_wide else [])]
         builder.add_conditional_edges("__start__", lambda _: [], everything)  # nothing is unreachable
         options = ExecutionOptions(cycle_detection=False, max_steps=1000)
         return builder.set_entry(first).build(store, defaults=options)
+
+    def without(self, chance: Random, store: Checkpointer) -> Graph[Any]:
+        """A program that lacks some of the nodes and joins, or all of them: a deployment that went wrong."""
+        builder: GraphBuilder[Any] = GraphBuilder(State).add_node("stranger", lambda _: None)
+        kept = [name for name in self.program.steps if chance.random() < 0.5]
+        for name in kept:
+            builder.add_node(self.names[name], lambda _: None)
+        builder.add_conditional_edges("__start__", lambda _: [], [self.names[name] for name in kept])
+        return builder.set_entry("stranger").build(store)
 
     def _node(self, name: str, step: Step) -> Any:
         async def call(state: Any) -> Any:
@@ -147,6 +183,12 @@ class Machine:
             return _applied(state, update)
 
         return call
+
+
+def all_names(program: Program) -> list[str]:
+    """The names of a program's nodes, at every depth."""
+    inner = [name for step in program.steps.values() if step.inner for name in all_names(step.inner)]
+    return list(dict.fromkeys([*program.steps, *inner]))
 
 
 def _sender(target: str, count: int) -> Any:

@@ -151,7 +151,7 @@ class Interpreter:
         seen = deepcopy(state if payload is None else payload)
         if step.inner is not None:
             ended, written = self._run(step.inner, seen)
-            return handed(seen, ended, written)
+            return handed(ended, written)
         answers = [answer_to(question) for question in questions(name, step, seen)]
         update = visit(name, step, seen, answers)
         self.visits[name] += 1
@@ -183,26 +183,10 @@ def whole(seen: dict[str, Any], update: dict[str, Any]) -> list[tuple[str, Any]]
     return writes
 
 
-def handed(
-    given: dict[str, Any], ended: dict[str, Any], written: list[tuple[str, Any]]
-) -> list[tuple[str, Any]]:
-    """What an inner program gives to the one outside."""
-    out = [(key, value) for key, value in written if key in ("total", "best", "mixed")]
-    for key in sorted({key for key, _ in written} - {"total", "best", "mixed"}):
-        before: Any = given.get(key, ZEROS.get(key))
-        after = ended[key]
-        if key not in given:
-            out.append((key, after))
-        elif before != after:
-            if key == "log":
-                out.append((key, after[len(before) :]))
-            elif key == "tags":
-                out.append((key, after - before))
-            elif key == "facts":
-                out.append((key, {k: v for k, v in after.items() if before.get(k) != v or k not in before}))
-            else:
-                out.append((key, after))
-    return out
+def handed(ended: dict[str, Any], written: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """What an inner program gives to the one outside: its writes, and of keys without a fold the last value."""
+    plain = sorted({key for key, _ in written} - FOLDS.keys())
+    return [(key, value) for key, value in written if key in FOLDS] + [(key, ended[key]) for key in plain]
 
 
 def fold(state: dict[str, Any], done: list[list[tuple[str, Any]]]) -> dict[str, Any]:

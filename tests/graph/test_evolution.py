@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any, TypedDict
 
@@ -85,8 +85,10 @@ async def test_a_changed_type_says_which_key_and_what_to_do() -> None:
         GraphBuilder(Old).add_node("a", lambda _: None).set_entry("a").build(store).invoke({"amount": "5"}, T)
     )
     new = GraphBuilder(New).add_node("a", lambda _: None).set_entry("a").build(store)
+    assert (await new.get_state("t")).values == {"amount": "5"}
     with pytest.raises(CheckpointError, match=r"the key 'amount' could not be read .* migrations=\{2: func"):
-        await new.get_state("t")
+        await new.invoke({}, T)
+    assert await new.invoke({"amount": 6}, replace(T, restart=True)) == {"amount": 6}
 
 
 @pytest.mark.parametrize(
@@ -169,8 +171,12 @@ async def test_a_migrated_thread_goes_on_in_the_new_version_and_not_in_the_old()
         await v1(store).invoke({}, T)
     await v3(store).resume("t", "yes")
     assert (await v3(store).get_state("t")).values["title"] == "Bergen"
+    old = v1(store)
+    assert (await old.get_state("t")).values["title"] == "Bergen"
     with pytest.raises(CheckpointError, match="written by version 3 of the graph, and this is version 1"):
-        await v1(store).get_state("t")
+        await old.invoke({}, T)
+    with pytest.raises(GraphInterruptedError):
+        await old.invoke({}, replace(T, restart=True))
 
 
 async def test_a_migration_may_return_data_or_values_of_the_new_types() -> None:
@@ -264,8 +270,9 @@ async def test_a_migration_that_fails_says_so(migration: Any, message: str) -> N
     store = MemoryCheckpointer()
     await GraphBuilder(State).add_node("a", lambda _: None).set_entry("a").build(store).invoke({"x": 1}, T)
     new = GraphBuilder(State, migrations={2: migration}).add_node("a", lambda _: None).set_entry("a")
+    assert (await new.build(store).get_state("t")).values == {"x": 1}
     with pytest.raises(CheckpointError, match=message):
-        await new.build(store).get_state("t")
+        await new.build(store).resume("t")
 
 
 @pytest.mark.parametrize(

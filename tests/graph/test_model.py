@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from tests.graph.programs import Machine, random_program
 from tests.graph.reference import Conflict, Interpreter, answer_to
-from wesichain.errors import ConflictingUpdateError, GraphInterruptedError
+from wesichain.errors import CheckpointError, ConflictingUpdateError, GraphInterruptedError
 from wesichain.graph import Checkpointer, Entry, ExecutionOptions, MemoryCheckpointer, ThreadInfo, compact
 from wesichain.graph.postgres import PostgresCheckpointer
 from wesichain.graph.sqlite import SqliteCheckpointer
@@ -72,7 +72,6 @@ class Trial:
         self.program = random_program(self.chance)
         self.machine = Machine(self.program)
         self.store = Mortal(store)
-        self.version = 1
         self.is_cut = self.chance.random() < 0.4
         self.name = f"trial {seed}"
 
@@ -97,6 +96,7 @@ class Trial:
                 graph = self._graph()
                 going = self._go_on(graph, {}, is_new=not await self.store.read(self.name))
             except GraphInterruptedError as stop:
+                await self._read_by_another()
                 if self.chance.random() < 0.15:
                     await compact(self.store.store, self.name)
                 if self.chance.random() < 0.5:
@@ -104,13 +104,29 @@ class Trial:
                 going = self._go_on(graph, await self._answers(graph, stop))
         raise AssertionError("the run does not come to an end")
 
+    async def _read_by_another(self) -> None:
+        """A program that lacks nodes and joins reads the thread; it may not go on, and changes nothing then."""
+        store = self.store.store
+        other, mine = self.machine.without(self.chance, store), self.machine.build(store)
+        before = await store.read(self.name, since=1)
+        state, own = await other.get_state(self.name), await mine.get_state(self.name)
+        assert [one.id for one in state.interrupts] == [one.id for one in own.interrupts]
+        if not self.machine.deployed:
+            assert (state.values, state.next) == (own.values, own.next)
+        assert len(await other.history(self.name)) == len(await mine.history(self.name))
+        gone = [name for name in own.next if name not in other.definition.nodes]
+        if gone:
+            with pytest.raises(CheckpointError):
+                await other.resume(self.name)
+        assert await store.read(self.name, since=1) == before
+
     def _graph(self) -> Any:
         """The program in a new process, perhaps of a later version, perhaps to be cut again."""
         if self.chance.random() < 0.25:
-            self.version = 2
+            self.machine.deploy(self.chance)
         if self.is_cut and self.chance.random() < 0.8:
             self.store.live(self.chance.randint(1, 12), after=self.chance.random() < 0.5)
-        return self.machine.build(self.store, version=self.version)
+        return self.machine.build(self.store)
 
     def _go_on(self, graph: Any, answers: dict[str, Any], *, is_new: bool = False) -> Any:
         if is_new:

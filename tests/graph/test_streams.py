@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from wesichain.core import Event, LlmRequest, LlmResponse, RunStarted, TextChunk
+from wesichain import Agent
+from wesichain.core import Event, LlmRequest, LlmResponse, Message, Role, RunStarted, TextChunk
 from wesichain.errors import ConfigError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
     START,
@@ -23,7 +24,7 @@ from wesichain.graph import (
     StreamItem,
     interrupt,
 )
-from wesichain.testing import ScriptedLlm
+from wesichain.testing import ScriptedLlm, StreamingScriptedLlm
 
 T = ExecutionOptions(thread_id="t")
 
@@ -60,7 +61,7 @@ async def test_updates_say_who_wrote_what_also_inside() -> None:
         ("a", "", {"log": ["a"]}),
         ("x", "sub", {"log": ["x"]}),
         ("y", "sub", {"log": ["y"]}),
-        ("sub", "", {"log": ["x", "y"]}),
+        ("sub", "", {"log": [["x"], ["y"]]}),
     ]
     assert stream.result["log"] == ["a", "x", "y"]
 
@@ -220,3 +221,40 @@ async def test_leaving_a_stream_early_stops_the_run() -> None:
             break
     done = len(calls)
     assert done < 1000
+
+
+@pytest.mark.parametrize("model", [StreamingScriptedLlm, ScriptedLlm])
+@pytest.mark.parametrize("inner", [False, True])
+async def test_the_text_of_models_that_plain_nodes_call_is_streamed(model: Any, inner: bool) -> None:
+    async def ask(llm: Any) -> dict[str, Any]:
+        reply = await llm.complete(LlmRequest("m", (Message(Role.USER, "hi"),)))
+        return {"log": [reply.content]}
+
+    left, right = model([LlmResponse("one two")]), model([LlmResponse("three")])
+    builder = GraphBuilder(Log).add_node("left", lambda _: ask(left))
+
+    async def other(_: Any) -> dict[str, Any]:
+        return await ask(right)
+
+    graph = builder.add_node("right", other).add_edge("left", "right").set_entry("left").build()
+    if inner:
+        graph = GraphBuilder(Log).add_node("sub", graph).set_entry("sub").build()
+    stream = graph.stream({}, modes=("messages",))
+    items = [item async for item in stream]
+    assert {item.node for item in items} == {"left", "right"}
+    text = {name: "".join(item.data for item in items if item.node == name) for name in ("left", "right")}
+    assert text == {"left": "one two", "right": "three"}
+    assert stream.result["log"] == ["one two", "three"]
+    assert (len(items) > 2) == (model is StreamingScriptedLlm)
+
+
+async def test_the_text_of_an_agent_is_streamed_once() -> None:
+    class Answers(TypedDict, total=False):
+        input: str
+        output: str
+
+    for model in (StreamingScriptedLlm, ScriptedLlm):
+        agent = Agent(model([LlmResponse("one two")]))
+        graph = GraphBuilder(Answers).add_node("agent", agent).set_entry("agent").build()
+        items = [item async for item in graph.stream({"input": "?"}, modes=("messages",))]
+        assert "".join(item.data for item in items) == "one two"

@@ -76,7 +76,7 @@ class ModelState(BaseModel):
 async def test_states_of_every_kind_fit_into_each_other(outer: Any, inner: Any) -> None:
     def add(state: Any) -> Any:
         log = state["log"] if isinstance(state, dict) else state.log
-        return {"log": [*log, "in"] if inner is dict else ["in"]}
+        return {"log": [*log, "in"] if inner is dict and outer is dict else ["in"]}
 
     child = GraphBuilder(inner).add_node("add", add).set_entry("add").build()
     graph = GraphBuilder(outer).add_node("child", child).set_entry("child").build()

@@ -77,7 +77,7 @@ def chain(*nodes: Any, **options: Any) -> Graph[Log]:
 
 
 def told(events: list[Event]) -> list[Any]:
-    return [(type(event).__name__, getattr(event, "node", None), event.scope) for event in events]
+    return [(type(event).__name__, event.node or None, event.scope) for event in events]
 
 
 def check_log(events: list[Event]) -> None:

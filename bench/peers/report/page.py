@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers.environments import ROOT
-from bench.peers.results import Graphs, Results
+from bench.peers.results import GraphRow, Graphs, Results
 
 from .costs import at_once, headline, in_short, kind, runs
 from .estimate import estimate
@@ -106,6 +106,12 @@ def _setting(results: Results) -> str:
     )
 
 
+def _stored(row: GraphRow) -> str:
+    """Where a row's checkpoints were kept; older figures have a bool that says whether in SQLite."""
+    store = row.get("store") or ("SQLite" if row.get("sqlite") else "")
+    return f", {store}" if store else ""
+
+
 def _graph(graph: Graphs) -> str:
     """Our engine and LangGraph's, row by row; the ratio is taken round by round."""
     body: list[list[str]] = []
@@ -113,7 +119,7 @@ def _graph(graph: Graphs) -> str:
         ours, theirs = row["wesichain"], row["langgraph"]
         ratios = [their / our for our, their in zip(ours, theirs, strict=True)]
         figures = [with_interval(estimate(samples), seconds) for samples in (ours, theirs)]
-        nodes = f"{'async' if row['is_async'] else 'sync'}{', SQLite' if row['sqlite'] else ''}"
+        nodes = f"{'async' if row['is_async'] else 'sync'}{_stored(row)}"
         what = f"{SHAPES[row['shape']].format(row['size'])}, {nodes}"
         body.append([what, *figures, with_interval(estimate(ratios), times)])
     head = ["CPU a step", "**Wesichain**", f"LangGraph {graph['version']}", "times as much"]

@@ -406,6 +406,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         if inner is not None:  # it lives in the time above
             clock, above, scope = clock or inner.call.clock, inner.call.account, inner.call.scope
             wrap = wrap or inner.effects
+        elif parent is not None and isinstance(parent.budget, Account):
+            above = parent.budget  # of what runs the agent and is no run itself: a graph
         settings = self._settings if clock is None else replace(self._settings, clock=clock)
         token = options.cancellation
         if parent is not None:

@@ -80,6 +80,7 @@ from .events import (
     ToolsOffered,
 )
 from .later import later
+from .listening import TEXT_LISTENER, streams_to_listener
 from .log import LogView, events_in
 from .messages import (
     Citation,
@@ -160,6 +161,7 @@ __all__ = [
     "NO_SETTINGS",
     "NO_USAGE",
     "OMIT",
+    "TEXT_LISTENER",
     "Action",
     "Advice",
     "AdviceShown",
@@ -287,6 +289,7 @@ __all__ = [
     "result_parts",
     "say_omitted",
     "state_update",
+    "streams_to_listener",
     "strict_schema",
     "text_of",
     "to_json",

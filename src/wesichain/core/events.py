@@ -21,7 +21,11 @@ from .spending import NO_USAGE, Usage
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """The base of every event: the fields that all of them have."""
+    """The base of every event: the fields that all of them have.
+
+    `node` and `task_id` name the branch of a graph that it belongs to: a node's own events have them, and all
+    that happen inside it.
+    """
 
     kind: ClassVar[str] = "event"
     run_id: str
@@ -29,6 +33,8 @@ class RunEvent:
     seq: int
     at: float
     scope: str = field(default="", kw_only=True, metadata=OMIT)
+    node: str = field(default="", kw_only=True, metadata=OMIT)
+    task_id: str = field(default="", kw_only=True, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

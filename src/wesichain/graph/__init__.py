@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from wesichain.core import later
+from wesichain.store import MemoryStore, Store, StoreItem
 
 from .builder import GraphBuilder
 from .checkpoints import (
@@ -15,8 +16,8 @@ from .checkpoints import (
     copy_thread,
     prune,
 )
-from .context import ExecutionOptions, GraphContext, GraphInterrupt, interrupt
-from .definition import END, START, RetryPolicy
+from .context import Answered, ExecutionOptions, GraphContext, GraphInterrupt, interrupt
+from .definition import END, START, Migration, RetryPolicy
 from .graph import Graph
 from .react import ReActAgentNode, ToolFailurePolicy
 from .react.stepwise import ReActGraph, react_graph
@@ -34,15 +35,21 @@ from .watch import (
 )
 
 if TYPE_CHECKING:
+    from .postgres import PostgresStore as PostgresStore
     from .renamed import Interrupt as Interrupt
     from .renamed import Retry as Retry
+    from .sqlite import SqliteStore as SqliteStore
 else:
-    __getattr__ = later(__name__, {".renamed": ("Interrupt", "Retry")})
+    __getattr__ = later(
+        __name__,
+        {".renamed": ("Interrupt", "Retry"), ".postgres": ("PostgresStore",), ".sqlite": ("SqliteStore",)},
+    )
 
 __all__ = [
     "END",
     "START",
     "Add",
+    "Answered",
     "Append",
     "Checkpointer",
     "CollectingObserver",
@@ -56,11 +63,14 @@ __all__ = [
     "GraphStream",
     "LogCheckpointer",
     "MemoryCheckpointer",
+    "MemoryStore",
     "Merge",
+    "Migration",
     "NodeVisit",
     "Observer",
     "Overwrite",
     "PerStep",
+    "PostgresStore",
     "ReActAgentNode",
     "ReActGraph",
     "Reducer",
@@ -68,7 +78,10 @@ __all__ = [
     "Send",
     "SetUnion",
     "Snapshot",
+    "SqliteStore",
     "StateUpdate",
+    "Store",
+    "StoreItem",
     "StreamItem",
     "TaskState",
     "ThreadInfo",

@@ -18,16 +18,18 @@ from typing import (
     get_type_hints,
     overload,
 )
+from warnings import warn
 
 from typing_extensions import override
 
 from wesichain._elsewhere import GRAPH, Translated, names_ours
 from wesichain.core import Clock, dataclass
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
+from wesichain.store import Store
 
 from .checkpoints import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
-from .definition import END, START, Definition, Join, Migration, Node, RetryPolicy, Router
+from .definition import END, START, Definition, Join, Migrate, Migration, Node, RetryPolicy, Router
 from .graph import Graph
 from .react import AgentNode, is_agent
 from .state import Schema, is_items, schema_of
@@ -55,7 +57,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         *,
         output_type: Any = None,
         context_type: Any = None,
-        migrations: Mapping[int, Migration] | None = None,
+        migrations: Mapping[int, Migration | Migrate] | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -64,7 +66,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         *,
         output_type: Any = None,
         context_type: Any = None,
-        migrations: Mapping[int, Migration] | None = None,
+        migrations: Mapping[int, Migration | Migrate] | None = None,
     ) -> None: ...
     @names_ours(GRAPH)
     def __init__(
@@ -73,13 +75,14 @@ class GraphBuilder(Translated, Generic[StateT]):
         *,
         output_type: Any = None,
         context_type: Any = None,
-        migrations: Mapping[int, Migration] | None = None,
+        migrations: Mapping[int, Migration | Migrate] | None = None,
     ) -> None:
         """`output_type`: a type with some of the state's keys; `invoke` then returns only those.
 
         `context_type`: what a run is given beside its state, `graph.invoke(state, context=...)`.
         `migrations`: `{2: function}` makes a stored state of version 1, as a dict of plain data, one of
-        version 2; the highest number is the program's version.
+        version 2, and `{2: Migration(rename={"old": "new"})}` renames nodes; the highest number is the
+        program's version.
         """
         self._schema = schema_of(state_type)
         self._context_type = context_type
@@ -105,6 +108,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         defer: bool = False,
         keep_state: bool = False,
         goto: Sequence[str] = (),
+        task: Callable[..., Any] | None = None,
     ) -> Self:
         """Add a node: a callable `(state)` or `(state, ctx)`, an object with `invoke`, a graph, or an agent.
 
@@ -115,7 +119,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         `defer` runs it only when nothing else is left to run. `on_error(state, error)` stands in for a node
         that has failed for good. `goto`: nodes that it may choose itself with `StateUpdate(goto=...)`.
         `keep_state` lets a graph used as a node keep its own keys from one visit to the next.
-        `input_type`: the keys that it sees.
+        `input_type`: the keys that it sees. `task(state)` makes the task of an agent.
         """
         if not isinstance(cast("Any", name), str) or not name or name in (START, END):
             raise GraphDefinitionError(
@@ -126,11 +130,21 @@ class GraphBuilder(Translated, Generic[StateT]):
         seen = self._schema if input_type is None else self._part(input_type, f"node {name!r}")
         if input_type is None and not _is_graph(node):
             self._see_all.add(name)
+        inner: Definition | None = None
         if _is_graph(node):
-            inner = Subgraph(node, name, self._schema, keep_state=keep_state)
-            self._schema, seen, node = inner.outer, inner.seen, inner
+            inner = node.definition
+            if node.checkpointer is not None:
+                warn(
+                    f"node {name!r}: the checkpointer of its graph is not used; the outer graph has one",
+                    stacklevel=2,
+                )
+            subgraph = Subgraph(node, name, self._schema, keep_state=keep_state)
+            self._schema, seen, node = subgraph.outer, subgraph.seen, subgraph
         elif is_agent(node):
-            node = AgentNode(node, name, self._schema)
+            node = AgentNode(node, name, self._schema, task)
+            task = None
+        if task is not None:
+            raise GraphDefinitionError(f"node {name!r}: task is for an agent used as a node")
         if keep_state and not isinstance(node, Subgraph):
             raise GraphDefinitionError(f"node {name!r}: keep_state is for a graph used as a node")
         call = _callable(node, f"node {name!r}")
@@ -146,6 +160,8 @@ class GraphBuilder(Translated, Generic[StateT]):
             retry=(retry,) if isinstance(retry, RetryPolicy) else tuple(retry),
             on_error=on_error,
             goto=(goto,) if isinstance(goto, str) else tuple(goto),
+            inner=inner,
+            is_agent=call.__module__.startswith(f"{__package__}.react."),
         )
         return self
 
@@ -194,8 +210,13 @@ class GraphBuilder(Translated, Generic[StateT]):
         events: Sinks = None,
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
+        store: Store | None = None,
     ) -> Graph[StateT]:
-        """Check everything, and make the graph. `defaults` are its options where a run says nothing."""
+        """Check everything, and make the graph. `defaults` are its options where a run says nothing.
+
+        Nodes find the `store` in `ctx.store`; a graph used as a node has that of the graph around it, unless
+        it was built with its own.
+        """
         edges = [_Edge((START,), self._entry), *self._edges] if self._entry is not None else self._edges
         for edge in edges:
             self._check_edge(edge)
@@ -213,8 +234,16 @@ class GraphBuilder(Translated, Generic[StateT]):
                 f"{checkpointer!r} is not a checkpointer; use MemoryCheckpointer() or "
                 f"SqliteCheckpointer(path)"
             )
+        if store is not None and (isinstance(store, type) or not isinstance(cast("object", store), Store)):
+            raise GraphDefinitionError(f"{store!r} is not a store; use MemoryStore() or SqliteStore(path)")
         return Graph(
-            definition, checkpointer=checkpointer, defaults=options, events=events, clock=clock, new_id=new_id
+            definition,
+            checkpointer=checkpointer,
+            defaults=options,
+            events=events,
+            clock=clock,
+            new_id=new_id,
+            store=store,
         )
 
     def _part(self, type_: Any, where: str) -> Schema:
@@ -314,15 +343,22 @@ def _check_reachable(definition: Definition) -> None:
 # --- reading what was given ------------------------------------------------------------------------
 
 
-def _checked_migrations(migrations: Mapping[int, Migration]) -> Mapping[int, Migration]:
-    for number, function in migrations.items():
+def _checked_migrations(migrations: Mapping[int, Migration | Migrate]) -> Mapping[int, Migration]:
+    checked: dict[int, Migration] = {}
+    for number, given in migrations.items():
         known: Any = number
-        if isinstance(known, bool) or not isinstance(known, int) or known < 2 or not callable(function):
+        one = given if isinstance(given, Migration) else Migration(given)
+        is_number = type(known) is int and known >= 2
+        is_function = one is given if one.function is None else callable(one.function)
+        if not is_number or not is_function:
             raise GraphDefinitionError(
-                f"migrations={{{number!r}: {function!r}}}: a migration has the number of the version that it "
-                f"leads to, 2 or more, and is a function of a state"
+                f"migrations={{{number!r}: {given!r}}}: a migration has the number of the version that it "
+                f"leads to, 2 or more, and is a function of a state, or a Migration"
             )
-    return dict(migrations)
+        if len(set(one.rename.values())) < len(one.rename):
+            raise GraphDefinitionError(f"migrations={{{number!r}: {given!r}}}: two nodes get the same name")
+        checked[number] = one
+    return checked
 
 
 def _is_store(value: object) -> bool:

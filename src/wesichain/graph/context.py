@@ -12,7 +12,10 @@ from typing_extensions import TypeVar
 
 from wesichain.core import Clock, EventSink, JsonValue, SystemClock, dataclass
 from wesichain.errors import ConfigError, GraphError
+from wesichain.policy import Account, Budget
+from wesichain.store import Store
 
+from .answers import NO_TERMS, AnswerTerms, plain_answer
 from .watch import Observer
 
 ContextT = TypeVar("ContextT", default=Any)
@@ -25,6 +28,7 @@ _LIMITS: Mapping[str, type[int] | tuple[type[int], type[float]]] = {
     "node_timeout": (int, float),
     "max_visits": int,
     "cycle_window": int,
+    "max_concurrency": int,
 }
 
 
@@ -34,6 +38,8 @@ class ExecutionOptions:
 
     `cycle_detection`: the third time that a node sees an identical state within the last
     `cycle_window` super-steps ends the run. `restart` lets a thread with unfinished work start over.
+    `max_concurrency`: how many tasks of a super-step run at once. `budget`: what all agents of the run may
+    spend together; what its thread has spent before counts.
     """
 
     max_steps: int | None = None
@@ -49,6 +55,8 @@ class ExecutionOptions:
     events: Sinks = None
     run_id: str | None = None
     restart: bool = False
+    max_concurrency: int | None = None
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _LIMITS.items():
@@ -100,7 +108,9 @@ class GraphContext(Generic[ContextT]):
     `remaining_steps` is `max_steps` minus the super-steps taken. `deadline` is the moment, on the
     clock's `monotonic`, at which the run is over. `events` takes events of an inner run into the
     graph's log, under the scope of this node. `is_streamed`: somebody reads text while it comes.
-    `record` is what the node did when it was run before, if its super-step was not finished then.
+    `record` is what the node did when it was run before, if its super-step was not finished then. `store` is
+    the graph's (`build(store=...)`), for what outlives a thread. `account` is what the run may spend, and has
+    spent: agents in its nodes draw on it.
     """
 
     remaining_steps: int | None = None
@@ -117,6 +127,8 @@ class GraphContext(Generic[ContextT]):
     is_streamed: bool = False
     on_emit: Callable[[Any], None] | None = None
     record: Record | None = None
+    store: Store | None = None
+    account: Account | None = None
 
     def emit(self, value: Any) -> None:
         """Hand a value to whoever streams the run with the mode "custom"; else it is nobody's."""
@@ -141,6 +153,8 @@ class GraphInterrupt:
     """A question that waits for an answer. The id is the same each time the same moment is replayed.
 
     `name` tells it from the other questions of its task: that which `interrupt` was given, or its number.
+    `expects` is the JSON schema of an answer. From `expires_at` on, a resume without a value goes on with
+    `default`.
     """
 
     id: str
@@ -148,14 +162,30 @@ class GraphInterrupt:
     node: str
     scope: str = ""
     name: str = ""
+    expects: Mapping[str, Any] | None = None
+    expires_at: float | None = None
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question and the answer that it was given: by whom, as `resume(by=...)` said, and when."""
+
+    question: GraphInterrupt
+    answer: Any
+    by: str | None
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """The answer to a question, and the memo that the node kept for that moment."""
+    """The answer to a question, and the memo that the node kept for that moment. `is_default`: nobody gave
+    it; the time for one was over.
+    """
 
     value: Any
     memo: Any = None
+    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +210,12 @@ def quoted(task_id: str) -> str:
     return task_id.replace("%", "%25").replace("/", "%2F")
 
 
+def unquoted(part: str) -> str:
+    return part.replace("%2F", "/").replace("%25", "%")
+
+
 def tasks_of(owner: str) -> list[str]:
-    return [part.replace("%2F", "/").replace("%25", "%") for part in owner.split("/")[1::3]]
+    return [unquoted(part) for part in owner.split("/")[1::3]]
 
 
 class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
@@ -226,15 +260,18 @@ class NodeQuestion:
         self._asked = 0
         self._inner = 0
 
-    def ask(self, value: Any, *, name: str | None = None) -> Any:
+    def ask(self, value: Any, *, name: str | None = None, terms: AnswerTerms = NO_TERMS) -> Any:
         if name is None:
             name, self._asked = str(self._asked), self._asked + 1
         elif not name or name.isdecimal():
             raise GraphError(f"interrupt(name={name!r}): use a text that is not a number")
         answer = self._answers.get(name)
-        if answer is not None:
-            return answer.value
-        raise self._pause(name, value, None, "")
+        if answer is None:
+            raise self._pause(name, value, None, "", terms)
+        try:
+            return terms.read(answer.value, is_default=answer.is_default)
+        except ValueError as error:  # the type checks more than its schema says: it is asked again
+            raise self._pause(name, value, None, str(error), terms) from error
 
     def recall(self) -> GivenAnswer | None:
         """The answer to the last question that was answered, and what was kept with it."""
@@ -244,10 +281,20 @@ class NodeQuestion:
         """Ask what was not asked before, and keep something until the answer comes."""
         raise self._pause(str(len(self._answers)), value, memo, problem)
 
-    def _pause(self, name: str, value: Any, memo: Any, problem: str) -> Paused:
+    def _pause(self, name: str, value: Any, memo: Any, problem: str, terms: AnswerTerms = NO_TERMS) -> Paused:
         _, moment = self.where.located()
         known = sha256(f"{moment}\n{name}".encode()).hexdigest()[:16]
-        question = GraphInterrupt(known, value, self._node, self.where.frame.scope, name)
+        expires = None if terms.timeout is None else self.where.frame.clock.time() + terms.timeout
+        question = GraphInterrupt(
+            known,
+            value,
+            self._node,
+            self.where.frame.scope,
+            name,
+            terms.schema,
+            expires,
+            None if expires is None else plain_answer(terms.schema, terms.default),
+        )
         return Paused((Asked(question, memo),), problem=problem)
 
     def next_inner(self) -> tuple[str, str]:
@@ -260,17 +307,32 @@ class NodeQuestion:
 ALONE: ContextVar[bool] = ContextVar("wesichain_graph_alone", default=False)
 """Whether no other task is on the event loop: whoever is set to run here can let nobody wait."""
 
+IN_PLACE: ContextVar[bool] = ContextVar("wesichain_graph_in_place", default=False)
+"""Whether a node that is not async is being called: it may block, also where an event loop runs."""
+
 CURRENT: ContextVar[NodeQuestion | None] = ContextVar("wesichain_graph_task", default=None)
 
 
-def interrupt(value: Any, *, name: str | None = None) -> Any:
+def interrupt(
+    value: Any,
+    *,
+    name: str | None = None,
+    expects: Any = None,
+    timeout: float | None = None,
+    default: Any = None,
+) -> Any:
     """Stop here and ask. The run ends in `GraphInterruptedError`; `graph.resume(thread_id, answer)` runs
     the node again from its top, and this call then returns the answer.
 
     Several questions of one node are told apart by their order, or by a `name`: with one, the answer
     finds its question also in a new version of the program that asks in another order.
+    `expects` is the type of the answer, such as a pydantic model: `resume` refuses one that does not fit, and
+    this call returns a value of that type. Once `timeout` seconds have passed, a resume without a value goes
+    on with `default`; without a timeout the default answers nothing.
     """
-    return _asking().ask(value, name=name)
+    if expects is None and timeout is None:
+        return _asking().ask(value, name=name)
+    return _asking().ask(value, name=name, terms=AnswerTerms(expects, timeout, default))
 
 
 def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:

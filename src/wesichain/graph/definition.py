@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from typing_extensions import override
@@ -20,8 +21,19 @@ END: Final = "__end__"
 
 Catches: TypeAlias = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 
-Migration: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any] | None]
-"""Makes a state of one version, as plain data, one of the next; changed in place, or returned anew."""
+Migrate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How a thread of one version of the program becomes one of the next.
+
+    `function` makes a state of the old version, as plain data, one of the new: changed in place, or returned.
+    `rename` maps old names of nodes to new ones, all at once, so that two nodes can change places.
+    """
+
+    function: Migrate | None = None
+    rename: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def is_transient(error: BaseException) -> bool:
@@ -68,6 +80,8 @@ class Node:
     retry: tuple[RetryPolicy, ...] = ()
     on_error: Callable[..., Any] | None = None
     goto: tuple[str, ...] = ()
+    inner: Definition | None = None  # of a graph that is a node
+    is_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,11 @@ class Join:
     @override
     def __str__(self) -> str:
         return f"{' + '.join(map(repr, sorted(self.sources)))} -> {self.target!r}"
+
+
+def task_id(node: str) -> str:
+    """The id of the task of a node; a "#" in a name is doubled, since the tasks of `Send`s end in one."""
+    return node.replace("#", "##")
 
 
 class Definition:
@@ -136,7 +155,7 @@ class Definition:
         self.order = {name: index for index, name in enumerate(nodes)}
         self.migrations = migrations or {}
         self.context_type = context_type
-        self.task_ids = {name: name.replace("#", "##") for name in nodes}
+        self.task_ids = {name: task_id(name) for name in nodes}
         self.joins_of: dict[str, tuple[Join, ...]] = {}
         for join in joins:
             for source in join.sources:
@@ -150,6 +169,13 @@ class Definition:
         """Of the state's form: the highest number of its migrations, 1 without any."""
         return max(self.migrations, default=1)
 
+    def renamed(self, name: str, version: int) -> str:
+        """The name that a node of an older version has in this one."""
+        for number in sorted(self.migrations):
+            if number > version:
+                name = self.migrations[number].rename.get(name, name)
+        return name
+
     def check_interrupts(self, names: Iterable[str]) -> None:
         """Refuse to stop a run at nodes that there are not: it would never stop."""
         for name in names:
@@ -157,11 +183,12 @@ class Definition:
                 known = ", ".join(map(repr, self.nodes))
                 raise MissingNodeError(f"an interrupt: there is no node {name!r}; the nodes: {known}")
 
-    def leads_to(self, name: str) -> Iterable[str]:
+    def leads_to(self, name: str, *, without: Join | None = None) -> Iterable[str]:
         """Every node that may follow this one. A router that says nothing of its targets may go anywhere."""
         yield from self.edges.get(name, ())
         for join in self.joins_of.get(name, ()):
-            yield join.target
+            if join != without:
+                yield join.target
         for router in self.routers.get(name, ()):
             yield from self.nodes if router.targets is None else router.targets.values()
         if name in self.nodes:

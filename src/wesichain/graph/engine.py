@@ -34,21 +34,21 @@ from wesichain.errors import (
     NodeFailedError,
 )
 
-from .checkpoints import Loaded, Outward, Pending, ThreadJournal
+from .checkpoints import Loaded, OuterWrites, Pending, ThreadJournal
 from .definition import START, Router
-from .performing import CycleWatch, Frame, Performer
+from .performing import CycleWatch, Frame, OuterUpdate, Performer
 from .state import Send, StateValues, is_items, is_some
 from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
 
 _position = constructor_of(Position)
-_NOTHING = Outward()
+_NOTHING = OuterWrites()
 _BREATH = 0.001  # seconds of quick nodes after which others on the loop get their turn
 
 
 class GraphRun:
     """One run of a graph. `position` is where it stands: after the last whole super-step."""
 
-    __slots__ = ("_breath", "_cycles", "_frame", "_visits", "outward", "position")
+    __slots__ = ("_breath", "_cycles", "_frame", "_visits", "outer", "position")
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class GraphRun:
         position: Position,
         *,
         visits: Mapping[str, int] | None = None,
-        outward: Outward = _NOTHING,
+        outer: OuterWrites = _NOTHING,
     ) -> None:
         self._frame = frame
         self._visits: Counter[str] = Counter(visits)
         self._cycles: CycleWatch | None = None
         self._breath = frame.clock.monotonic()
         self.position = position
-        self.outward = outward  # what there is for the graph outside
+        self.outer = outer  # the writes so far for the graph outside
 
     async def begin(self, folded: Folded) -> None:
         """Take the input, choose the entries, and save that."""
@@ -86,7 +86,11 @@ class GraphRun:
             if options.interrupt_before and not resumed:
                 self._stop(at.frontier.tasks, options.interrupt_before, "before")
             resumed = False
-            done = await Performer(frame, at, pending).perform()
+            try:
+                done = await Performer(frame, at, pending).perform()
+            except OuterUpdate as handed:
+                self._hand_over(at, handed)
+                raise
             pending = None
             await self._settle(at, done)
             if options.interrupt_after and self.position.frontier.tasks:
@@ -94,6 +98,14 @@ class GraphRun:
             if frame.report.owed:
                 await frame.report.settle()
             await self._breathe()
+
+    def _hand_over(self, at: Position, handed: OuterUpdate) -> None:
+        """End where a node has addressed the graph outside: what was written by then goes with it."""
+        folded = fold(self._frame.definition.schema, at.values, handed.done)
+        self.position = _position(folded.values, at.frontier, at.step)
+        if self._frame.folded is not None:
+            self.outer |= _outer_writes(self._frame.folded, folded, handed.done)
+            handed.ended = folded.values.copies(), self.outer
 
     async def _settle(self, at: Position, done: Sequence[Done]) -> None:
         """Fold what the tasks wrote, choose what runs next, and save that."""
@@ -116,31 +128,31 @@ class GraphRun:
         if self._cycles is not None:
             self._cycles.update(folded)
         frontier = advance(frame.definition, at.frontier, finished, targets)
-        outward = None if frame.hands is None else _outward(frame.hands, folded, done)
+        outer = None if frame.folded is None else _outer_writes(frame.folded, folded, done)
         ran = [task.node for task, _ in done]
         position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
         self._visits.update(ran)
         try:
-            await self._save(folded, source="loop", ran=ran, outward=outward)
+            await self._save(folded, source="loop", ran=ran, outer=outer)
         except BaseException:
             self.position = position
             self._visits.subtract(ran)
             raise
 
     async def _save(
-        self, folded: Folded, *, source: str, ran: Sequence[str] = (), outward: Outward | None = None
+        self, folded: Folded, *, source: str, ran: Sequence[str] = (), outer: OuterWrites | None = None
     ) -> None:
         frame, at = self._frame, self.position
-        so_far = self.outward if outward is None else self.outward | outward
+        so_far = self.outer if outer is None else self.outer | outer
         if frame.journal is not None:
-            await self._commit(folded, source, ran, outward, so_far)
-        self.outward = so_far
+            await self._commit(folded, source, ran, outer, so_far)
+        self.outer = so_far
         tap = frame.report.log.tap
         if tap is not None and tap.wants("values"):
             tap.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
 
     async def _commit(
-        self, folded: Folded, source: str, ran: Sequence[str], outward: Outward | None, so_far: Outward
+        self, folded: Folded, source: str, ran: Sequence[str], outer: OuterWrites | None, so_far: OuterWrites
     ) -> None:
         frame, at = self._frame, self.position
         assert frame.journal is not None, "asked for before"
@@ -152,8 +164,8 @@ class GraphRun:
             run_id=frame.log.run_id,
             ran=ran,
             visits=self._visits,
-            outward=outward,
-            so_far=None if frame.hands is None else so_far,
+            outer=outer,
+            so_far=None if frame.folded is None else so_far,
         )
         if frame.report.has_listeners:
             frame.report.checkpoint_saved(at.step, checkpoint, ran)
@@ -162,9 +174,10 @@ class GraphRun:
 
     def _check_limits(self, at: Position) -> None:
         frame, options, tasks = self._frame, self._frame.options, at.frontier.tasks
-        if options.max_steps is not None and at.step >= options.max_steps:
+        taken = at.step - frame.counted_from
+        if options.max_steps is not None and taken >= options.max_steps:
             raise MaxStepsExceededError(
-                f"max steps exceeded: the run has taken {at.step} super-steps and is not at its end; "
+                f"max steps exceeded: the run has taken {taken} super-steps and is not at its end; "
                 f"raise max_steps, or look for a loop at {tasks[0].node!r}",
                 node=tasks[0].node,
             )
@@ -197,9 +210,9 @@ class GraphRun:
             self._breath = now
 
 
-def _outward(hands: frozenset[str], folded: Folded, done: Sequence[Done]) -> Outward:
-    writes = [write for _, result in done for write in result.writes if write[0] in hands]
-    return Outward(frozenset(folded.changes), tuple(writes))
+def _outer_writes(keys: frozenset[str], folded: Folded, done: Sequence[Done]) -> OuterWrites:
+    writes = [write for _, result in done for write in result.writes if write[0] in keys]
+    return OuterWrites(frozenset(folded.changes), tuple(writes))
 
 
 # --- routing ---------------------------------------------------------------------------------------

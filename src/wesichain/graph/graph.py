@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar, cast, overload
 
 from wesichain._elsewhere import Translated
-from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
+from wesichain.core import Clock, Event, EventSink, Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
+from wesichain.store import Store
 
-from .checkpoints import Checkpointer, Loaded, Outward, ThreadJournal
-from .conduct import conduct, from_input, match_answers, take_answers
+from .accounts import open_account
+from .checkpoints import Checkpointer, Loaded, OuterWrites, ThreadInfo, ThreadJournal
+from .compatibility import continued
 from .context import ALONE, CURRENT, NO_ANSWER, ExecutionOptions, NodeQuestion, Sinks
 from .definition import Definition
 from .engine import GraphRun, route
 from .intake import take_input
+from .lifecycle import from_input, match_answers, run_with_events, take_answers
 from .performing import Frame
 from .snapshots import History, Snapshot
 from .state import Send, StateValues, is_typed_dict
 from .superstep import Frontier, Position
+from .sync import run_sync
 from .threads import Threads, Updating
 from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
 
@@ -30,11 +34,12 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The settings of a run beside its input: its options, its context, and who streams it."""
+    """The settings of a run beside its input: its options, its context, who streams it and who answers."""
 
     options: ExecutionOptions
     context: Any = None
     tap: Tap | None = None
+    by: str | None = None
 
 
 class Graph(Translated, Generic[StateT]):
@@ -49,9 +54,11 @@ class Graph(Translated, Generic[StateT]):
         events: Sinks = None,
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
+        store: Store | None = None,
     ) -> None:
         self.definition = definition
         self.checkpointer = checkpointer
+        self.store = store
         self._defaults = defaults
         self._sinks = _sinks(events)
         self._clock = clock or SystemClock()
@@ -84,18 +91,22 @@ class Graph(Translated, Generic[StateT]):
         *,
         context: Any = None,
     ) -> StateT:
-        """The same from code that is not async; always a run of its own."""
+        """Synchronous version of `invoke()`; always a run of its own."""
+        return run_sync(lambda: self.invoke(state, options, context=context), "invoke")
 
-        async def apart() -> StateT:
-            CURRENT.set(None)
-            ALONE.set(True)
-            return await self.invoke(state, options, context=context)
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(apart())
-        raise ConfigError("invoke_sync() was called where an event loop runs; use: await graph.invoke(...)")
+    def resume_sync(
+        self,
+        thread_id: str,
+        value: Any = NO_ANSWER,
+        options: ExecutionOptions | None = None,
+        *,
+        checkpoint_id: str | None = None,
+        context: Any = None,
+        by: str | None = None,
+    ) -> StateT:
+        """Synchronous version of `resume()`."""
+        going = partial(self.resume, checkpoint_id=checkpoint_id, context=context, by=by)
+        return run_sync(lambda: going(thread_id, value, options), "resume")
 
     @overload
     def stream(
@@ -138,14 +149,18 @@ class Graph(Translated, Generic[StateT]):
         *,
         checkpoint_id: str | None = None,
         context: Any = None,
+        by: str | None = None,
     ) -> StateT:
         """Go on with a thread that was interrupted, failed or was cut off; what has finished stays finished.
 
         `value` answers the question that waits; where several do, it maps their ids to answers, and those
-        left out go on waiting. Without a value no question is answered: it is raised again. With
+        left out go on waiting. Without a value no question is answered: it is raised again. `by` is who
+        answers, for the record (`snapshot.answered`). With
         `checkpoint_id` the thread goes on from an earlier moment, as a new branch that is then its newest.
         """
-        return await self._resume(thread_id, value, checkpoint_id, self._how(options, context))
+        return await self._resume(
+            thread_id, value, checkpoint_id, replace(self._how(options, context), by=by)
+        )
 
     def stream_resume(
         self,
@@ -156,9 +171,10 @@ class Graph(Translated, Generic[StateT]):
         modes: Iterable[Mode] | None = None,
         checkpoint_id: str | None = None,
         context: Any = None,
+        by: str | None = None,
     ) -> GraphStream[StateT, Any]:
         """Resume, and yield what happens, as `stream` does."""
-        how = self._how(options, context)
+        how = replace(self._how(options, context), by=by)
         return GraphStream(
             lambda tap: self._resume(thread_id, value, checkpoint_id, replace(how, tap=tap)), modes
         )
@@ -167,42 +183,61 @@ class Graph(Translated, Generic[StateT]):
         options = how.options
         journal: ThreadJournal | None = None
         values: StateValues | None = None
+        loaded: Loaded | None = None
         if self.checkpointer is not None:
             options = replace(options, thread_id=options.thread_id or self._new_id())
             journal, loaded = await self._threads.open(cast("str", options.thread_id), goes_on=True)
             if loaded is not None:
-                _check_finished(loaded, options)
+                if not options.restart:
+                    _check_finished(loaded, options)
+                    continued(self.definition, journal, loaded)
                 values = loaded.position.values
         folded = take_input(self.definition, given, values)
-        frame = self._frame(options, journal, how)
+        frame = self._frame(options, journal, how, spent=None if loaded is None else loaded.spent)
         run = GraphRun(frame, Position(folded.values, Frontier()))
-        return await self._conduct(frame, run, lambda: from_input(run, folded), given=given)
+        return await self._run_on_thread(frame, run, lambda: from_input(run, folded), given=given)
 
     async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: _How) -> StateT:
         if checkpoint_id is None:
             journal, loaded = await self._threads.find(thread_id, None, goes_on=True)
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
+        loaded = continued(self.definition, journal, loaded)
         questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
-        answers = match_answers(thread_id, value, questions)
+        matched = partial(match_answers, thread_id, value, by=how.by, now=self._clock.time())
+        answers = matched(questions)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
-        if not journal.is_newest:
-            await journal.branch()
-            loaded = journal.remembered(loaded)
+        if loaded.renamed or not journal.is_newest:
+            if loaded.renamed:
+                loaded = await journal.migrate(loaded)
+            else:
+                await journal.branch()
+                loaded = journal.remembered(loaded)
             questions = journal.open_questions(journal.head, loaded.position.frontier)
-            answers = match_answers(thread_id, value, questions)
+            answers = matched(questions)
         pending = take_answers(loaded.pending, questions.by_task, answers)
         await journal.answer(answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
-        frame = self._frame(options, journal, how, last_seq=loaded.last_event)
+        counted_from = loaded.position.step if answers else loaded.counted_from
+        frame = self._frame(
+            options,
+            journal,
+            how,
+            last_seq=loaded.last_event,
+            counted_from=counted_from,
+            spent=loaded.spent,
+        )
+        frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
-        return await self._conduct(frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True)
+        return await self._run_on_thread(
+            frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True
+        )
 
-    async def _conduct(
+    async def _run_on_thread(
         self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
     ) -> StateT:
-        """Conduct a run; the state at its end. Its thread is kept at hand for the next."""
+        """Run on a thread; return the state at the end. The thread is kept at hand for the next run."""
         try:
             return self._out(await self._go(frame, run, go, **known))
         except BaseException:
@@ -215,31 +250,32 @@ class Graph(Translated, Generic[StateT]):
         self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
     ) -> StateValues:
         """Let a run of this graph go, be it outside or in a node of another; the values at its end."""
-        return await conduct(frame, run, go, **known)
+        return await run_with_events(frame, run, go, **known)
 
     async def run_inside(
-        self, given: Mapping[str, Any], *, kept: Any = None, hands: frozenset[str] = frozenset()
-    ) -> tuple[dict[str, Any], Outward]:
+        self, given: Any, *, kept: Mapping[str, Any] | None = None, folded: frozenset[str] = frozenset()
+    ) -> tuple[dict[str, Any], OuterWrites]:
         """Run as a node of another graph: the values at the end, and what was written on the way there.
 
-        `kept` is the state it was left in. The writes to the keys in `hands` are returned one by one.
+        `kept` are the values that it was left with. The writes to the keys in `folded` are returned one by
+        one.
         """
         outside = CURRENT.get()
         if outside is None:
             raise GraphError("a graph was run as a node, and there is no graph around it")
-        values, outward = await self._inside(outside, given, kept=kept, hands=hands)
-        return values.copies(), outward
+        values, written = await self._inside(outside, given, kept=kept, folded=folded)
+        return values.copies(), written
 
     async def _inside(
         self,
         outside: NodeQuestion,
         given: Any,
         *,
-        kept: Any = None,
+        kept: Mapping[str, Any] | None = None,
         options: ExecutionOptions | None = None,
         context: Any = None,
-        hands: frozenset[str] | None = None,
-    ) -> tuple[StateValues, Outward]:
+        folded: frozenset[str] | None = None,
+    ) -> tuple[StateValues, OuterWrites]:
         around = cast("Frame", outside.where.frame)
         place, moment = outside.next_inner()
         scope = around.within(outside.task)
@@ -249,7 +285,12 @@ class Graph(Translated, Generic[StateT]):
         frame = replace(
             around,
             definition=self.definition,
-            options=replace(options, thread_id=around.options.thread_id, observer=observer),
+            options=replace(
+                options,
+                thread_id=around.options.thread_id,
+                observer=observer,
+                max_concurrency=options.max_concurrency or around.options.max_concurrency,
+            ),
             journal=journal,
             report=RunReport(around.log, scope=scope, observer=observer),
             scope=scope,
@@ -257,21 +298,29 @@ class Graph(Translated, Generic[StateT]):
             deadline=_earlier(around.deadline, _deadline(options, self._clock)),
             context=around.context if context is None else context,
             is_alone=outside.is_alone,
-            hands=hands,
+            folded=folded,
+            store=self.store or around.store,
+            counted_from=0,
         )
         self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
+        if loaded is not None and journal is not None:
+            loaded = continued(self.definition, journal, loaded)
+            if loaded.renamed:
+                loaded = await journal.migrate(loaded)
+            counted_from = loaded.position.step if around.is_answered else loaded.counted_from
+            frame, journal.counted_from = replace(frame, counted_from=counted_from), counted_from
         if loaded is None:
-            before = None if kept is None else take_input(self.definition, kept).values
-            folded = take_input(self.definition, given, before, as_it_is=hands is not None)
-            run = GraphRun(frame, Position(folded.values, Frontier()))
-            values = await self._go(frame, run, lambda: from_input(run, folded), given=given)
+            before = None if kept is None else self.definition.schema.values(kept)
+            taken = take_input(self.definition, given, before, as_it_is=folded is not None)
+            run = GraphRun(frame, Position(taken.values, Frontier()))
+            values = await self._go(frame, run, lambda: from_input(run, taken), given=given)
         else:
-            run = GraphRun(frame, loaded.position, visits=loaded.visits, outward=loaded.outward)
+            run = GraphRun(frame, loaded.position, visits=loaded.visits, outer=loaded.outer)
             values = await self._go(
                 frame, run, lambda: run.run_to_end(loaded.pending, resumed=True), resumed=True
             )
-        return values, run.outward
+        return values, run.outer
 
     def _check_context(self, context: Any) -> None:
         """Refuse a context that is not what the graph was declared with; none at all is the nodes' affair."""
@@ -300,8 +349,15 @@ class Graph(Translated, Generic[StateT]):
         options: ExecutionOptions,
         journal: ThreadJournal | None,
         how: _How | None = None,
+        *,
         last_seq: int = 0,
+        counted_from: int = 0,
+        spent: Spent | None = None,
     ) -> Frame:
+        account = open_account(options.budget, self._clock.monotonic(), spent)
+        if journal is not None:
+            journal.counted_from = counted_from
+            journal.spent = lambda: account.spent(self._clock.monotonic())
         heard = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
@@ -317,6 +373,9 @@ class Graph(Translated, Generic[StateT]):
             deadline=_deadline(options, self._clock),
             context=None if how is None else how.context,
             is_alone=is_alone,
+            store=self.store,
+            counted_from=counted_from,
+            account=account,
         )
 
     def _out(self, values: StateValues) -> StateT:
@@ -325,9 +384,18 @@ class Graph(Translated, Generic[StateT]):
 
     # --- threads -----------------------------------------------------------------------------------
 
-    async def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Snapshot[StateT]:
-        """A thread as it is now, or as it was at a checkpoint."""
-        return await self._threads.look(thread_id, checkpoint_id)
+    async def threads(self, *, waiting: bool = False) -> list[ThreadInfo]:
+        """The threads of the checkpointer, the newest first; with `waiting`, those that have a question."""
+        return await self._threads.list_all(waiting=waiting)
+
+    async def get_state(
+        self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False
+    ) -> Snapshot[StateT]:
+        """A thread as it is now, or as it was at a checkpoint; with `inner`, also the graphs inside it.
+
+        It comes from the log alone, whatever nodes this program has.
+        """
+        return await self._threads.look(thread_id, checkpoint_id, inner=inner)
 
     def history(self, thread_id: str, *, limit: int | None = None) -> History[StateT]:
         """The checkpoints of a thread, newest first: one for each input, super-step, update and branch."""
@@ -347,6 +415,24 @@ class Graph(Translated, Generic[StateT]):
 
         by = Updating(self._new_id(), routed)
         return await self._threads.update(thread_id, update, as_node, checkpoint_id, by=by)
+
+    def get_state_sync(
+        self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False
+    ) -> Snapshot[StateT]:
+        """Synchronous version of `get_state()`."""
+        return run_sync(lambda: self.get_state(thread_id, checkpoint_id, inner=inner), "get_state")
+
+    def history_sync(self, thread_id: str, *, limit: int | None = None) -> list[Snapshot[StateT]]:
+        """Synchronous version of `history()`."""
+        return run_sync(lambda: self._threads.history(thread_id, limit), "history")
+
+    def update_state_sync(
+        self, thread_id: str, update: Any, as_node: str | None = None, *, checkpoint_id: str | None = None
+    ) -> str:
+        """Synchronous version of `update_state()`."""
+        return run_sync(
+            lambda: self.update_state(thread_id, update, as_node, checkpoint_id=checkpoint_id), "update_state"
+        )
 
     async def fork(self, thread_id: str, checkpoint_id: str) -> str:
         """A new thread that was this one up to a checkpoint, with what is pending on it; its id."""
@@ -377,7 +463,7 @@ def _earlier(one: float | None, other: float | None) -> float | None:
 
 def _check_finished(loaded: Loaded, options: ExecutionOptions) -> None:
     tasks = loaded.position.frontier.tasks
-    if tasks and not options.restart:
+    if tasks:
         nodes = ", ".join(dict.fromkeys(repr(task.node) for task in tasks))
         raise CheckpointError(
             f"thread {options.thread_id!r} has work that is not finished (next: {nodes}); go on with "

@@ -12,6 +12,7 @@ from .state import (
     NotAnUpdateError,
     Overwrite,
     Schema,
+    Send,
     StateValues,
     Write,
     clone,
@@ -21,7 +22,7 @@ from .state import (
     read_result,
     same,
 )
-from .superstep import Folded, NodeTask, fold
+from .superstep import Folded, NodeTask, check_target, fold
 
 
 def take_input(
@@ -80,10 +81,13 @@ def _beginning(value: Any) -> Any:
     return value.items() if hasattr(value, "shared") else value
 
 
-def take_update(definition: Definition, given: Any, values: StateValues, node: str | None) -> Folded:
-    """Fold an update that a person makes between two super-steps."""
+def take_update(
+    definition: Definition, given: Any, values: StateValues, node: str | None
+) -> tuple[Folded, tuple[str | Send, ...]]:
+    """Fold an update that a person makes between two super-steps; and where it says to go."""
     try:
         result = read_result(definition.schema, given, view=None, values=values)
     except NotAnUpdateError as error:
         raise GraphError(f"the update: {error}", node=node) from error
-    return fold(definition.schema, values, [(NodeTask(node or START, node or START), result)])
+    goto = [check_target(definition, node or START, target) for target in result.goto]
+    return fold(definition.schema, values, [(NodeTask(node or START, node or START), result)]), tuple(goto)

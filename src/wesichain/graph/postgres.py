@@ -7,9 +7,12 @@ from wesichain.store import Layout
 
 from .checkpoints import LogCheckpointer, conflict
 
+__all__ = ["PostgresCheckpointer", "PostgresStore"]
+
 try:
+    from wesichain.store import PostgresStore
     from wesichain.store.postgres import PostgresLogs, PostgresSchema
-except ImportError as error:
+except (ImportError, MissingDependencyError) as error:
     raise MissingDependencyError("the Postgres checkpointer", package="psycopg", extra="postgres") from error
 
 MIGRATIONS = (
@@ -49,7 +52,9 @@ class PostgresCheckpointer(LogCheckpointer):
 
     def __init__(self, url: str, *, connections: int = 4) -> None:
         what = "PostgresCheckpointer"
-        super().__init__(PostgresLogs(url, _SCHEMA, _LAYOUT, connections=connections, what=what))
+        logs = PostgresLogs(url, _SCHEMA, _LAYOUT, connections=connections, what=what)
+        super().__init__(logs)
+        self.start_append, self.append_now, self.read_now = logs.start, logs.append_now, logs.read_now
 
     async def close(self) -> None:
         """Close the connections. The checkpointer opens new ones if it is used again."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator, Mapping
 from contextlib import suppress
+from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
 
 from wesichain.core import dataclass
 from wesichain.errors import GraphError
 
 from .checkpoints import Loaded, Pending, ThreadQuestions
-from .context import GraphInterrupt
+from .context import Answered, GraphInterrupt
 from .definition import Definition
+from .state import HIDDEN, StateValues
 from .superstep import NodeTask, fold
 
 StateT = TypeVar("StateT")
@@ -32,7 +34,9 @@ class Snapshot(Generic[StateT]):
     """The state of a thread at one checkpoint. `next` are the nodes that are still to run from there.
 
     Asked for as the newest, it shows what siblings of a failed or waiting node have written already;
-    asked for by its id, it shows the checkpoint as it was saved.
+    asked for by its id, it shows the checkpoint as it was saved. `answered` are the questions that people
+    have answered on the way there, oldest first. `inner` are the graphs inside its tasks, by their nodes (of
+    a Send, by the task's id), where `get_state` was asked for them.
     """
 
     values: StateT
@@ -46,10 +50,18 @@ class Snapshot(Generic[StateT]):
     run_id: str = ""
     thread_id: str = ""
     tasks: tuple[TaskState, ...] = ()
+    answered: tuple[Answered, ...] = ()
+    inner: Mapping[str, Snapshot[Any]] = field(default_factory=dict[str, "Snapshot[Any]"])
 
 
 def snapshot(
-    definition: Definition, loaded: Loaded, questions: ThreadQuestions, *, thread_id: str, newest: bool
+    definition: Definition,
+    loaded: Loaded,
+    questions: ThreadQuestions,
+    *,
+    thread_id: str,
+    newest: bool,
+    inner: Mapping[str, Snapshot[Any]] | None = None,
 ) -> Snapshot[Any]:
     position, pending = loaded.position, loaded.pending
     values = position.values
@@ -58,9 +70,10 @@ def snapshot(
         known = [(task, pending.results[task.id]) for task in tasks if task.id in pending.results]
         with suppress(GraphError):  # they may contradict each other: the run will say so
             values = fold(definition.schema, values, known).values
-    states = tuple(_task_state(task, pending, questions.by_task) for task in tasks)
+    waiting = {loaded.renamed.get(task, task) for task in questions.by_task}
+    states = tuple(_task_state(task, pending, waiting) for task in tasks)
     return Snapshot(
-        values=definition.schema.build(values.copies()),
+        values=_shown(definition, loaded, values),
         next=tuple(state.node for state in states if state.status != "done" or not newest),
         checkpoint_id=str(loaded.checkpoint),
         step=position.step,
@@ -71,7 +84,20 @@ def snapshot(
         run_id=loaded.run_id,
         thread_id=thread_id,
         tasks=states,
+        answered=loaded.answered,
+        inner=inner or {},
     )
+
+
+def _shown(definition: Definition, loaded: Loaded, values: StateValues) -> Any:
+    """The state as the program has it; as plain data, where it cannot be one of this program."""
+    if loaded.stored is not None:
+        return dict(loaded.stored)
+    data = values.copies()
+    try:
+        return definition.schema.build(data)
+    except Exception:  # noqa: BLE001  # a class of the user's that needs more than the thread has
+        return {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
 
 
 def _task_state(task: NodeTask, pending: Pending, waiting: Container[str]) -> TaskState:

@@ -232,6 +232,20 @@ def advance(
     return _frontier(definition, list(named), sends, arrived, frontier.deferred)
 
 
+def added(definition: Definition, frontier: Frontier, targets: Sequence[str | Send]) -> Frontier:
+    """The frontier with more to run next, beside what is there."""
+    more = advance(definition, Frontier(arrived=frontier.arrived, deferred=frontier.deferred), (), targets)
+    sent = sum(task.is_sent for task in frontier.tasks)
+    tasks = list(frontier.tasks)
+    for task in more.tasks:
+        if task.is_sent:
+            tasks.append(NodeTask(f"{definition.task_ids[task.node]}#{sent}", task.node, task.payload))
+            sent += 1
+        elif task.id not in frontier.by_id:
+            tasks.append(task)
+    return _frontier_of(tuple(tasks), more.arrived, more.deferred, {})
+
+
 def _arrive(
     arrived: Mapping[Join, frozenset[str]], join: Join, node: str
 ) -> tuple[Mapping[Join, frozenset[str]], bool]:

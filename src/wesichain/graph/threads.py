@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from threading import Lock
 from typing import Any
 
 from wesichain.core import Clock
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 
-from .checkpoints import Checkpointer, Loaded, Thread, ThreadJournal
+from .checkpoints import Checkpointer, Loaded, Thread, ThreadInfo, ThreadJournal
+from .compatibility import inner_checkpoints, resolved
 from .context import ALONE
 from .definition import END, START, Definition
 from .engine import GraphRun
 from .intake import take_update
 from .snapshots import Snapshot, snapshot
 from .state import Send, StateValues
-from .superstep import Frontier, Position, advance
+from .superstep import Frontier, Position, added, advance
 
 _MOST = 64  # threads that are remembered; who comes back later reads the log
 Route = Callable[[str, str, StateValues], Awaitable[list[str | Send]]]
@@ -49,9 +50,7 @@ class Threads:
         `goes_on`: a run will go on from there; it may take the thread as the last one left it.
         """
         if self.store is None:
-            raise ConfigError(
-                "the graph has no threads: build it with a checkpointer, build(MemoryCheckpointer())"
-            )
+            raise _no_threads()
         if not _is_text(thread_id):
             raise ConfigError(f"{thread_id!r} is not a thread id; use a text")
         in_place = goes_on and ALONE.get()
@@ -87,17 +86,56 @@ class Threads:
 
     # --- for people --------------------------------------------------------------------------------
 
-    async def look(self, thread_id: str, checkpoint_id: str | None) -> Snapshot[Any]:
+    async def list_all(self, *, waiting: bool) -> list[ThreadInfo]:
+        """All threads, the newest first; with `waiting`, those on which a question waits for an answer."""
+        if self.store is None:
+            raise _no_threads()
+        found = list(await self.store.threads())
+        return [one for one in found if await self._waits(one.thread_id)] if waiting else found
+
+    async def _waits(self, thread_id: str) -> bool:
+        journal, loaded = await self.open(thread_id)
+        return loaded is not None and bool(
+            journal.open_questions(loaded.checkpoint, loaded.position.frontier).by_id
+        )
+
+    async def look(self, thread_id: str, checkpoint_id: str | None, *, inner: bool) -> Snapshot[Any]:
         journal, loaded = await self.find(thread_id, checkpoint_id)
-        return self._snapshot(journal, loaded, newest=checkpoint_id is None)
+        newest = checkpoint_id is None
+        inside = self._inner(self._definition, journal, loaded, newest=newest) if inner else None
+        return self._snapshot(journal, loaded, newest=newest, inner=inside)
+
+    def _inner(
+        self, definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool
+    ) -> dict[str, Snapshot[Any]]:
+        """The graphs inside the tasks of a checkpoint, each with those inside it."""
+        found: dict[str, Snapshot[Any]] = {}
+        for task, inner, inside, checkpoint in inner_checkpoints(definition, journal, loaded):
+            deeper = self._inner(inner, inside, checkpoint, newest=newest)
+            questions = inside.open_questions(checkpoint.checkpoint, checkpoint.position.frontier)
+            found[task.id if task.is_sent else task.node] = snapshot(
+                inner, checkpoint, questions, thread_id=journal.thread_id, newest=newest, inner=deeper
+            )
+        return found
 
     async def history(self, thread_id: str, limit: int | None) -> list[Snapshot[Any]]:
-        journal, _ = await self.open(thread_id, since=1)
+        journal, _ = await self.open(thread_id)
+        if limit is None or journal.count < limit:  # what was read is what the newest checkpoint needs
+            journal, _ = await self.open(thread_id, since=1)
         return [self._snapshot(journal, loaded, newest=False) for loaded in journal.load_all(limit)]
 
-    def _snapshot(self, journal: ThreadJournal, loaded: Loaded, *, newest: bool) -> Snapshot[Any]:
+    def _snapshot(
+        self,
+        journal: ThreadJournal,
+        loaded: Loaded,
+        *,
+        newest: bool,
+        inner: Mapping[str, Snapshot[Any]] | None = None,
+    ) -> Snapshot[Any]:
         questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
-        return snapshot(self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest)
+        return snapshot(
+            self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest, inner=inner
+        )
 
     async def update(
         self, thread_id: str, update: Any, as_node: str | None, checkpoint_id: str | None, *, by: Updating
@@ -106,27 +144,37 @@ class Threads:
         journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id)
         if loaded is None and checkpoint_id is not None:
             raise _unknown(thread_id, checkpoint_id)
+        if loaded is not None and loaded.refusal is not None:
+            raise loaded.refusal
         run_id = loaded.run_id if loaded is not None else by.run_id
         schema = self._definition.schema
         position = loaded.position if loaded is not None else Position(schema.start(), Frontier())
         node = as_node or (START if loaded is None else None)
-        folded = take_update(self._definition, update, position.values, node)
+        folded, goto = take_update(self._definition, update, position.values, node)
         frontier = position.frontier
         if node is not None:
             if node not in (START, END, *self._definition.nodes):
                 known = ", ".join(map(repr, self._definition.nodes))
                 raise GraphError(f"as_node: there is no node {node!r}; the nodes: {known}", node=node)
             targets = await by.route(run_id, node, folded.values)
-            frontier = advance(self._definition, self._waiting(frontier), (node,), targets)
+            kept, ready = self._waiting(frontier, {} if loaded is None else loaded.visits)
+            frontier = advance(self._definition, kept, (node,), [*targets, *goto, *ready])
+        elif goto:
+            frontier = added(self._definition, frontier, goto)
         after = Position(folded.values, frontier, position.step)
         visits = None if loaded is None else loaded.visits
         return await journal.commit(after, folded, source="update", run_id=run_id, visits=visits)
 
-    def _waiting(self, frontier: Frontier) -> Frontier:
-        """The part of a frontier that is no step to take now: half-arrived joins, and deferred nodes."""
+    def _waiting(self, frontier: Frontier, visits: Mapping[str, int]) -> tuple[Frontier, list[str]]:
+        """The part of a frontier that is no step to take now: half-arrived joins, and deferred nodes. And the
+        targets of joins that have nothing left to wait for in this program.
+        """
         nodes = self._definition.nodes
-        due = {task.node for task in frontier.tasks if not task.is_sent and nodes[task.node].defer}
-        return Frontier(arrived=frontier.arrived, deferred=frontier.deferred | due)
+        now, _ = resolved(self._definition, frontier, visits)
+        ready = [task.node for task in now.tasks if task.id not in frontier.by_id]
+        here = [nodes[task.node] for task in frontier.tasks if task.node in nodes and not task.is_sent]
+        deferred = now.deferred & nodes.keys() | {node.name for node in here if node.defer}
+        return Frontier(arrived=now.arrived, deferred=deferred), ready
 
     async def fork(self, thread_id: str, checkpoint_id: str, to: str) -> None:
         journal, loaded = await self.find(thread_id, checkpoint_id)
@@ -141,6 +189,10 @@ class Updating:
     def __init__(self, run_id: str, route: Route) -> None:
         self.run_id = run_id
         self.route = route
+
+
+def _no_threads() -> ConfigError:
+    return ConfigError("the graph has no threads: build it with a checkpointer, build(MemoryCheckpointer())")
 
 
 def _is_text(name: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from wesichain.core import dataclass
 
-from .log import Conflict, Entry, LogInfo, not_before, numbered, with_parts
+from .log import Conflict, Entry, LogInfo, hashes, not_before, numbered, with_parts
 
 _MANY = 500  # values in a list of a query: SQLite once took a thousand at most
 
@@ -126,6 +126,13 @@ class Tables:
         rows += db.execute(self._read, (log, since)).fetchall()
         entries = [Entry(*one) for one in rows]
         return with_parts(entries, partial(self._parts, db, log)) if self.layout.parts else entries
+
+    def with_parts_of(self, db: Connected, name: str, entries: list[Entry]) -> list[Entry]:
+        """Entries that were read, with the bytes that they name."""
+        if not self.layout.parts or not hashes(entries):
+            return entries
+        log = db.execute(self.find, (self.layout.key(name),)).fetchone()[0]
+        return with_parts(entries, partial(self._parts, db, log))
 
     def _parts(self, db: Connected, log: int, names: frozenset[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}

@@ -17,6 +17,7 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolCallingLlm,
+    streams_to_listener,
     traits_of,
 )
 from wesichain.errors import LlmResponseError
@@ -60,6 +61,7 @@ class ScriptedLlm(ToolCallingLlm):
         self._replies = list(replies)
 
     @override
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         index = len(self.requests)
         self.requests.append(request)
@@ -99,6 +101,7 @@ class FunctionLlm(ToolCallingLlm):
         self._function = function
 
     @override
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         self.requests.append(request)
         reply = self._function(request)

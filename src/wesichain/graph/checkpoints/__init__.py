@@ -13,19 +13,22 @@ from .checkpointer import (
     prune,
 )
 from .journal import ThreadJournal
-from .notes import Loaded, Outward, Pending, ThreadQuestions
+from .notes import GivenTo, Loaded, OuterWrites, Pending, ThreadQuestions
 from .plain import ANYTHING
+from .statecode import StoredPayload
 from .thread import Thread
 
 __all__ = [
     "ANYTHING",
     "Checkpointer",
     "Entry",
+    "GivenTo",
     "Loaded",
     "LogCheckpointer",
     "MemoryCheckpointer",
-    "Outward",
+    "OuterWrites",
     "Pending",
+    "StoredPayload",
     "Thread",
     "ThreadInfo",
     "ThreadJournal",

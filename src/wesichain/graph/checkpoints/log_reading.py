@@ -14,7 +14,7 @@ from wesichain.store import Entry, is_settled
 from .deltas import undelta
 from .parts import together
 
-FORMAT = 2
+FORMAT = 3
 ONCE = '"once":'
 
 
@@ -23,14 +23,17 @@ class Reading:
 
     __slots__ = (
         "_thread_id",
+        "answered",
         "base",
         "body",
+        "counted_from",
         "entry",
         "format",
         "last_event",
         "moment",
         "out",
         "run_id",
+        "spent",
         "stored",
         "version",
         "visits",
@@ -49,15 +52,13 @@ class Reading:
         self.format = FORMAT
         self.version = 1  # of the state's form
         self.moment = 0  # the checkpoint that this one stands for: itself, or that which it branched from
+        self.answered: list[Any] = []
+        self.counted_from = 0
+        self.spent: Any = None
         self.wrote: set[str] = set()
         self.out: list[Any] = []
         for entry, body in chain:
             self._take(entry, body)
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether this was written when an inner graph did not say yet what it had written."""
-        return self.format < 2 and self.body.get("source") == "loop"
 
     def take_next(self, entry: Entry) -> bool:
         """Go on to this checkpoint, if it was made on the last one."""
@@ -73,6 +74,10 @@ class Reading:
         try:
             if entry.seq == entry.base:
                 self.format, self.version = body.get("format", 0), body.get("version", 1)
+                self.answered = []
+            self.answered += body.get("answered", ())
+            self.counted_from = body.get("from", 0)
+            self.spent = body.get("spent", self.spent)
             for name, change in body["values"].items():
                 self.stored[name] = undelta(self.stored.get(name), change)
             for name in body.get("gone", ()):
@@ -82,12 +87,33 @@ class Reading:
             self.visits.update(body.get("ran", {}))
             self.run_id = body.get("run", self.run_id)
             self.last_event = max(self.last_event, body.get("event", 0))
-            self.wrote.update(body.get("wrote", body["values"] if self.is_silent else ()))
-            self.out += body.get("out", ())
+            if self.format < 3 and body["source"] == "loop":
+                self._take_old_writes(body)
+            else:
+                self.wrote.update(body.get("wrote", ()))
+                self.out += body.get("out", ())
         except (CodecError, LookupError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"checkpoint {entry.seq} of {self._thread_id!r} is damaged: {error!r}"
             ) from error
+
+    def _take_old_writes(self, body: dict[str, Any]) -> None:
+        """Make the writes of an inner graph of its changes: those to lists, sets and mappings were not stored
+        before format 3, and before format 2 none were.
+        """
+        self.wrote.update(body.get("wrote", body["values"]))
+        stored = body.get("out", [])
+        self.out += stored
+        for name, change in body["values"].items():
+            if any(name == write[0] for write in stored):
+                continue
+            if "+" in change:
+                self.out.append([name, "typed", change["+"][1]])
+            elif "~" in change and "$set" not in change["~"]:
+                self.out.append([name, "typed", {key: self.stored[name][key] for key in change["~"]}])
+            else:
+                how = "set" if self.format < 2 else "typed"
+                self.out.append([name, how, self.stored[name]])
 
 
 def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str, Any]]]:
@@ -148,6 +174,10 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
         body["version"] = reading.version
     if reading.visits:
         body["ran"] = dict(reading.visits)
+    if reading.spent:
+        body["spent"] = reading.spent
+    if reading.answered:
+        body["answered"] = reading.answered
     if once := once_in(entries):
         body["once"] = once
     first = entries[-1].seq + 1
@@ -178,7 +208,7 @@ def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:
 def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
     """The same entry where the log counts differently."""
     way = entry.owner.split("/")
-    way[::3] = [str(numbers[int(number)]) for number in way[::3]]
+    way[::3] = [str(numbers.get(int(number), number)) for number in way[::3]]
     body = parsed(entry)
     if "parent" in body:
         body["parent"] = numbers[body["parent"]]

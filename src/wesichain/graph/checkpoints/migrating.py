@@ -16,7 +16,7 @@ from wesichain.graph.state import HIDDEN, clone, is_mapping, same
 from .plain import ANYTHING
 
 
-class Migration:
+class MigratedState:
     """One state on its way from the version that it was written by: as it was, and as it is now."""
 
     __slots__ = ("_definition", "_version", "after", "before")
@@ -24,17 +24,18 @@ class Migration:
     def __init__(self, definition: Definition, stored: Mapping[str, Any], version: int) -> None:
         self._definition = definition
         self._version = version
-        self.before = {name: _plain(data) for name, data in stored.items() if not name.startswith(HIDDEN)}
+        self.before = plain_values(stored)
         self.after = self.run(self.before)
 
     def run(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """All migrations from the old version to this one, in order."""
         data: dict[str, Any] = clone(dict(state))
         for number in sorted(self._definition.migrations):
-            if number <= self._version:
+            migrate = self._definition.migrations[number].function
+            if number <= self._version or migrate is None:
                 continue
             try:
-                made = self._definition.migrations[number](data)
+                made = migrate(data)
             except Exception as error:
                 raise CheckpointError(
                     f"the migration to version {number} raised {type(error).__name__}: {error}; it was given "
@@ -57,6 +58,11 @@ class Migration:
             for name, item in with_it.items()
             if name in written or name not in self.after or not same(self.after[name], item)
         }
+
+
+def plain_values(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored values as plain data, for who only looks at them."""
+    return {name: _plain(data) for name, data in stored.items() if not name.startswith(HIDDEN)}
 
 
 def _plain(data: Any) -> Any:

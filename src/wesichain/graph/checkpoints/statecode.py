@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final, get_args
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple, get_args
 
 from wesichain.core import dump_json
 from wesichain.errors import CheckpointError, CodecError
-from wesichain.graph.definition import START, Definition, Join
+from wesichain.graph.definition import START, Definition, Join, task_id
 from wesichain.graph.state import (
+    HIDDEN,
     Append,
     Growing,
     Key,
     NodeResult,
     Overwrite,
+    Schema,
     Send,
     StateValues,
     Whole,
@@ -30,8 +32,27 @@ from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
 from .coding import coder_of, list_of
 from .deltas import delta
-from .migrating import Migration
+from .migrating import MigratedState
 from .plain import ANYTHING, Coder, text_of
+
+
+class StoredPayload:
+    """The payload of a Send that this program cannot read: as it is stored."""
+
+    __slots__ = ("data", "error", "how")
+
+    def __init__(self, how: str, data: Any, error: CheckpointError | None = None) -> None:
+        self.how = how
+        self.data = data
+        self.error = error  # why this program could not read it, if it has the node
+
+
+class ReadValues(NamedTuple):
+    """Values as this program reads them. `refusal`: why it cannot go on with them."""
+
+    values: StateValues
+    migration: MigratedState | None = None
+    refusal: CheckpointError | None = None
 
 
 class StateCode:
@@ -71,30 +92,43 @@ class StateCode:
                     stored[name] = text_of({"=": self._coder(key).encode(plain)})
         return stored
 
-    def values(self, stored: Mapping[str, Any], version: int) -> tuple[StateValues, Migration | None]:
-        """Read values, and what had to be migrated for that. Keys that the state no longer has are left
-        alone, new ones start where they start.
+    def values(self, stored: Mapping[str, Any], version: int) -> ReadValues:
+        """Read values, and migrate those of an older version. Keys that the state no longer has are left
+        alone, new ones start where they start, and so do those that this program cannot read.
         """
         values, now = self._definition.schema.start(), self._definition.version
         if version > now:
-            raise CheckpointError(
-                f"the thread was written by version {version} of the graph, and this is version {now}; run "
-                f"it with the newer program, which has the migrations up to {version}"
-            )
-        migration = None if version == now else Migration(self._definition, stored, version)
+            return ReadValues(values, refusal=_newer(version, now))
+        try:
+            migration = None if version == now else MigratedState(self._definition, stored, version)
+        except CheckpointError as error:
+            return ReadValues(values, refusal=error)
+        refusal: CheckpointError | None = None
+        read: list[tuple[str, Any, Callable[[Key, Any], Any]]] = []
         if migration is not None:
-            stored = {name: data for name, data in stored.items() if name not in migration.before}
-            for name, item in migration.after.items():
-                key = self._key(name)
-                if key is not None and key.tracked:
-                    with _Naming(None, name):
-                        put(values.data, values.copiers, key, self._adopted(key, item))
-        for name, data in stored.items():
+            kept = {name: data for name, data in stored.items() if name not in migration.before}
+            stored = {self._hidden(name, version): data for name, data in kept.items()}
+            read += [(name, item, self._adopted) for name, item in migration.after.items()]
+        read += [(name, data, self._decoded) for name, data in stored.items()]
+        for name, data, decode in read:
             key = self._key(name)
-            if key is not None and key.tracked:
+            if key is None or not key.tracked:
+                continue
+            try:
                 with _Naming(None, name):
-                    put(values.data, values.copiers, key, self._coder(key).decode(data))
-        return values, migration
+                    put(values.data, values.copiers, key, decode(key, data))
+            except CheckpointError as error:
+                refusal = refusal or error
+        return ReadValues(values, migration, refusal)
+
+    def _hidden(self, name: str, version: int) -> str:
+        """The key of what a graph used as a node keeps, which has the name of the node in it."""
+        if not name.startswith(HIDDEN):
+            return name
+        return HIDDEN + self._definition.renamed(name.removeprefix(HIDDEN), version)
+
+    def _decoded(self, key: Key, data: Any) -> Any:
+        return self._coder(key).decode(data)
 
     def next_values(
         self, values: StateValues, stored: Mapping[str, Any], body: Mapping[str, Any]
@@ -152,12 +186,33 @@ class StateCode:
     def _coder(self, key: Key) -> Coder:
         found = self._coders.get(key.name)
         if found is None:
-            found = coder_of(key.type)
+            found = coder_of(key.type) if key.kept is None else self._kept_coder(key.kept)
             if key.reducer is Append and found.item is None:  # declared as a tuple, or not at all
                 found = list_of((*get_args(key.type), Any)[0])
             if not self._definition.schema.is_open:
                 self._coders[key.name] = found
         return found
+
+    def _kept_coder(self, schema: Schema) -> Coder:
+        """The coder of what a graph used as a node keeps: its state as its type has it, and beside it what
+        graphs inside that graph keep.
+        """
+        typed = coder_of(schema.type)
+
+        def write(values: Any) -> dict[str, Any]:
+            data: dict[str, Any] = typed.encode(schema.build(values))
+            hidden = {name: values[name] for name in schema.hidden if name in values}
+            return {**data, **{n: self._coder(schema.hidden[n]).encode(item) for n, item in hidden.items()}}
+
+        def read(data: Any) -> dict[str, Any]:
+            if not is_dict(data):
+                raise CodecError(f"{str(data)[:60]} is not a stored state")
+            hidden = {name: data[name] for name in schema.hidden if name in data}
+            own = {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
+            values = dict(schema.contents(typed.decode(own)))
+            return {**values, **{n: self._coder(schema.hidden[n]).decode(item) for n, item in hidden.items()}}
+
+        return Coder(write, read)
 
     # --- tasks and results -------------------------------------------------------------------------
 
@@ -173,54 +228,49 @@ class StateCode:
             [sorted(join.sources), join.target, sorted(nodes)] for join, nodes in frontier.arrived.items()
         ]
 
-    def frontier(self, body: Mapping[str, Any], migration: Migration | None) -> Frontier:
-        """The tasks that run next, as a checkpoint has them."""
+    def frontier(
+        self, body: Mapping[str, Any], migration: MigratedState | None, version: int, *, is_old: bool = False
+    ) -> tuple[Frontier, dict[str, str]]:
+        """What runs next, and what waits, as a checkpoint has it, under the names that nodes have here; and
+        the ids of tasks that were others when it was written. `is_old`: it was written in format 1.
+        """
         tasks: list[NodeTask] = []
-        sent, ids = 0, self._definition.task_ids
+        ids: dict[str, str] = {}
+        sent = 0
         for item in body["next"]:
-            node = item if isinstance(item, str) else item[0]
-            if node not in self._definition.nodes:
-                raise CheckpointError(
-                    f"the thread goes on at the node {node!r}, which this graph does not have; "
-                    f"add it, or go on elsewhere with graph.update_state(..., as_node=...)",
-                    node=node,
-                )
+            stored = item if isinstance(item, str) else item[0]
+            node = self._definition.renamed(stored, version)
+            before, now = stored if is_old else task_id(stored), task_id(node)
             if isinstance(item, str):
-                tasks.append(NodeTask(ids[node], node))
+                tasks.append(NodeTask(now, node))
             else:
-                payload = self._read_send(item, migration).payload
-                tasks.append(NodeTask(f"{ids[node]}#{sent}", node, payload))
+                try:
+                    payload = self._read_send([node, *item[1:]], migration).payload
+                except CheckpointError as error:
+                    payload = StoredPayload(item[1], item[2], error)
+                before, now = f"{before}#{sent}", f"{now}#{sent}"
+                tasks.append(NodeTask(now, node, payload))
                 sent += 1
-        arrived = self._arrived(body.get("joins", ()), is_over=not tasks)
-        deferred = frozenset(body.get("deferred", ())) & self._definition.nodes.keys()
-        return Frontier(tuple(tasks), arrived, deferred)
+            if before != now:
+                ids[before] = now
+        names = partial(self._definition.renamed, version=version)
+        deferred = frozenset(map(names, body.get("deferred", ())))
+        return Frontier(tuple(tasks), self._arrived(body.get("joins", ()), names), deferred), ids
 
-    def _arrived(self, stored: Any, *, is_over: bool) -> dict[Join, frozenset[str]]:
-        """Find the joins that were on their way; one that is not there any more cannot just be forgotten."""
+    def _arrived(self, stored: Any, names: Callable[[str], str]) -> dict[Join, frozenset[str]]:
+        """The joins that some of their sources have reached."""
+        if not is_dict(stored):
+            return {
+                Join(frozenset(map(names, sources)), names(target)): frozenset(map(names, nodes))
+                for sources, target, nodes in stored
+            }
         found: dict[Join, frozenset[str]] = {}
-        joins = self._definition.joins
-        if is_dict(stored):  # format 1: by their place in the program
-            for place, nodes in stored.items():
-                here, index = frozenset(nodes), int(place)
-                fits = [join for join in joins if here <= join.sources]
-                by_place = [join for join in joins[index : index + 1] if join in fits]
-                for join in by_place or fits[:1]:
-                    found[join] = here
-            return found
-        for sources, target, nodes in stored:
-            here, same = frozenset(nodes), Join(frozenset(sources), target)
-            near = [join for join in joins if join.target == target and join.sources & same.sources]
-            if same in joins:
-                found[same] = here
-            elif len(near) == 1:
-                found[near[0]] = here & near[0].sources
-            elif not is_over:
-                raise CheckpointError(
-                    f"the thread waits at the join {same}, of which {', '.join(map(repr, sorted(here)))} has "
-                    f"arrived, and this graph does not have it; add it, or go on elsewhere with "
-                    f"graph.update_state(..., as_node=...)",
-                    node=target,
-                )
+        for place, nodes in stored.items():  # format 1: by their place in the program
+            here, index, joins = frozenset(nodes), int(place), self._definition.joins
+            fits = [join for join in joins if here <= join.sources]
+            by_place = [join for join in joins[index : index + 1] if join in fits]
+            for join in by_place or fits[:1]:
+                found[join] = here
         return found
 
     def result(self, node: str, result: NodeResult) -> dict[str, Any]:
@@ -231,10 +281,15 @@ class StateCode:
             body["goto"] = [self._write_send(to) if isinstance(to, Send) else to for to in result.goto]
         return body
 
-    def read_result(self, body: Mapping[str, Any], migration: Migration | None) -> NodeResult:
-        stored = body.get("writes", [])
+    def read_result(
+        self, body: Mapping[str, Any], migration: MigratedState | None, version: int
+    ) -> NodeResult:
+        stored, names = body.get("writes", []), partial(self._definition.renamed, version=version)
         writes = self.read_writes(stored) if migration is None else self._migrated(stored, migration)
-        goto = [to if isinstance(to, str) else self._read_send(to, migration) for to in body.get("goto", [])]
+        goto = [
+            names(to) if isinstance(to, str) else self._read_send([names(to[0]), *to[1:]], migration)
+            for to in body.get("goto", [])
+        ]
         return NodeResult(tuple(writes), tuple(goto))
 
     def writes(self, writes: Sequence[Write]) -> list[Any]:
@@ -244,7 +299,7 @@ class StateCode:
     def read_writes(self, stored: Sequence[Any]) -> tuple[Write, ...]:
         return tuple([self._read(*write) for write in stored if self._key(write[0]) is not None])
 
-    def _migrated(self, stored: Sequence[Any], migration: Migration) -> list[Write]:
+    def _migrated(self, stored: Sequence[Any], migration: MigratedState) -> list[Write]:
         """The writes of a task of an older version, migrated."""
         writes: list[Write] = []
         for name, how, data in stored:
@@ -287,6 +342,8 @@ class StateCode:
         return name, _SETTING[how](value) if how in _SETTING else value
 
     def _write_send(self, send: Send) -> list[Any]:
+        if isinstance(send.payload, StoredPayload):
+            return [send.node, send.payload.how, send.payload.data]
         schema = self._definition.nodes[send.node].schema
         typed = schema.holds(send.payload)
         with _Naming(send.node, "payload"):
@@ -294,8 +351,10 @@ class StateCode:
             text_of(data)
         return [send.node, "state" if typed else "plain", data]
 
-    def _read_send(self, stored: Sequence[Any], migration: Migration | None) -> Send:
+    def _read_send(self, stored: Sequence[Any], migration: MigratedState | None) -> Send:
         node, how, data = stored
+        if node not in self._definition.nodes:
+            return Send(node, StoredPayload(how, data))
         with _Naming(None, "payload"):
             if how != "state":
                 return Send(node, ANYTHING.decode(data))
@@ -326,6 +385,14 @@ class _Naming:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CodecError | RecursionError):
             raise _refused(self._node, self._key, error) from error
+
+
+def _newer(version: int, now: int) -> CheckpointError:
+    return CheckpointError(
+        f"the thread was written by version {version} of the graph, and this is version {now}; run it with "
+        f"the newer program, which has the migrations up to {version}, or start over with "
+        f"ExecutionOptions(restart=True)"
+    )
 
 
 def _refused(node: str | None, key: str, error: Exception) -> CheckpointError:

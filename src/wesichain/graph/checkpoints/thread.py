@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from wesichain.core import JsonValue
+from wesichain.graph.context import Answered
 from wesichain.store import Entry, is_settled
 
 from .checkpointer import Checkpointer
-from .log_reading import ONCE, once_in
-from .notes import Notes, ThreadQuestions
+from .log_reading import ONCE, once_in, parsed
+from .notes import Notes, ThreadQuestions, read_answered
 from .parts import HAS_BYTES, apart
+
+_ANSWER = '"answer'  # of a note, or of a checkpoint that has settled some
 
 
 class Thread:
@@ -29,6 +33,7 @@ class Thread:
         "_pending",
         "_questions",
         "_store",
+        "_with_answers",
         "once",
         "thread_id",
     )
@@ -41,9 +46,12 @@ class Thread:
         self.thread_id = thread_id
         self._checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
         self._pending: dict[str, list[Entry]] = {}
+        self._with_answers: set[str] = set()  # owners of entries that an answer is in
         for entry in entries:
             if entry.owner:
                 self._pending.setdefault(entry.owner, []).append(entry)
+                if _ANSWER in entry.body:
+                    self._with_answers.add(entry.owner)
         self._notes: dict[str, Notes] = {}
         self._questions: dict[str, ThreadQuestions] = {}
         self.once: dict[str, JsonValue] = once_in(entries)
@@ -115,6 +123,7 @@ class Thread:
     def _settle(self, settles: str) -> None:
         for owner in [owner for owner in self._pending if is_settled(owner, settles)]:
             del self._pending[owner]
+            self._with_answers.discard(owner)
             notes = self._notes.pop(owner, None)
             self._questions.pop(owner, None)
             if notes is not None and (questions := self._questions.get(_top(owner))) is not None:
@@ -123,11 +132,17 @@ class Thread:
     def _keep(self, entry: Entry) -> None:
         owner = entry.owner
         self._pending.setdefault(owner, []).append(entry)
+        if _ANSWER in entry.body:
+            self._with_answers.add(owner)
         questions = self._questions.get(_top(owner))
         if owner in self._notes:
             self._notes[owner].take(entry, questions)
         elif questions is not None and _has_notes(owner):
             questions.add([one for asked in self.notes(owner).asked.values() for one in asked])
+
+    def has_pending(self, owner: str) -> bool:
+        """Whether the log has entries of an owner, or of what goes on inside its tasks."""
+        return any(is_settled(one, owner) for one in self._pending) if self._pending else False
 
     def owned(self, owner: str) -> dict[int, Entry]:
         """The entries of an owner, by number."""
@@ -139,8 +154,20 @@ class Thread:
             self._notes[owner] = Notes(owner, self._pending.get(owner, ()), old_ids or {})
         return self._notes[owner]
 
+    def answered(self, owner: str) -> list[Answered]:
+        """The answers that are pending on a checkpoint, given in its tasks and inside them, oldest first."""
+        found: list[Answered] = []
+        for one in self._with_answers:
+            if is_settled(one, owner):
+                if _has_notes(one):
+                    found += self.notes(one).answered.values()
+                else:
+                    found += [read_answered(row) for e in self._pending[one] for row in _answered_in(e)]
+        return sorted(found, key=lambda answered: answered.at)
+
     def questions(self, checkpoint: str) -> ThreadQuestions:
         """The questions that wait on a checkpoint; looked for once, and then kept up with what is written."""
+        depth = checkpoint.count("/") // 3
         found = self._questions.get(checkpoint)
         if found is None:
             owners = [
@@ -149,8 +176,10 @@ class Thread:
                 if is_settled(owner, checkpoint) and _has_notes(owner)
             ]
             notes = [self.notes(owner) for _, owner in sorted(owners)]
-            found = ThreadQuestions([one for each in notes for asked in each.asked.values() for one in asked])
-            self._questions[checkpoint] = found
+            waiting = [one for each in notes for asked in each.asked.values() for one in asked]
+            found = ThreadQuestions(waiting, depth=depth)
+            if not depth:
+                self._questions[checkpoint] = found
         return found
 
     def below(self, owner: str) -> list[Entry]:
@@ -165,6 +194,12 @@ class Thread:
 def _kept(store: Checkpointer, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Entries as a store takes them: with the bytes of parts apart, if it keeps those."""
     return [apart(entry) for entry in entries] if getattr(store, "keeps_parts", False) else entries
+
+
+def _answered_in(entry: Entry) -> list[Any]:
+    """The answers that a checkpoint of an inner graph has settled."""
+    rows: list[Any] = parsed(entry).get("answered", [])
+    return rows
 
 
 def _top(owner: str) -> str:

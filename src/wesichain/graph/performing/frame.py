@@ -14,14 +14,16 @@ from wesichain.graph.checkpoints import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
 from wesichain.graph.definition import Definition
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
+from wesichain.policy import Account
+from wesichain.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph.
 
-    `is_alone`: nobody else can be waiting on the event loop. `hands`: of a graph that is a node, the keys
-    whose writes the graph outside is handed one by one; None where there is no such graph.
+    `is_alone`: nobody else can be waiting on the event loop. `folded`: of a graph that is a node, the keys
+    whose writes the graph outside folds one by one; None where there is no such graph.
     """
 
     definition: Definition
@@ -34,7 +36,11 @@ class Frame:
     deadline: float | None = None
     context: Any = None
     is_alone: bool = False
-    hands: frozenset[str] | None = None
+    folded: frozenset[str] | None = None
+    store: Store | None = None
+    counted_from: int = 0  # the step that `max_steps` counts from
+    is_answered: bool = False  # the run goes on with an answer
+    account: Account | None = None  # of all that its agents spend
 
     @property
     def log(self) -> RunLog:
@@ -48,7 +54,7 @@ class Frame:
         """The context of a node, for one task of a super-step."""
         limit, scope, log = self.options.max_steps, self.within(task), self.report.log
         return GraphContext(
-            remaining_steps=None if limit is None else max(0, limit - step),
+            remaining_steps=None if limit is None else max(0, limit - step + self.counted_from),
             observer=self.options.observer,
             thread_id=self.options.thread_id,
             node=node,
@@ -56,12 +62,16 @@ class Frame:
             step=step,
             scope=scope,
             deadline=self.deadline,
-            events=ScopedSink(self.report, scope, node=node) if self.report.has_listeners else None,
+            events=ScopedSink(self.report, scope, node=node, task=task)
+            if self.report.has_listeners
+            else None,
             clock=self.clock,
             context=self.context,
             is_streamed=log.is_asked("messages"),
             on_emit=partial(log.give, "custom", node, self.scope) if log.is_asked("custom") else None,
             record=record,
+            store=self.store,
+            account=self.account,
         )
 
     def interrupted(self, what: str, interrupts: tuple[GraphInterrupt, ...] = ()) -> GraphInterruptedError:
@@ -80,10 +90,14 @@ class Frame:
             self.journal.last_event = self.log.last_seq + 1
 
     async def close_log(self) -> None:
-        """Keep the number of the last event of a run that stopped: whoever resumes it counts on from it."""
-        if self.journal is not None and self.log.has_listeners:
+        """Keep the number of the last event of a run that stopped, and what it has spent: whoever resumes it
+        counts on from there.
+        """
+        if self.journal is not None:
             with suppress(CheckpointError):  # the thread is somebody else's by now
-                await self.journal.note_event(self.log.last_seq)
+                if self.log.has_listeners:
+                    await self.journal.note_event(self.log.last_seq)
+                await self.journal.note_spent()
 
 
 T = TypeVar("T")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import GRACE, CallHook, JsonValue, around
+from wesichain.core import GRACE, TEXT_LISTENER, CallHook, JsonValue, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.checkpoints import ThreadJournal
+from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
 from wesichain.graph.context import (
     CURRENT,
+    IN_PLACE,
     GivenAnswer,
     GraphContext,
     NodeQuestion,
@@ -26,25 +28,32 @@ from wesichain.graph.context import (
 )
 from wesichain.graph.state import (
     HIDDEN,
+    NOTHING,
     NodeResult,
     NotAnUpdateError,
     StateUpdate,
     clone,
+    is_list,
     is_mapping,
     read_result,
 )
-from wesichain.graph.superstep import NodeTask, Position
+from wesichain.graph.superstep import Done, NodeTask, Position
 from wesichain.tools import in_thread
 
 from .frame import Frame, within
 
 
 class OuterUpdate(BaseException):  # not an Exception: on its way past the nodes between
-    """A node of an inner graph addressed an outer one."""
+    """A node of an inner graph addressed an outer one. `done`: what the tasks of its super-step have written;
+    `ended`: the values of the inner graph then, and its writes for the graph outside.
+    """
 
-    def __init__(self, update: StateUpdate) -> None:
+    def __init__(self, update: StateUpdate, before: NodeResult = NOTHING) -> None:
         super().__init__("an update for the graph outside")
         self.update = update
+        self.before = before  # the node's own writes to the graph that it is in
+        self.done: Sequence[Done] = ()
+        self.ended: tuple[dict[str, Any], OuterWrites] | None = None
 
 
 Outcome: TypeAlias = NodeResult | Paused | OuterUpdate | GraphError
@@ -57,6 +66,12 @@ def _is_cancelled() -> bool:
     """Whether somebody cancelled the task that this runs in, rather than the node raising so itself."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
+
+
+def _look_at(running: asyncio.Future[Any]) -> None:
+    """Look at what a thread that was left has raised, since nobody else will."""
+    if not running.cancelled():
+        running.exception()
 
 
 def close_coroutine(begun: object) -> None:
@@ -78,6 +93,7 @@ class NodeRun(Place):
 
     __slots__ = (
         "_answers",
+        "_asked",
         "_at",
         "_done",
         "_frame",
@@ -107,6 +123,7 @@ class NodeRun(Place):
         self._answers = answers
         self._done = done
         self._record: TaskRecord | None = None
+        self._asked: NodeQuestion | None = None  # those of the last attempt
         self._is_alone = is_alone
         self._view: Any = None
         self._started = 0.0
@@ -175,6 +192,8 @@ class NodeRun(Place):
                 self._begin()
             if report.owed:
                 await report.settle()
+            if report.log.tap is not None:
+                TEXT_LISTENER.set(self._listener())  # for this task alone
             try:
                 returned = await self._attempts(begun)
             except OuterUpdate as inner:
@@ -208,16 +227,23 @@ class NodeRun(Place):
                 if retry is None or failures >= retry.attempts:
                     if node.on_error is None:
                         raise
-                    handled = node.on_error(self._view, error)
-                    return await handled if inspect.isawaitable(handled) else handled
+                    return await self._handle(node.on_error, error)
                 await self._frame.clock.sleep(retry.pause(failures, chance=os.urandom(1)[0] / 255))
 
+    async def _handle(self, on_error: Callable[..., Any], error: Exception) -> Any:
+        """Let the node's handler stand in for it. It may ask: its questions come after those of the node."""
+        token = CURRENT.set(self._asked or self._asking())
+        try:
+            handled = on_error(self._view, error)
+            return await handled if inspect.isawaitable(handled) else handled
+        finally:
+            CURRENT.reset(token)
+
     async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
-        asking = self._asking()
-        if begun is None:
-            returned = self._call_in_thread(asking) if self._has_thread else self._call(asking)
-        else:
-            returned = begun
+        asking = self._asked = self._asking()
+        if begun is None and self._has_thread:
+            return await self._call_in_thread(asking)
+        returned = self._call(asking) if begun is None else begun
         if not inspect.isawaitable(returned):
             return returned
         token = CURRENT.set(asking)
@@ -227,6 +253,7 @@ class NodeRun(Place):
             CURRENT.reset(token)
 
     async def _call_in_thread(self, asking: NodeQuestion) -> Any:
+        """Call the node in a thread, within its time; one that is late cannot be stopped, and is left."""
         returned: Any = None
         is_left = False
 
@@ -236,26 +263,47 @@ class NodeRun(Place):
             if is_left:
                 close_coroutine(returned)
 
+        seconds, late = self._limit()
         running = in_thread(call)
         try:
-            await asyncio.shield(running)
+            await asyncio.wait((running,), timeout=seconds)
         except asyncio.CancelledError:
-            # A thread cannot be stopped: what it is about to have done is kept rather than done again.
+            # What it is about to have done is kept rather than done again.
             await asyncio.wait((running,), timeout=_LAST_MOMENT)
             if not running.done() or running.cancelled() or running.exception() is not None:
                 is_left = True
                 close_coroutine(returned)
+                running.add_done_callback(_look_at)
                 raise
-        return await returned if inspect.isawaitable(returned) else returned
+        if not running.done():
+            is_left = True
+            running.add_done_callback(_look_at)
+            raise late
+        running.result()
+        if not inspect.isawaitable(returned):
+            return returned
+        token = CURRENT.set(asking)
+        try:
+            return await self._bounded(returned)
+        finally:
+            CURRENT.reset(token)
 
     def _call(self, asking: NodeQuestion) -> Any:
-        token = CURRENT.set(asking)
+        token, in_place = CURRENT.set(asking), IN_PLACE.set(not self._node.is_async)
         try:
             if not self._node.wants_context:
                 return self._node.call(self._view)
             return self._node.call(self._view, self._context())
         finally:
+            IN_PLACE.reset(in_place)
             CURRENT.reset(token)
+
+    def _listener(self) -> Callable[[str], None] | None:
+        """Who is given the text of the models that the node calls; agents stream theirs by themselves."""
+        log = self._frame.report.log
+        if log.tap is None or not log.tap.wants("messages") or self._node.is_agent:
+            return None
+        return partial(log.give, "messages", self._node.name, self._frame.scope)
 
     def _context(self) -> GraphContext:
         """The context of the node. Its attempts share one record of what it has done."""
@@ -264,17 +312,20 @@ class NodeRun(Place):
             self._record = TaskRecord(journal, self._task, self._done)
         return frame.context_of(node.name, self._at.step, self._task.id, self._record)
 
-    async def _bounded(self, returned: Awaitable[Any]) -> Any:
-        """Wait for a node, within its time and that of the run."""
+    def _limit(self) -> tuple[float | None, GraphTimeoutError]:
+        """The seconds that the node has, by its own limit or the run's, and the error of being late."""
         frame, node = self._frame, self._node
         seconds = node.timeout if node.timeout is not None else frame.options.node_timeout
         left = None if frame.deadline is None else max(0.0, frame.deadline - frame.clock.monotonic())
         if seconds is not None and (left is None or seconds <= left):
             late = GraphTimeoutError(f"node {node.name!r} did not finish within {seconds} s", node=node.name)
-            return await within(returned, seconds, late)
-        if left is not None:
-            return await within(returned, left, frame.out_of_time(node.name))
-        return await returned
+            return seconds, late
+        return left, frame.out_of_time(node.name)
+
+    async def _bounded(self, returned: Awaitable[Any]) -> Any:
+        """Wait for a node, within its time and that of the run."""
+        seconds, late = self._limit()
+        return await (returned if seconds is None else within(returned, seconds, late))
 
     def _asking(self) -> NodeQuestion:
         task = self._task
@@ -298,7 +349,7 @@ class NodeRun(Place):
         frame = self._frame
         self._lend()
         if frame.report.has_listeners:
-            frame.report.node_started(self._at.step, self._node.name, self._view)
+            frame.report.node_started(self._at.step, self._node.name, self._task.id, self._view)
         self._started = frame.clock.monotonic()
 
     def _lend(self) -> None:
@@ -312,7 +363,14 @@ class NodeRun(Place):
             self._give_update(result)
         if report.has_listeners:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
-            report.node_completed(self._at.step, self._node.name, self._took(), keys, returned)
+            report.node_completed(
+                self._at.step,
+                self._node.name,
+                self._task.id,
+                duration_ms=self._took(),
+                keys=keys,
+                returned=returned,
+            )
         return result
 
     def _give_update(self, result: NodeResult) -> None:
@@ -327,12 +385,11 @@ class NodeRun(Place):
             frame.log.give("updates", self._node.name, frame.scope, shown)
 
     def _read(self, returned: Any) -> NodeResult:
-        if isinstance(returned, StateUpdate) and returned.up > 0:
+        *others, last = returned if is_list(returned) and returned else (returned,)
+        if isinstance(last, StateUpdate) and last.up > 0:
             if not self._frame.is_inner:
-                raise NotAnUpdateError(
-                    f"it returned up={returned.up}, and there is no graph outside this one"
-                )
-            raise OuterUpdate(replace(returned, up=returned.up - 1))
+                raise NotAnUpdateError(f"it returned up={last.up}, and there is no graph outside this one")
+            raise OuterUpdate(replace(last, up=last.up - 1), self._read(others))
         schema, values = self._frame.definition.schema, self._at.values
         if not self._task.is_sent:
             return read_result(schema, returned, view=self._view, values=values)
@@ -355,7 +412,7 @@ class NodeRun(Place):
             failure = NodeFailedError(f"node {name!r}: {what}", node=name)
             failure.__cause__ = error
         if self._frame.report.has_listeners:
-            self._frame.report.node_failed(self._at.step, name, failure)
+            self._frame.report.node_failed(self._at.step, name, self._task.id, failure)
         return failure
 
     def _took(self) -> float:

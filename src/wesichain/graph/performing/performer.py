@@ -52,7 +52,7 @@ class Performer:
             self._unsaved.append((task, outcome))
             return True
         self._stopped[task.id] = outcome
-        return isinstance(outcome, Paused)
+        return not isinstance(outcome, GraphError)
 
     async def _together(self, todo: Sequence[NodeTask]) -> None:
         """Run the tasks: plain ones on the spot, those that wait side by side; a failure stops the rest."""
@@ -88,11 +88,13 @@ class Performer:
         unless it was added with `blocking=False`.
         """
         ends, begin = _Ends(), asyncio.get_running_loop().create_task
-        running = {
-            task.id: begin(ends.take(task, visit.carried_out(begun))) for task, visit, begun in waiting
-        }
+        running: dict[str, asyncio.Task[None]] = {}
+        to_begin, most = deque(waiting), self._frame.options.max_concurrency or len(waiting)
         try:
-            while running:
+            while running or to_begin:
+                while to_begin and len(running) < most:
+                    task, visit, begun = to_begin.popleft()
+                    running[task.id] = begin(ends.take(task, visit.carried_out(begun)))
                 if self._unsaved:
                     await self._save_results()
                 await self._wait(ends, waiting[0][0].node)
@@ -102,6 +104,8 @@ class Performer:
                     if not self._take(task, outcome):
                         return
         finally:
+            for _, _, begun in to_begin:
+                close_coroutine(begun)
             if running:
                 await abandon(running.values())
                 for task, outcome in ends.found:  # some may have finished while another failed
@@ -128,23 +132,37 @@ class Performer:
         frame.number_events()
         ended = [(task, self._stopped[task.id]) for task in todo if task.id in self._stopped]
         failures = [(task, error) for task, error in ended if isinstance(error, GraphError)]
+        paused = [(task, pause) for task, pause in ended if isinstance(pause, Paused)]
+        await self._save_questions(paused)
         for task, error in failures:
             if journal is not None:
                 await journal.note_error(task, redact(f"{type(error).__name__}: {error}"))
         if failures:
             raise failures[0][1]
-        for _, outcome in ended:
-            if isinstance(outcome, OuterUpdate):
-                raise outcome
-        raise await self._ask([(task, pause) for task, pause in ended if isinstance(pause, Paused)])
+        handed = [outcome for _, outcome in ended if isinstance(outcome, OuterUpdate)]
+        if handed:
+            handed[0].done = self._written()
+            raise handed[0]
+        raise self._ask(paused)
 
-    async def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
-        """Store the questions in the thread, and give the error that a run ends in while it waits."""
-        frame, journal = self._frame, self._frame.journal
+    def _written(self) -> list[Done]:
+        """What the tasks have written, as far as they have come, in the order in which they were planned."""
+        done = {**self._pending.results, **self._done}
+        for task, outcome in self._stopped.items():
+            if isinstance(outcome, OuterUpdate):
+                done[task] = outcome.before
+        return [(task, done[task.id]) for task in self._at.frontier.tasks if task.id in done]
+
+    async def _save_questions(self, paused: Sequence[tuple[NodeTask, Paused]]) -> None:
+        journal = self._frame.journal
         for task, pause in paused:
             new = [one for one in pause.asked if not one.owner]
             if journal is not None and new:
                 await journal.note_questions(task, new)
+
+    def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
+        """The error that a run ends in while it waits for an answer."""
+        frame = self._frame
         found = _in_order(self._at.frontier, self._pending.waiting, paused)
         asked = list(chain.from_iterable(found))
         if frame.is_inner:  # the thread has them, if there is one

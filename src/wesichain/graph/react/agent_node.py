@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
@@ -35,9 +36,13 @@ class AgentNode:
     the node, or to `output`, `answer` or `final_output`, and its messages to `messages`.
     """
 
-    def __init__(self, agent: Runs, name: str, schema: Schema) -> None:
+    def __init__(
+        self, agent: Runs, name: str, schema: Schema, task: Callable[..., Any] | None = None
+    ) -> None:
+        """`task`: makes the agent's task of the state, and of the context if it takes two arguments."""
         self._agent = agent
         self._name = name
+        self._make_task = task
         self._output = next((key for key in (name, *_OUTPUTS) if key in schema.keys), None)
         if schema.is_open:
             self._output = "output"
@@ -51,7 +56,7 @@ class AgentNode:
 
     async def invoke(self, state: Any, ctx: GraphContext) -> dict[str, Any]:
         """Run the agent on the state."""
-        task, history = self._task(state)
+        task, history = self._task(state) if self._make_task is None else (await self._made(state, ctx), ())
         agent = self._agent
         if not _is_ours(agent):
             result = await agent.run(task, deps=ctx.context)
@@ -63,7 +68,9 @@ class AgentNode:
         finally:
             await listener.settle()
             recording.check()
-        return self._written(outcome, state, ctx, is_said=_last_said(state) == task)
+        return self._written(
+            outcome, state, ctx, is_said=self._make_task is None and _last_said(state) == task
+        )
 
     def _written(
         self, outcome: Outcome[Any], state: Any, ctx: GraphContext, *, is_said: bool
@@ -79,6 +86,18 @@ class AgentNode:
             new = [message for message in outcome.new_messages if message.role is not Role.SYSTEM]
             update[_MESSAGES] = new[1:] if is_said else new
         return update
+
+    async def _made(self, state: Any, ctx: GraphContext) -> Any:
+        """The task that the node was given a function for: a text, or parts."""
+        assert self._make_task is not None, "asked for before"
+        places = len(inspect.signature(self._make_task).parameters)
+        made = self._make_task(state, ctx) if places > 1 else self._make_task(state)
+        made = await made if inspect.isawaitable(made) else made
+        if not made:
+            raise NodeFailedError(
+                f"node {self._name!r}: its task function returned {made!r}", node=self._name
+            )
+        return made
 
     def _task(self, state: Any) -> tuple[str, Sequence[Message]]:
         """The agent's task, and the conversation before it."""

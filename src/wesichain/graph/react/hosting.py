@@ -21,10 +21,12 @@ class Listener:
             self._report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
 
     def context(self) -> ToolContext | None:
-        """The tool context that makes a run report here; None where nobody listens."""
-        if self._ctx.events is None and self._report is None:
+        """The tool context that makes a run report here, and spend from the graph's account."""
+        is_heard = self._ctx.events is not None or self._report is not None
+        if not is_heard and self._ctx.account is None:
             return None
-        return ToolContext(correlation_id=self._ctx.run_id, emit=self.hear)
+        emit = self.hear if is_heard else None
+        return ToolContext(correlation_id=self._ctx.run_id, emit=emit, budget=self._ctx.account)
 
     def hear(self, event: Event) -> None:
         if self._ctx.events is not None:

@@ -37,6 +37,7 @@ class Key:
     start: Zero | None = None
     tracked: bool = True
     per_step: bool = False
+    kept: Schema | None = None  # of a graph that keeps its own keys here, hidden ones of its own included
 
 
 class StateValues:
@@ -107,6 +108,14 @@ class Schema:
             if key.start is not None:
                 put(data, copiers, key, clone(key.start()))
         return StateValues(data, copiers)
+
+    def values(self, data: Mapping[str, Any]) -> StateValues:
+        """The values of a state that was kept, hidden ones too; keys that it has not are as they begin."""
+        values = self.start()
+        for name, item in data.items():
+            if (key := self.key(name)) is not None:
+                put(values.data, values.copiers, key, clone(item))
+        return values
 
     def view(self, values: StateValues) -> Any:
         """The state that a node is handed: its own to change."""

@@ -55,18 +55,19 @@ class NodeVisit:
 def visits(events: Iterable[Event]) -> list[NodeVisit]:
     """The visits of a run, in the order in which they began. Those of inner graphs are named by scope."""
     found: list[NodeVisit] = []
-    open_: dict[str, deque[int]] = {}
+    open_: dict[tuple[str, str, str], deque[int]] = {}
     last = 0.0
     for event in events:
         last = max(last, event.at)
         if not isinstance(event, NodeStarted | NodeCompleted | NodeFailed):
             continue
         name = f"{event.scope}/{event.node}" if event.scope else event.node
+        branch = event.scope, event.node, event.task_id
         if isinstance(event, NodeStarted):
-            open_.setdefault(name, deque()).append(len(found))
+            open_.setdefault(branch, deque()).append(len(found))
             found.append(NodeVisit(name, event.at, 0.0, None))
-        elif open_.get(name):
-            index = open_[name].popleft()
+        elif open_.get(branch):
+            index = open_[branch].popleft()
             began = found[index].began
             seconds = event.duration_ms / 1000 if isinstance(event, NodeCompleted) else event.at - began
             found[index] = NodeVisit(name, began, max(0.0, seconds), isinstance(event, NodeCompleted))

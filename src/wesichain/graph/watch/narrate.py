@@ -68,10 +68,12 @@ class RunLog:
         if self.tap is not None and self.tap.wants(mode):
             self.tap.give(mode, node, subgraph, data)
 
-    def take(self, event: Event, scope: str) -> None:
-        """Take an event of an inner run into this log."""
+    def take(self, event: Event, scope: str, node: str, task: str) -> None:
+        """Take an event of an inner run into this log, as one of the branch that it runs in."""
         inner = f"{scope}/{event.scope}" if scope and event.scope else scope or event.scope
-        self._tell(replace(event, run_id=self.run_id, seq=self._next(), scope=inner))
+        node, task = event.node or node, event.task_id or task
+        seq = self._next()
+        self._tell(replace(event, run_id=self.run_id, seq=seq, scope=inner, node=node, task_id=task))
 
     def run_started(self, scope: str, task: str, *, resumed: bool) -> None:
         self._tell(
@@ -96,18 +98,19 @@ class RunLog:
             )
         )
 
-    def node_started(self, scope: str, step: int, node: str) -> None:
-        self._tell(NodeStarted(self.run_id, step, self._next(), self._clock.time(), node, scope=scope))
+    def node_started(self, scope: str, step: int, node: str, task: str) -> None:
+        now, branch = self._clock.time(), {"scope": scope, "task_id": task}
+        self._tell(NodeStarted(self.run_id, step, self._next(), now, node, **branch))
 
     def node_completed(
-        self, scope: str, step: int, node: str, duration_ms: float, keys: tuple[str, ...]
+        self, scope: str, step: int, node: str, task: str, *, duration_ms: float, keys: tuple[str, ...]
     ) -> None:
-        now = self._clock.time()
-        self._tell(NodeCompleted(self.run_id, step, self._next(), now, node, duration_ms, keys, scope=scope))
+        now, branch = self._clock.time(), {"scope": scope, "task_id": task}
+        self._tell(NodeCompleted(self.run_id, step, self._next(), now, node, duration_ms, keys, **branch))
 
-    def node_failed(self, scope: str, step: int, node: str, error: BaseException) -> None:
-        name, now = type(error).__name__, self._clock.time()
-        self._tell(NodeFailed(self.run_id, step, self._next(), now, node, name, str(error), scope=scope))
+    def node_failed(self, scope: str, step: int, node: str, task: str, error: BaseException) -> None:
+        name, now, branch = type(error).__name__, self._clock.time(), {"scope": scope, "task_id": task}
+        self._tell(NodeFailed(self.run_id, step, self._next(), now, node, name, str(error), **branch))
 
     def checkpoint_saved(self, scope: str, step: int, checkpoint_id: str) -> None:
         now = self._clock.time()

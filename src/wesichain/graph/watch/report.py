@@ -57,21 +57,21 @@ class RunReport:
 
     # --- what happens ------------------------------------------------------------------------------
 
-    def node_started(self, step: int, node: str, view: Any) -> None:
+    def node_started(self, step: int, node: str, task: str, view: Any) -> None:
         if self.log.has_listeners:
-            self.log.node_started(self._scope, step, node)
+            self.log.node_started(self._scope, step, node, task)
         self._call("on_node_start", node, view)
 
     def node_completed(
-        self, step: int, node: str, duration_ms: float, keys: tuple[str, ...], returned: Any
+        self, step: int, node: str, task: str, *, duration_ms: float, keys: tuple[str, ...], returned: Any
     ) -> None:
         if self.log.has_listeners:
-            self.log.node_completed(self._scope, step, node, duration_ms, keys)
+            self.log.node_completed(self._scope, step, node, task, duration_ms=duration_ms, keys=keys)
         self._call("on_node_end", node, returned, duration_ms)
 
-    def node_failed(self, step: int, node: str, error: BaseException) -> None:
+    def node_failed(self, step: int, node: str, task: str, error: BaseException) -> None:
         if self.log.has_listeners:
-            self.log.node_failed(self._scope, step, node, error)
+            self.log.node_failed(self._scope, step, node, task, error)
         self._call("on_error", node, error)
 
     def checkpoint_saved(self, step: int, checkpoint: str, nodes: Sequence[str]) -> None:
@@ -80,10 +80,10 @@ class RunReport:
         for node in dict.fromkeys(nodes):
             self._call("on_checkpoint_saved", node)
 
-    def take(self, event: Event, node: str, scope: str) -> None:
+    def take(self, event: Event, node: str, scope: str, task: str) -> None:
         """Take an event of an agent that runs in a node."""
         if self.log.has_listeners:
-            self.log.take(event, scope)
+            self.log.take(event, scope, node, task)
         if self.log.tap is not None:
             self.log.tap.hear(event, node, self._scope)
         self.observe(event, node)
@@ -138,13 +138,14 @@ class RunReport:
 class ScopedSink(EventSink):
     """Where an agent inside a node tells its events: they join the graph's report, under the node's scope."""
 
-    __slots__ = ("_node", "_report", "_scope")
+    __slots__ = ("_node", "_report", "_scope", "_task")
 
-    def __init__(self, report: RunReport, scope: str, *, node: str = "") -> None:
+    def __init__(self, report: RunReport, scope: str, *, node: str = "", task: str = "") -> None:
         self._report = report
         self._scope = scope
         self._node = node
+        self._task = task or node
 
     @override
     def emit(self, event: Event) -> None:
-        self._report.take(event, self._node, self._scope)
+        self._report.take(event, self._node, self._scope, self._task)

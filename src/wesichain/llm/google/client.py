@@ -21,6 +21,7 @@ from wesichain.core import (
     SystemClock,
     is_array,
     is_object,
+    streams_to_listener,
     to_json,
 )
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
@@ -131,6 +132,7 @@ class GoogleClient:
         """Raise `ConfigError` for a setting that the model does not take."""
         supported("google", self.model).check(settings)
 
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         self.check_settings(request.settings)
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)

@@ -18,6 +18,7 @@ from wesichain.core import (
     StreamItem,
     TextChunk,
     Usage,
+    streams_to_listener,
 )
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.calls import stops_of
@@ -119,6 +120,7 @@ class LocalLlm:
                 f"away; choose one"
             )
 
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """The model's reply: one call, or an answer."""
         async with aclosing(self.stream(request)) as items:

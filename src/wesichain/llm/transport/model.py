@@ -19,6 +19,7 @@ from wesichain.core import (
     ModelSettings,
     StreamItem,
     SystemClock,
+    streams_to_listener,
 )
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
@@ -112,6 +113,7 @@ class HttpLlm(ABC):
     def _supported(self) -> SupportedSettings:
         return supported(self._provider, self.model)
 
+    @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         self.check_settings(request.settings)
         names, omitted = ToolNames.of(request), list[str]()

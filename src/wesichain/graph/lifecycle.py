@@ -1,4 +1,4 @@
-"""Conducting a run: its first and last event, and what its errors carry."""
+"""The lifecycle of a run: its first and last event, what its errors carry, the answers it is given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from wesichain.core import JsonValue, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
-from .checkpoints import ANYTHING, Pending, ThreadQuestions
+from .answers import check_answer, plain_answer
+from .checkpoints import ANYTHING, GivenTo, Pending, ThreadQuestions
 from .context import NO_ANSWER, Asked, GivenAnswer, Paused
 from .engine import GraphRun
 from .performing import Frame, OuterUpdate
@@ -23,7 +24,7 @@ async def from_input(run: GraphRun, folded: Folded) -> None:
     await run.run_to_end()
 
 
-async def conduct(
+async def run_with_events(
     frame: Frame,
     run: GraphRun,
     go: Callable[[], Awaitable[None]],
@@ -31,12 +32,12 @@ async def conduct(
     given: Any = None,
     resumed: bool = False,
 ) -> StateValues:
-    """Let a run go, from its first event to its last; the values at its end."""
+    """Run a graph from its first event to its last; return the values at its end."""
     if around.hook is None:
-        return await _conduct(frame, run, go, given=given, resumed=resumed)
+        return await _run_with_events(frame, run, go, given=given, resumed=resumed)
     with around.hook.workflow(frame.log.run_id) as failing:
         try:
-            return await _conduct(frame, run, go, given=given, resumed=resumed)
+            return await _run_with_events(frame, run, go, given=given, resumed=resumed)
         except (GraphInterruptedError, Paused, OuterUpdate):
             raise
         except BaseException as error:
@@ -44,7 +45,7 @@ async def conduct(
             raise
 
 
-async def _conduct(
+async def _run_with_events(
     frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
 ) -> StateValues:
     log, scope = frame.log, frame.scope
@@ -57,18 +58,18 @@ async def _conduct(
             with suppress(Exception):  # a class of the user's may refuse its own values
                 error.state = frame.definition.schema.build(run.position.values.copies())
         if isinstance(error, GraphInterruptedError):
-            _tell_stop(frame, run, str(error))
+            _emit_interrupted(frame, run, str(error))
         elif log.has_listeners:
             log.run_failed(scope, run.position.step, error)
         raise
     except Paused as pause:
-        _tell_stop(frame, run, f"{len(pause.asked)} questions wait for an answer")
+        _emit_interrupted(frame, run, f"{len(pause.asked)} questions wait for an answer")
         raise
     except OuterUpdate:
-        _tell_stop(frame, run, "it handed over to the graph outside")
+        _emit_interrupted(frame, run, "it handed over to the graph outside")
         raise
     except asyncio.CancelledError:
-        _tell_stop(frame, run, "the task that ran it was cancelled")
+        _emit_interrupted(frame, run, "the task that ran it was cancelled")
         raise
     except BaseException as error:
         if log.has_listeners:
@@ -79,7 +80,7 @@ async def _conduct(
     return run.position.values
 
 
-def _tell_stop(frame: Frame, run: GraphRun, reason: str) -> None:
+def _emit_interrupted(frame: Frame, run: GraphRun, reason: str) -> None:
     if frame.log.has_listeners:
         frame.log.run_interrupted(frame.scope, run.position.step, reason)
 
@@ -102,37 +103,52 @@ def _output(values: StateValues) -> JsonValue:
 # --- answers ---------------------------------------------------------------------------------------
 
 
-def match_answers(thread_id: str, value: Any, questions: ThreadQuestions) -> list[tuple[Asked, Any]]:
-    """Which question each answer is for; none, where no answer was given."""
+def match_answers(
+    thread_id: str, value: Any, questions: ThreadQuestions, *, by: str | None, now: float
+) -> list[GivenTo]:
+    """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
+
+    Raises for an answer that fits no question, or not what its question expects.
+    """
     by_id = questions.by_id
     if value is NO_ANSWER or (value is None and not by_id):
-        return []
+        return [GivenTo(one, one.question.default, is_default=True) for one in _expired(by_id, now)]
     if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
             f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
         )
     if is_mapping(value) and value and value.keys() <= by_id.keys():
-        return [(by_id[asked_id], answer) for asked_id, answer in value.items()]
-    if len(by_id) > 1:
+        found = [(by_id[asked_id], answer) for asked_id, answer in value.items()]
+    elif len(by_id) > 1:
         listed = ", ".join(f"{known} ({asked.question.node!r})" for known, asked in by_id.items())
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
-    return [(asked, value) for asked in by_id.values()]
+    else:
+        found = [(asked, value) for asked in by_id.values()]
+    answers = [GivenTo(asked, plain_answer(asked.question.expects, answer), by) for asked, answer in found]
+    for given in answers:
+        check_answer(given.asked.question.expects, given.value, given.asked.question.node)
+    return answers
+
+
+def _expired(by_id: Mapping[str, Asked], now: float) -> list[Asked]:
+    return [one for one in by_id.values() if (at := one.question.expires_at) is not None and now >= at]
 
 
 def take_answers(
-    pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[tuple[Asked, Any]]
+    pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[GivenTo]
 ) -> Pending:
     """The pending notes with the answers in them. A task whose questions all still wait is not run again.
 
     `waiting`: the questions that waited before, by the outermost task that each waits in.
     """
     waits = dict(waiting)
-    for asked, value in answers:
-        way = asked.way
+    for given in answers:
+        asked, way = given.asked, given.asked.way
         waits.pop(way[0], None)
         if len(way) == 1:
-            known, answer = pending.answers.get(asked.task, {}), GivenAnswer(value, asked.memo)
+            known = pending.answers.get(asked.task, {})
+            answer = GivenAnswer(given.value, asked.memo, given.is_default)
             pending.answers[asked.task] = {**known, asked.question.name: answer}
-    pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
+    pending.waiting, pending.moved = waits, frozenset(given.asked.way[0] for given in answers)
     return pending

@@ -1,0 +1,286 @@
+"""The record of people: who was asked what, who answered, and what holds when nobody does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from wesichain.errors import ConfigError, GraphError, GraphInterruptedError, MaxStepsExceededError
+from wesichain.graph import (
+    Answered,
+    Append,
+    Checkpointer,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    MemoryCheckpointer,
+    Send,
+    compact,
+    interrupt,
+)
+from wesichain.graph.sqlite import SqliteCheckpointer
+from wesichain.testing import FakeClock
+
+T = ExecutionOptions(thread_id="t")
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], Append]
+
+
+class Approval(BaseModel):
+    amount: int
+    mode: Literal["full", "part"] = "full"
+
+    @field_validator("amount")
+    @classmethod
+    def _even(cls, amount: int) -> int:
+        if amount % 2:
+            raise ValueError("the amount has to be even")
+        return amount
+
+
+def chat(store: Checkpointer, clock: FakeClock | None = None, **defaults: Any) -> Graph[Any]:
+    """Asks again and again."""
+    builder = GraphBuilder(Log).add_node("ask", lambda s: {"log": [interrupt(f"q{len(s['log'])}")]})
+    builder.set_entry("ask").add_edge("ask", "ask")
+    return builder.build(store, clock=clock, defaults=ExecutionOptions(**defaults))
+
+
+async def asked(going: Any) -> GraphInterruptedError:
+    with pytest.raises(GraphInterruptedError) as caught:
+        await going
+    return caught.value
+
+
+def record(answered: tuple[Answered, ...]) -> list[Any]:
+    return [(one.question.value, one.answer, one.by, one.at) for one in answered]
+
+
+# --- the record ------------------------------------------------------------------------------------
+
+
+async def test_answers_stay_in_the_log_and_in_history(tmp_path: Path) -> None:
+    store, clock = SqliteCheckpointer(tmp_path / "t.db"), FakeClock(100.0)
+    await asked(chat(store, clock).invoke({}, T))
+    for turn, who in enumerate(("ann", None, "bob")):
+        clock.advance(10)
+        await asked(chat(store, clock).resume("t", f"a{turn}", by=who))
+    whole = [("q0", "a0", "ann", 110.0), ("q1", "a1", None, 120.0), ("q2", "a2", "bob", 130.0)]
+    assert record((await chat(store, clock).get_state("t")).answered) == whole
+    history = await chat(store, clock).history("t")
+    assert [record(one.answered) for one in history] == [whole[:n] for n in (3, 2, 1, 0)]
+    await compact(store, "t")
+    state = await chat(store, clock).get_state("t")
+    assert record(state.answered) == whole
+    assert state.answered[0].question.node == "ask"
+    store.close()
+
+
+async def test_a_branch_has_the_answers_that_were_given_on_it() -> None:
+    store = MemoryCheckpointer()
+    graph = chat(store)
+    await asked(graph.invoke({}, T))
+    for answer in ("a", "b"):
+        await asked(graph.resume("t", answer, by="ann"))
+    second = next(one for one in await graph.history("t") if len(one.answered) == 1)
+    fork = await graph.fork("t", second.checkpoint_id)
+    await asked(graph.resume("t", checkpoint_id=second.checkpoint_id))
+    await asked(graph.resume("t", "other", by="bob"))
+    assert [one.answer for one in (await graph.get_state("t")).answered] == ["a", "other"]
+    assert [one.answer for one in (await graph.get_state(fork)).answered] == ["a"]
+
+
+async def test_many_turns_are_on_record_over_new_bases() -> None:
+    store = MemoryCheckpointer()
+    graph = chat(store, max_steps=5)
+    await asked(graph.invoke({}, T))
+    for turn in range(300):
+        await asked(graph.resume("t", f"{turn} {'x' * 500}"))
+    found = (await chat(store).get_state("t")).answered
+    assert [one.answer.split()[0] for one in found] == [str(turn) for turn in range(300)]
+
+
+async def test_answers_inside_graphs_and_of_siblings_are_on_record() -> None:
+    inner = GraphBuilder(Log).add_node("x", lambda _: {"log": [interrupt("x")]})
+    inner.add_node("y", lambda _: {"log": [interrupt("y")]}).add_edge("x", "y").set_entry("x")
+    builder = GraphBuilder(Log).add_node("sub", inner.build())
+    builder.add_node("by", lambda _: {"log": [interrupt("b0"), interrupt("b1")]})
+    builder.add_edge("__start__", "sub").add_edge("__start__", "by")
+    clock = FakeClock()
+    graph = builder.build(MemoryCheckpointer(), clock=clock)
+    stop = await asked(graph.invoke({}, T))
+    while True:
+        clock.advance(1)
+        one = stop.interrupts[0]
+        assert one.value not in [done.question.value for done in (await graph.get_state("t")).answered]
+        try:
+            await graph.resume("t", {one.id: one.value.upper()}, by="ann")
+        except GraphInterruptedError as again:
+            stop = again
+        else:
+            break
+    found = (await graph.get_state("t")).answered
+    assert [(one.question.value, one.question.scope, one.answer) for one in found] == [
+        ("x", "sub", "X"),
+        ("y", "sub", "Y"),
+        ("b0", "", "B0"),
+        ("b1", "", "B1"),
+    ]
+
+
+# --- what an answer has to be ----------------------------------------------------------------------
+
+
+def approving(store: Checkpointer, clock: FakeClock | None = None, **terms: Any) -> Graph[Any]:
+    builder = GraphBuilder(Log).add_node("pay", lambda _: {"log": [str(interrupt("pay?", **terms))]})
+    return builder.set_entry("pay").build(store, clock=clock)
+
+
+@pytest.mark.parametrize("answer", [{"amount": 4, "mode": "part"}, Approval(amount=4, mode="part")])
+async def test_an_answer_becomes_what_is_expected(answer: Any) -> None:
+    store = MemoryCheckpointer()
+    stop = await asked(approving(store, expects=Approval).invoke({}, T))
+    assert stop.interrupts[0].expects is not None
+    assert stop.interrupts[0].expects["properties"].keys() == {"amount", "mode"}
+    seen: list[Any] = []
+
+    def pay(_: Any) -> None:
+        seen.append(interrupt("pay?", expects=Approval))
+
+    graph = GraphBuilder(Log).add_node("pay", pay).set_entry("pay").build(store)
+    await graph.resume("t", answer)
+    assert seen == [Approval(amount=4, mode="part")]
+
+
+async def test_an_answer_that_does_not_fit_is_refused_and_nothing_changes() -> None:
+    store = MemoryCheckpointer()
+    graph = approving(store, expects=Approval)
+    await asked(graph.invoke({}, T))
+    before = await store.read("t", since=1)
+    for wrong in ({"amount": "many"}, "yes", {"amount": 2, "mode": "all"}):
+        with pytest.raises(GraphError, match="the answer to 'pay' does not fit"):
+            await graph.resume("t", wrong)
+    assert await store.read("t", since=1) == before
+
+
+async def test_what_only_the_type_knows_is_asked_again_and_is_no_answer() -> None:
+    store = MemoryCheckpointer()
+    graph = approving(store, expects=Approval)
+    first = await asked(graph.invoke({}, T))
+    again = await asked(graph.resume("t", {"amount": 3}, by="ann"))
+    assert "has to be even" in str(again)
+    assert [one.id for one in again.interrupts] == [one.id for one in first.interrupts]
+    assert (await graph.get_state("t")).answered == ()
+    await graph.resume("t", {"amount": 2}, by="bob")
+    assert record((await graph.get_state("t")).answered)[0][:3] == ("pay?", {"amount": 2}, "bob")
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+
+async def test_a_default_holds_once_the_time_is_over() -> None:
+    store, clock = MemoryCheckpointer(), FakeClock(1000.0)
+    graph = approving(store, clock, timeout=60, default="no")
+    stop = await asked(graph.invoke({}, T))
+    assert stop.interrupts[0].expires_at == 1060.0
+    clock.advance(59)
+    await asked(graph.resume("t"))
+    clock.advance(1)
+    assert (await graph.resume("t"))["log"] == ["no"]
+    assert record((await graph.get_state("t")).answered) == [("pay?", "no", None, 1060.0)]
+
+
+async def test_an_answer_that_comes_late_is_still_one_and_no_timeout_answers_nothing() -> None:
+    store, clock = MemoryCheckpointer(), FakeClock()
+    graph = approving(store, clock, timeout=60, default="no")
+    await asked(graph.invoke({}, T))
+    clock.advance(1000)
+    assert (await graph.resume("t", "yes"))["log"] == ["yes"]
+    without = approving(MemoryCheckpointer(), clock, default="no")
+    await asked(without.invoke({}, T))
+    clock.advance(10**9)
+    await asked(without.resume("t"))
+    with pytest.raises(ConfigError, match="timeout=0"):
+        await _of(approving(MemoryCheckpointer(), clock, timeout=0).invoke({}))
+
+
+async def _of(going: Any) -> Any:
+    try:
+        return await going
+    except GraphError as error:
+        raise error.__cause__ or error from None
+
+
+async def test_a_default_need_not_be_what_is_expected() -> None:
+    store, clock = MemoryCheckpointer(), FakeClock()
+    graph = approving(store, clock, expects=Approval, timeout=1)
+    await asked(graph.invoke({}, T))
+    clock.advance(2)
+    assert (await graph.resume("t"))["log"] == ["None"]
+
+
+# --- steps -----------------------------------------------------------------------------------------
+
+
+async def test_max_steps_counts_from_each_resume_that_brings_an_answer() -> None:
+    store = MemoryCheckpointer()
+    builder = GraphBuilder(Log).add_node("ask", lambda s: {"log": [interrupt("?")]})
+    builder.add_node("work", lambda _: {"log": ["w"]}).add_edge("ask", "work").add_edge("work", "ask")
+    graph = builder.set_entry("ask").build(store, defaults=ExecutionOptions(max_steps=3))
+    await asked(graph.invoke({}, T))
+    for turn in range(30):
+        await asked(graph.resume("t", turn))
+    assert (await graph.get_state("t")).step == 60
+
+
+async def test_max_steps_still_ends_a_loop_after_an_answer_also_over_a_crash() -> None:
+    store = MemoryCheckpointer()
+    builder = GraphBuilder(Log).add_node("ask", lambda s: {"log": [interrupt("?")]})
+    builder.add_node("spin", lambda s: {"log": [len(s["log"])]}).add_edge("ask", "spin").add_edge(
+        "spin", "spin"
+    )
+    options = ExecutionOptions(max_steps=4)
+    build = lambda: builder.build(store, defaults=options)  # noqa: E731
+    builder.set_entry("ask")
+    await asked(build().invoke({}, T))
+    with pytest.raises(MaxStepsExceededError):
+        await build().resume("t", "go")
+    steps = (await build().get_state("t")).step
+    for _ in range(2):
+        with pytest.raises(MaxStepsExceededError):
+            await build().resume("t")
+    assert (await build().get_state("t")).step == steps == 4
+
+
+# --- graphs that wait inside -----------------------------------------------------------------------
+
+
+async def test_the_graphs_that_wait_inside_are_seen() -> None:
+    class Inner(Log, total=False):
+        note: str
+
+    def build() -> Graph[Any]:
+        inmost = GraphBuilder(Inner).add_node("q", lambda s: {"log": [interrupt(s["note"])]}).set_entry("q")
+        middle = GraphBuilder(Inner).add_node("a", lambda _: {"note": "deep", "log": ["a"]})
+        middle.add_node("inmost", inmost.build()).add_edge("a", "inmost").set_entry("a")
+        builder = GraphBuilder(Log).add_node("sub", middle.build())
+        builder.add_node("end", lambda _: None).add_edge("sub", "end")
+        builder.add_conditional_edges("__start__", lambda _: ["sub", Send("sub", {"log": ["sent"]})], ["sub"])
+        return builder.build(store)
+
+    store = MemoryCheckpointer()
+    graph = build()
+    await asked(graph.invoke({"log": ["in"]}, T))
+    assert (await graph.get_state("t")).inner == {}
+    state = await build().get_state("t", inner=True)
+    assert set(state.inner) == {"sub", "sub#0"}
+    sub = state.inner["sub"]
+    assert (sub.values, sub.next) == ({"log": ["in", "a"], "note": "deep"}, ("inmost",))
+    assert [task.status for task in sub.tasks] == ["interrupted"]
+    assert [one.value for one in sub.inner["inmost"].interrupts] == ["deep"]
+    assert sub.inner["inmost"].next == ("q",)
+    assert state.inner["sub#0"].values["log"] == ["sent", "a"]

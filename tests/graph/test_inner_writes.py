@@ -1,0 +1,205 @@
+"""One law of writes: a graph as a node passes on the writes that it made, at any depth, whatever it ends in."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wesichain.core import Message, Role, ToolCall
+from wesichain.errors import GraphError, GraphInterruptedError
+from wesichain.graph import (
+    START,
+    Add,
+    Append,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    MemoryCheckpointer,
+    Merge,
+    Overwrite,
+    Send,
+    StateUpdate,
+    interrupt,
+)
+
+T = ExecutionOptions(thread_id="t")
+
+
+class Outer(TypedDict, total=False):
+    total: Annotated[int, Add]
+    log: Annotated[list[str], Append]
+    facts: Annotated[dict[str, int], Merge]
+    plain: int
+
+
+class Plain(TypedDict, total=False):
+    """The same keys, without reducers."""
+
+    total: int
+    log: list[str]
+    facts: dict[str, int]
+    plain: int
+
+
+def row(state: Any, *nodes: Any) -> GraphBuilder[Any]:
+    """Nodes one after the other."""
+    builder = GraphBuilder(state).set_entry("n0")
+    for index, node in enumerate(nodes):
+        builder.add_node(f"n{index}", node)
+        if index:
+            builder.add_edge(f"n{index - 1}", f"n{index}")
+    return builder
+
+
+async def test_an_inner_key_without_a_reducer_is_folded_by_the_outer_one() -> None:
+    inner = row(Plain, lambda _: {"total": 1, "log": ["a"], "plain": 1}, lambda _: {"total": 2, "plain": 2})
+    done = await row(Outer, inner.build()).build().invoke({"total": 5, "log": ["in"], "plain": 9})
+    assert done == {"total": 8, "log": ["in", "a"], "facts": {}, "plain": 2}
+
+
+@pytest.mark.parametrize("open_inner", [False, True])
+async def test_writes_go_through_two_levels_and_a_resume_in_the_middle(open_inner: bool) -> None:
+    kind: Any = dict if open_inner else Plain
+    inmost = row(
+        kind, lambda _: {"total": 1}, lambda _: {"total": int(interrupt("?"))}, lambda _: {"log": ["x"]}
+    )
+    store = MemoryCheckpointer()
+
+    def build() -> Graph[Any]:
+        return row(Outer, row(Outer, inmost.build(), lambda _: {"total": 100}).build()).build(store)
+
+    with pytest.raises(GraphInterruptedError):
+        await build().invoke({"total": 5}, T)
+    done = await build().resume("t", 10)
+    assert (done["total"], done["log"]) == (116, ["x"])
+
+
+async def test_an_overwrite_of_an_inner_graph_is_one_of_the_outer() -> None:
+    inner = row(
+        Outer, lambda _: {"log": ["lost"]}, lambda _: {"log": Overwrite(["kept"])}, lambda _: {"log": "more"}
+    )
+    done = await row(Outer, inner.build()).build().invoke({"log": ["old"]})
+    assert done["log"] == ["kept", "more"]
+
+
+writes = st.fixed_dictionaries(
+    {},
+    optional={
+        "total": st.integers(-5, 5),
+        "log": st.lists(st.sampled_from("ab"), max_size=2),
+        "facts": st.dictionaries(st.sampled_from("xy"), st.integers(0, 3), max_size=2),
+        "plain": st.integers(0, 9),
+    },
+)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(writes, min_size=1, max_size=4),
+    st.integers(1, 3),
+    st.sampled_from([Outer, Plain, dict]),
+    st.booleans(),
+)
+def test_a_graph_as_a_node_writes_what_its_nodes_write(
+    rows: list[dict[str, Any]], depth: int, kind: Any, stored: bool
+) -> None:
+    """The law: nodes inside graphs, at any depth, give the state that the same nodes give outside."""
+    nodes = [lambda _, one=one: one for one in rows]
+    begin = {"total": 3, "log": ["in"], "facts": {"z": 1}, "plain": 1}
+    flat = row(Outer, *nodes).build().invoke_sync(begin)
+    inside: Any = row(kind, *nodes).build()
+    for _ in range(depth - 1):
+        inside = row(Outer, inside).build()
+    graph = row(Outer, inside).build(MemoryCheckpointer() if stored else None)
+    assert asyncio.run(graph.invoke(begin)) == flat
+
+
+# --- kept state ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Counted:
+    visits: Annotated[int, Add] = 0
+    log: Annotated[list[str], Append] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.log = self.log or []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        TypedDict("Visits", {"visits": Annotated[int, Add], "log": Annotated[list[str], Append]}),
+        Counted,
+        dict,
+    ],
+)  # type: ignore[misc,operator]
+async def test_kept_state_of_a_graph_inside_a_kept_graph_is_kept(kind: Any) -> None:
+    def count(state: Any) -> dict[str, Any]:
+        seen = state.visits if kind is Counted else state.get("visits", 0)
+        return {"visits": seen + 1 if kind is dict else 1, "log": [f"visit {seen}"]}
+
+    store = MemoryCheckpointer()
+
+    def build() -> Graph[Any]:
+        inmost = GraphBuilder(kind).add_node("count", count).set_entry("count").build()
+
+        # The count is known to the inmost graph alone: the middle one does not share it.
+        class Log(TypedDict, total=False):
+            log: Annotated[list[str], Append]
+
+        middle = GraphBuilder(Log).add_node("inmost", inmost, keep_state=True).set_entry("inmost").build()
+        return GraphBuilder(Log).add_node("middle", middle, keep_state=True).set_entry("middle").build(store)
+
+    for _ in range(3):
+        done = await build().invoke({}, T)
+    assert done["log"] == ["visit 0", "visit 1", "visit 2"]
+
+
+# --- handing over ----------------------------------------------------------------------------------
+
+
+class Chat(TypedDict, total=False):
+    messages: Annotated[list[Message], Append]
+    who: str
+
+
+@pytest.mark.parametrize("stored", [False, True])
+async def test_a_hand_over_carries_what_was_written_before_it(stored: bool) -> None:
+    call = ToolCall("c1", "transfer", {})
+    inner = row(
+        Chat,
+        lambda _: {"messages": Message(Role.ASSISTANT, "", tool_calls=(call,)), "who": "sales"},
+        lambda _: StateUpdate(
+            {"messages": [Message(Role.TOOL, "done", tool_call_id="c1")]}, goto="support", up=1
+        ),
+    )
+    builder = GraphBuilder(Chat).add_node("sales", inner.build(), goto=["support"])
+    builder.add_node("support", lambda s: {"messages": Message(Role.ASSISTANT, f"hello from {s['who']}")})
+    graph = builder.set_entry("sales").build(MemoryCheckpointer() if stored else None)
+    done = await graph.invoke({"messages": [Message(Role.USER, "hi")]}, T if stored else None)
+    assert [message.role for message in done["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert done["messages"][1].tool_calls == (call,)
+    assert done["messages"][-1].content == "hello from sales"
+
+
+async def test_a_hand_over_over_two_graphs_carries_both_and_its_siblings() -> None:
+    inmost = GraphBuilder(Outer).add_node("up", lambda _: StateUpdate({"log": ["up"]}, up=2))
+    inmost.add_node("by", lambda _: {"log": ["by"], "plain": 4}).add_edge(START, "by").add_edge(START, "up")
+    inner = row(
+        Outer, lambda _: {"log": ["before"], "total": 1}, inmost.build(), lambda _: {"log": ["never"]}
+    )
+    done = await row(Outer, inner.build(), lambda _: {"log": ["after"]}).build().invoke({"log": ["in"]})
+    assert (done["log"], done["total"], done["plain"]) == (["in", "before", "by", "up", "after"], 1, 4)
+
+
+async def test_a_payload_that_is_no_state_is_refused_by_name() -> None:
+    builder = GraphBuilder(Outer).add_node("sub", row(Outer, lambda _: None).build())
+    builder.add_conditional_edges(START, lambda _: Send("sub", 3), ["sub"])
+    with pytest.raises(GraphError, match="int is not a state"):
+        await builder.build().invoke({})

@@ -1,0 +1,371 @@
+"""Options of a run and of nodes: concurrency, budgets, tasks of agents, synchronous doors, branches in events."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from wesichain import Agent, Budget, tool
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    ToolCall,
+    ToolDispatched,
+    Usage,
+)
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    GraphDefinitionError,
+    GraphError,
+    GraphInterruptedError,
+    GraphTimeoutError,
+    NodeFailedError,
+)
+from wesichain.graph import (
+    START,
+    Append,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    GraphContext,
+    MemoryCheckpointer,
+    Send,
+    StateUpdate,
+    interrupt,
+    visits,
+)
+from wesichain.testing import FunctionLlm, ScriptedLlm
+
+T = ExecutionOptions(thread_id="t")
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], Append]
+    topic: str
+
+
+class Answers(Log, total=False):
+    output: Annotated[list[str], Append]
+
+
+def fan(node: Any, count: int, **options: Any) -> Graph[Any]:
+    builder = GraphBuilder(Answers).add_node("work", node, **options)
+    builder.add_conditional_edges(
+        START, lambda _: [Send("work", {"topic": f"t{i}"}) for i in range(count)], ["work"]
+    )
+    return builder.build(MemoryCheckpointer())
+
+
+# --- concurrency -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_no_more_tasks_run_at_once_than_are_allowed(is_async: bool, nested: bool) -> None:
+    now, most = 0, 0
+
+    async def later(state: Any) -> Any:
+        nonlocal now, most
+        now, most = now + 1, max(most, now + 1)
+        await asyncio.sleep(0.002)
+        now -= 1
+        return {"log": [state["topic"]]}
+
+    def blocking(state: Any) -> Any:
+        nonlocal now, most
+        now, most = now + 1, max(most, now + 1)
+        time.sleep(0.002)
+        now -= 1
+        return {"log": [state["topic"]]}
+
+    graph = fan(later if is_async else blocking, 30)
+    if nested:
+        inner = graph.definition
+        graph = (
+            GraphBuilder(Log)
+            .add_node("sub", Graph(inner, defaults=ExecutionOptions()))
+            .set_entry("sub")
+            .build()
+        )
+    done = await graph.invoke({}, ExecutionOptions(max_concurrency=3))
+    assert done["log"] == [f"t{i}" for i in range(30)]
+    assert most <= 3
+    with pytest.raises(ConfigError, match="max_concurrency=0"):
+        ExecutionOptions(max_concurrency=0)
+
+
+async def test_a_failure_ends_what_has_not_begun_yet() -> None:
+    begun: list[str] = []
+
+    async def work(state: Any) -> None:
+        begun.append(state["topic"])
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    with pytest.raises(NodeFailedError):
+        await fan(work, 20).invoke({}, ExecutionOptions(thread_id="t", max_concurrency=2))
+    assert len(begun) <= 3
+
+
+# --- budgets ---------------------------------------------------------------------------------------
+
+
+def spender() -> Agent[str]:
+    return Agent(FunctionLlm(lambda _: LlmResponse("done", usage=Usage(60, 40))))
+
+
+async def test_a_budget_bounds_all_agents_of_a_graph_together() -> None:
+    with pytest.raises(NodeFailedError) as caught:
+        await fan(spender(), 10, task=lambda s: s["topic"]).invoke(
+            {}, ExecutionOptions(thread_id="t", budget=Budget(steps=99, tokens=350), max_concurrency=1)
+        )
+    assert isinstance(caught.value.__cause__, BudgetExceededError)
+
+
+async def test_what_a_thread_has_spent_is_kept_over_resumes_failures_and_processes() -> None:
+    asked = 0
+
+    def answer(_: LlmRequest) -> LlmResponse:
+        nonlocal asked
+        asked += 1
+        return LlmResponse("done", usage=Usage(60, 40))
+
+    store = MemoryCheckpointer()
+
+    class State(Log, total=False):
+        output: str
+
+    def build() -> Graph[Any]:
+        builder = GraphBuilder(State).add_node("agent", Agent(FunctionLlm(answer)), task=lambda _: "go")
+        builder.add_node("ask", lambda _: {"log": [interrupt("more?")]}).add_edge("agent", "ask").add_edge(
+            "ask", "agent"
+        )
+        return builder.set_entry("agent").build(store)
+
+    budget = ExecutionOptions(thread_id="t", budget=Budget(steps=99, tokens=250))
+    with pytest.raises(GraphInterruptedError):
+        await build().invoke({}, budget)
+    for _ in range(2):
+        with pytest.raises(GraphInterruptedError):
+            await build().resume("t", "yes", budget)
+    for value in ({"value": "yes"}, {}):
+        with pytest.raises(NodeFailedError) as caught:
+            await build().resume("t", options=budget, **value)
+        assert isinstance(caught.value.__cause__, BudgetExceededError)
+    assert asked == 3
+    with pytest.raises(GraphInterruptedError):
+        await build().resume("t", options=ExecutionOptions(budget=Budget(steps=99, tokens=900)))
+    assert asked == 4
+
+
+# --- agents ----------------------------------------------------------------------------------------
+
+
+async def test_the_task_of_an_agent_is_made_of_the_state() -> None:
+    class State(TypedDict, total=False):
+        topic: str
+        output: str
+
+    llm = ScriptedLlm([LlmResponse("a poem")])
+
+    async def task(state: Any, ctx: GraphContext) -> str:
+        return f"{ctx.node}: write about {state['topic']}"
+
+    graph = GraphBuilder(State).add_node("poet", Agent(llm), task=task).set_entry("poet").build()
+    assert (await graph.invoke({"topic": "rain"}))["output"] == "a poem"
+    assert llm.requests[0].messages[-1].content == "poet: write about rain"
+    with pytest.raises(GraphDefinitionError, match="task is for an agent"):
+        GraphBuilder(State).add_node("x", lambda _: None, task=task)
+
+
+# --- events ----------------------------------------------------------------------------------------
+
+
+@tool
+async def look(topic: str) -> str:
+    """Look something up."""
+    return topic
+
+
+async def test_events_name_the_branch_also_those_of_agents_inside() -> None:
+    def answer(request: LlmRequest) -> LlmResponse:
+        topic = str(request.messages[-1].content)
+        if request.messages[-1].role == "tool":
+            return LlmResponse("done")
+        return LlmResponse("", (ToolCall(f"c-{topic}", "look", {"topic": topic}),))
+
+    seen: list[Any] = []
+
+    builder = GraphBuilder(Answers).add_node(
+        "work", Agent(FunctionLlm(answer), tools=[look]), task=lambda s: s["topic"]
+    )
+    builder.add_conditional_edges(
+        START, lambda _: [Send("work", {"topic": f"t{i}"}) for i in range(3)], ["work"]
+    )
+    sink = type("Sink", (), {"emit": lambda _, event: seen.append(event)})()
+    await builder.build(events=sink).invoke({})
+    for kind in (NodeStarted, NodeCompleted):
+        assert sorted(one.task_id for one in seen if isinstance(one, kind)) == ["work#0", "work#1", "work#2"]
+    found = {one.task_id: one.call.args["topic"] for one in seen if isinstance(one, ToolDispatched)}
+    assert found == {"work#0": "t0", "work#1": "t1", "work#2": "t2"}
+    assert {one.node for one in seen if isinstance(one, ToolDispatched)} == {"work"}
+
+
+async def test_branches_that_end_in_another_order_are_told_apart() -> None:
+    seen: list[Any] = []
+
+    async def work(state: Any) -> None:
+        await asyncio.sleep({"t0": 0.03, "t1": 0.01, "t2": 0.0}[state["topic"]])
+        if state["topic"] == "t0":
+            raise ValueError("no")
+
+    sink = type("Sink", (), {"emit": lambda _, event: seen.append(event)})()
+    graph = fan(work, 3)
+    with pytest.raises(NodeFailedError):
+        await graph.invoke({}, ExecutionOptions(thread_id="t", events=sink))
+    assert [one.task_id for one in seen if isinstance(one, NodeFailed)] == ["work#0"]
+    assert [one.ok for one in visits(seen)] == [False, True, True]
+
+
+# --- synchronous doors -----------------------------------------------------------------------------
+
+
+def asking(store: Any) -> Graph[Any]:
+    builder = GraphBuilder(Log).add_node("ask", lambda _: {"log": [interrupt("?")]})
+    return builder.set_entry("ask").build(store)
+
+
+def test_threads_are_used_by_code_that_is_not_async() -> None:
+    graph = asking(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        graph.invoke_sync({}, T)
+    assert graph.get_state_sync("t").next == ("ask",)
+    graph.update_state_sync("t", {"log": ["noted"]})
+    with pytest.raises(GraphInterruptedError):
+        graph.resume_sync("t")
+    assert graph.resume_sync("t", "yes", by="ann")["log"] == ["noted", "yes"]
+    assert [one.source for one in graph.history_sync("t", limit=2)] == ["loop", "update"]
+    assert graph.get_state_sync("t").answered[0].by == "ann"
+
+
+async def test_a_synchronous_door_inside_a_loop_says_what_to_use() -> None:
+    graph = asking(MemoryCheckpointer())
+    with pytest.raises(ConfigError, match=r"use: await graph.get_state\(...\)"):
+        graph.get_state_sync("t")
+
+
+@pytest.mark.parametrize("blocking", [None, False])
+@pytest.mark.parametrize("siblings", [0, 1])
+def test_a_sync_node_runs_another_graph_alone_and_beside_a_sibling(siblings: int, blocking: Any) -> None:
+    other = GraphBuilder(Log).add_node("x", lambda _: {"log": ["x"]}).set_entry("x").build()
+    builder = GraphBuilder(Log).add_node(
+        "a", lambda _: {"log": other.invoke_sync({})["log"]}, blocking=blocking
+    )
+    builder.set_entry("a")
+    for index in range(siblings):
+        builder.add_node(f"s{index}", lambda _: None).add_edge(START, f"s{index}")
+    assert builder.build().invoke_sync({})["log"] == ["x"]
+
+
+# --- small ones ------------------------------------------------------------------------------------
+
+
+async def test_an_update_from_outside_goes_where_it_says() -> None:
+    builder = (
+        GraphBuilder(Log).add_node("a", lambda _: {"log": ["a"]}).add_node("b", lambda _: {"log": ["b"]})
+    )
+    builder.add_node("c", lambda _: {"log": ["c"]}, goto=["b"]).add_edge("a", "c").set_entry("a")
+    graph = builder.build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["c"]))
+    await graph.update_state("t", StateUpdate({"log": ["u"]}, goto="b"))
+    assert (await graph.get_state("t")).next == ("c", "b")
+    await graph.update_state("t", StateUpdate({"log": ["v"]}, goto="b"), as_node="c")
+    assert (await graph.get_state("t")).next == ("b",)
+    assert (await graph.resume("t"))["log"] == ["a", "u", "v", "b"]
+    with pytest.raises(GraphError, match="'nowhere', which is not a node"):
+        await graph.update_state("t", StateUpdate({}, goto="nowhere"))
+
+
+async def test_a_question_survives_a_sibling_that_fails() -> None:
+    fails = True
+
+    async def flaky(_: Any) -> Any:
+        await asyncio.sleep(0.01)
+        if fails:
+            raise ValueError("no")
+        return {"log": ["ok"]}
+
+    builder = GraphBuilder(Log).add_node("ask", lambda _: {"log": [interrupt("?")]}).add_node("flaky", flaky)
+    graph = builder.add_edge(START, "ask").add_edge(START, "flaky").build(MemoryCheckpointer())
+    with pytest.raises(NodeFailedError):
+        await graph.invoke({}, T)
+    state = await graph.get_state("t")
+    assert [task.status for task in state.tasks] == ["interrupted", "failed"]
+    fails = False
+    assert (await graph.resume("t", "yes"))["log"] == ["yes", "ok"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_handler_of_errors_may_ask(is_async: bool) -> None:
+    def node(_: Any) -> Any:
+        first = interrupt("first")
+        raise ValueError(first)
+
+    def on_error(_: Any, error: Exception) -> Any:
+        return {"log": [f"{error} {interrupt('what now?')}"]}
+
+    async def later(state: Any, error: Exception) -> Any:
+        await asyncio.sleep(0)
+        return on_error(state, error)
+
+    builder = GraphBuilder(Log).add_node("a", node, on_error=later if is_async else on_error).set_entry("a")
+    graph = builder.build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({}, T)
+    with pytest.raises(GraphInterruptedError) as caught:
+        await graph.resume("t", "one")
+    assert [asked.value for asked in caught.value.interrupts] == ["what now?"]
+    assert (await graph.resume("t", "two"))["log"] == ["one two"]
+
+
+async def test_a_sync_node_that_is_late_is_left_at_once() -> None:
+    graph = (
+        GraphBuilder(Log).add_node("slow", lambda _: time.sleep(0.6), timeout=0.05).set_entry("slow").build()
+    )
+    began = time.monotonic()
+    with pytest.raises(GraphTimeoutError, match=r"within 0\.05 s"):
+        await graph.invoke({})
+    assert time.monotonic() - began < 0.4
+
+
+async def test_the_newest_snapshots_are_read_without_the_whole_thread() -> None:
+    class Counting(MemoryCheckpointer):
+        read_entries = 0
+
+        async def read(self, thread_id: str, *, since: int | None = None) -> Any:
+            found = await super().read(thread_id, since=since)
+            self.read_entries += len(found)
+            return found
+
+    store = Counting()
+    builder = GraphBuilder(Log).add_node("a", lambda _: {"topic": "x" * 5000}).set_entry("a")
+    graph = builder.build(store)
+    for _ in range(200):
+        await graph.invoke({}, T)
+    whole = len(await graph.history("t"))
+    store.read_entries = 0
+    assert len(await graph.history("t", limit=1)) == 1
+    assert store.read_entries < whole / 2
+
+
+def test_a_checkpointer_that_is_not_used_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="the checkpointer of its graph is not used"):
+        GraphBuilder(Log).add_node("sub", asking(MemoryCheckpointer()))
