@@ -11,9 +11,10 @@ from typing import Any
 
 import httpx2
 import uvicorn
+from typing_extensions import override
 
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
-from wesichain.core import Usage
+from wesichain.core import StreamingLlm, StreamItem, TextChunk, Usage
 from wesichain.testing import FunctionLlm
 
 
@@ -39,6 +40,17 @@ def say(*calls: ToolCall, text: str = "") -> LlmResponse:
     return LlmResponse(text, tool_calls=calls, usage=Usage(10, 5))
 
 
+class Talker(FunctionLlm, StreamingLlm):
+    """Answers with what a function makes of the request, in pieces of three characters."""
+
+    @override
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamItem]:
+        response = await self.complete(request)
+        for start in range(0, len(response.content), 3):
+            yield TextChunk(response.content[start : start + 3])
+        yield response
+
+
 def scripted(*replies: Any, **options: Any) -> Agent[Any, Any]:
     """An agent that plays the replies to every run of its own: the next is chosen by the messages so far."""
 
@@ -52,7 +64,7 @@ def scripted(*replies: Any, **options: Any) -> Agent[Any, Any]:
         return LlmResponse(answer, usage=Usage(10, 5)) if isinstance(answer, str) else answer
 
     given: dict[str, Any] = {"tools": [weather, refund, locate], **options}
-    return Agent(FunctionLlm(reply), **given)
+    return Agent(Talker(reply), **given)
 
 
 @asynccontextmanager

@@ -31,8 +31,8 @@ class _Reader:
 class EventLog:
     """Keeps the newest `most` events. A full log waits for readers who are behind before it drops events.
 
-    It waits `patience` seconds at most, and only for readers who are connected: one that never comes back
-    holds nothing up. A reader whose next event was dropped gets a `GoneError`, never a gap.
+    It waits `patience` seconds at most for each reader that is connected; one that never comes back holds
+    nothing up. A reader whose next event was dropped gets a `GoneError`, never a gap.
     """
 
     def __init__(self, *, most: int, patience: float) -> None:
@@ -42,6 +42,7 @@ class EventLog:
         self._seqs: list[int] = []
         self._dropped = 0  # events that were here, and are not kept any more
         self._readers: set[_Reader] = set()
+        self._expected: _Reader | None = None
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._is_open = True
@@ -50,9 +51,12 @@ class EventLog:
     def last_seq(self) -> int:
         return self._seqs[-1] if self._seqs else 0
 
-    def open(self) -> None:
-        """Take events again, of a run that is resumed."""
+    def open(self, *, for_reader: bool) -> None:
+        """Take the events of a run that starts or is resumed; keep them `for_reader`, who comes at once."""
         self._is_open = True
+        if for_reader:
+            self._expected = _Reader(self._dropped + len(self._events))
+            self._readers.add(self._expected)
 
     def close(self) -> None:
         """Tell readers that nobody works on the run: they end when they have read all."""
@@ -77,7 +81,7 @@ class EventLog:
                 async with asyncio.timeout_at(deadline):
                     await self._room.wait()
             except TimeoutError:
-                break
+                self._readers = {reader for reader in self._readers if reader.place >= goal}
         count = goal - self._dropped
         del self._events[:count]
         del self._seqs[:count]
@@ -92,10 +96,14 @@ class EventLog:
         start = bisect_right(self._seqs, after)
         if self._dropped and start == 0 and after < self._seqs[0] - 1:
             raise GoneError(after, self._seqs[0])
-        return self._read(_Reader(self._dropped + start), ping)
+        reader = _Reader(self._dropped + start)
+        self._readers.add(reader)
+        if self._expected is not None:
+            self._readers.discard(self._expected)
+            self._expected = None
+        return self._read(reader, ping)
 
     async def _read(self, reader: _Reader, ping: float) -> AsyncIterator[Sequence[Event]]:
-        self._readers.add(reader)
         try:
             while True:
                 self._news.clear()

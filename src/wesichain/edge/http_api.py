@@ -28,7 +28,7 @@ from .callers import Callers
 from .event_log import GoneError
 from .event_stream import EventStream, event_frames, until_ended_or_left
 from .limits import Limits
-from .runs import RunEnd, Order, Run, Runs, status_of
+from .runs import Order, Run, RunDirectory, RunEnd, status_of
 
 _FIELDS = frozenset({"task", "conversation", "run_id", "settings", "agent", "stay"})
 
@@ -36,18 +36,18 @@ _FIELDS = frozenset({"task", "conversation", "run_id", "settings", "agent", "sta
 class HttpApi:
     """The handlers of `/runs` and what is below it."""
 
-    def __init__(self, runs: Runs, callers: Callers, limits: Limits) -> None:
+    def __init__(self, runs: RunDirectory, callers: Callers, limits: Limits) -> None:
         self._runs = runs
         self._callers = callers
         self._limits = limits
 
     async def run(self, request: Request) -> Response:
         """`POST /runs`: the answer, or the calls that wait for a decision."""
-        return await self._answer(request, await self._start(request))
+        return await self._answer(request, await self._start(request, is_streamed=False))
 
     async def stream(self, request: Request) -> Response:
         """`POST /runs/stream`: the run's events as they come."""
-        return self._events(await self._start(request), 0)
+        return self._events(await self._start(request, is_streamed=True), 0)
 
     async def events(self, request: Request) -> Response:
         """`GET /runs/{id}/events`: the run's events, those after `Last-Event-ID` alone."""
@@ -64,8 +64,10 @@ class HttpApi:
         body = await read_object(request, self._limits)
         after = last_event_id(request)
         run = await self._find(request, owner)
-        await run.decide(decisions_of(body), await self._callers.options(request))
-        if "text/event-stream" in request.headers.get("accept", ""):
+        is_streamed = "text/event-stream" in request.headers.get("accept", "")
+        options = await self._callers.options(request)
+        await run.decide(decisions_of(body), options, is_streamed=is_streamed)
+        if is_streamed:
             return self._events(run, after)
         return await self._answer(request, run)
 
@@ -78,7 +80,7 @@ class HttpApi:
         await run.cancel()
         return JSONResponse({"run_id": run.run_id, "cancelled": True})
 
-    async def _start(self, request: Request) -> Run:
+    async def _start(self, request: Request, *, is_streamed: bool) -> Run:
         owner = await self._callers.owner(request)
         body = await read_object(request, self._limits)
         unknown = body.keys() - _FIELDS
@@ -97,6 +99,7 @@ class HttpApi:
             task=task_of(body.get("task")),
             conversation=checked_conversation(text_of(body, "conversation")),
             stay=stay,
+            is_streamed=is_streamed,
             options={
                 **await self._callers.options(request),
                 **({} if settings is None else {"settings": settings}),

@@ -26,7 +26,7 @@ from wesichain.trace import redact
 
 from .event_log import EventLog
 from .limits import Limits
-from .runs import CostMeter, RunEnd, Order, Run, RunKeeper, Talks, missing_decisions, status_of
+from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, missing_decisions, status_of
 
 _log = logging.getLogger("wesichain.edge")
 
@@ -67,11 +67,15 @@ class PlainRun(Run):
         """Start the run, and wait for its first event; an HTTPException where there is none."""
         order = self.order
         await self._work(
-            lambda options: self._agent.stream(order.task, order.history, **options), order.options
+            lambda options: self._agent.stream(order.task, order.history, **options),
+            order.options,
+            is_streamed=order.is_streamed,
         )
 
     @override
-    async def decide(self, decisions: Mapping[str, Decision], options: Mapping[str, Any]) -> None:
+    async def decide(
+        self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
+    ) -> None:
         ending = self._ending
         outcome = None if ending is None else ending.outcome
         if self.is_running or ending is None or not isinstance(outcome, Interrupted):
@@ -82,7 +86,11 @@ class PlainRun(Run):
         self._keeper.check_room()
         given = {**self.order.options, **options}
         try:
-            await self._work(lambda more: self._agent.stream(outcome, decisions=decisions, **more), given)
+            await self._work(
+                lambda more: self._agent.stream(outcome, decisions=decisions, **more),
+                given,
+                is_streamed=is_streamed,
+            )
         except HTTPException:
             self._ending = ending  # it was refused, and waits as before
             self._keeper.ended(self)
@@ -142,7 +150,11 @@ class PlainRun(Run):
     # --- inside --------------------------------------------------------------------------------------
 
     async def _work(
-        self, stream: Callable[[dict[str, Any]], RunStream[Any]], given: Mapping[str, Any]
+        self,
+        stream: Callable[[dict[str, Any]], RunStream[Any]],
+        given: Mapping[str, Any],
+        *,
+        is_streamed: bool,
     ) -> None:
         token = self._token = CancellationToken()
         options: dict[str, Any] = {**given, "cancellation": token, "run_id": self.run_id}
@@ -151,7 +163,7 @@ class PlainRun(Run):
         self._ending = self._problem = None
         self.is_running = True
         self._keeper.running(self)
-        self.log.open()
+        self.log.open(for_reader=is_streamed)
         began = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._execute(stream, options, token, began))
         if not await asyncio.shield(began):

@@ -24,7 +24,7 @@ from .http_api import HttpApi
 from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
-from .runs import Runs, Talks
+from .runs import RunDirectory, Talks
 from .stored_runs import DurableRunner, StoredRuns
 
 AnyAgent: TypeAlias = Agent[Any, Any] | DurableRunner
@@ -56,7 +56,7 @@ def build(
     if deps is not None and not any(isinstance(keeper, PlainRuns) for keeper in keepers.values()):
         raise ConfigError("a DurableAgent makes its own deps: DurableAgent(..., deps=function_of_the_run_id)")
     callers = Callers(authorize, deps)
-    runs = Runs(keepers)
+    runs = RunDirectory(keepers)
     api = HttpApi(runs, callers, limits)
 
     @asynccontextmanager

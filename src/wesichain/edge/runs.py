@@ -39,7 +39,8 @@ class Order:
     """A run that a client asks for. `options` are keywords of `Agent.run`: deps, settings.
 
     `tools` are external tools that the client brings along; `history` is what a client that keeps the
-    conversation itself says was said before. `stay`: the run goes on when its client leaves.
+    conversation itself says was said before. `stay`: the run goes on when its client leaves. `is_streamed`:
+    the client is about to read the events.
     """
 
     run_id: str
@@ -47,6 +48,7 @@ class Order:
     task: str
     conversation: str | None = None
     stay: bool = False
+    is_streamed: bool = False
     tools: tuple[Tool, ...] = ()
     history: tuple[Message, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -105,7 +107,9 @@ class Run(Protocol):
         """How the run ended or where it waits; None while somebody works on it."""
         ...
 
-    async def decide(self, decisions: Mapping[str, Decision], options: Mapping[str, Any]) -> None:
+    async def decide(
+        self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
+    ) -> None:
         """Resume the run with a decision for each call that waits: all or none. Else an HTTPException."""
         ...
 
@@ -132,7 +136,7 @@ class RunKeeper(Protocol):
         ...
 
 
-class Runs:
+class RunDirectory:
     """The runs of all agents of an app."""
 
     def __init__(self, keepers: Mapping[str, RunKeeper]) -> None:

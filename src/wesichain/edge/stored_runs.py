@@ -16,7 +16,7 @@ from wesichain.errors import DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
-from .runs import CostMeter, RunEnd, Order, Run, RunKeeper, Talks, missing_decisions
+from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, missing_decisions
 
 _log = logging.getLogger("wesichain.edge")
 _PING = 15.0
@@ -62,7 +62,7 @@ class DurableRunner(Protocol):
     async def serve(self, stop: CancellationToken, *, grace: float) -> None: ...
 
 
-class StoredRun(Run):
+class DurableRun(Run):
     """A run in the database. It goes on whether a client is there or not."""
 
     def __init__(
@@ -129,7 +129,9 @@ class StoredRun(Run):
         return None if status in ("pending", "running") else await self.ending()
 
     @override
-    async def decide(self, decisions: Mapping[str, Decision], options: Mapping[str, Any]) -> None:
+    async def decide(
+        self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
+    ) -> None:
         wrong = missing_decisions(await self._agent.pending(self._run_id), decisions)
         if wrong is not None:
             raise HTTPException(409, wrong)
@@ -189,7 +191,7 @@ class StoredRuns(RunKeeper):
             await asyncio.wait([self._serving])
 
     @override
-    async def start(self, order: Order) -> StoredRun:
+    async def start(self, order: Order) -> DurableRun:
         if order.tools:
             raise HTTPException(
                 400, "a durable agent takes no tools of a client: its runs outlive the client"
@@ -207,7 +209,7 @@ class StoredRuns(RunKeeper):
             raise HTTPException(409, str(error)) from None
         except DurableError as error:
             raise HTTPException(503, redact(str(error))[:500]) from None
-        run = StoredRun(self._agent, order.run_id, order.conversation, self._prices)
+        run = DurableRun(self._agent, order.run_id, order.conversation, self._prices)
         if talk is not None:
             task = asyncio.create_task(self._extend(talk, order.run_id))
             self._keeping.add(task)
@@ -215,15 +217,15 @@ class StoredRuns(RunKeeper):
         return run
 
     @override
-    async def find(self, owner: str, run_id: str) -> StoredRun | None:
+    async def find(self, owner: str, run_id: str) -> DurableRun | None:
         summary = await self._summary(run_id)
         if summary is None or (summary.key or "") != owner:
             return None
         self.serve()
-        return StoredRun(self._agent, run_id, None, self._prices)
+        return DurableRun(self._agent, run_id, None, self._prices)
 
     @override
-    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> StoredRun | None:
+    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> DurableRun | None:
         if not tokens:
             return None
         waiting = (item.run_id for item in await self._agent.pending() if item.token in tokens)
