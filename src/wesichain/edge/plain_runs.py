@@ -26,7 +26,7 @@ from wesichain.trace import redact
 
 from .event_log import EventLog
 from .limits import Limits
-from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, missing_decisions, status_of
+from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions, status_of
 
 _log = logging.getLogger("wesichain.edge")
 
@@ -66,8 +66,9 @@ class PlainRun(Run):
     async def begin(self) -> None:
         """Start the run, and wait for its first event; an HTTPException where there is none."""
         order = self.order
+        history = await history_of(order, self._conversation)
         await self._work(
-            lambda options: self._agent.stream(order.task, order.history, **options),
+            lambda options: self._agent.stream(order.task, history, **options),
             order.options,
             is_streamed=order.is_streamed,
         )

@@ -18,6 +18,9 @@ from wesichain.agent import Agent, Conversations, MemoryConversations
 from wesichain.core import Prices
 from wesichain.errors import ConfigError
 
+from .a2a import A2a
+from .ag_ui import AgUi
+from .ai_sdk import AiSdk
 from .callers import Authorize, Callers, MakeDeps
 from .gate import Gate
 from .http_api import HttpApi
@@ -58,6 +61,8 @@ def build(
     callers = Callers(authorize, deps)
     runs = RunDirectory(keepers)
     api = HttpApi(runs, callers, limits)
+    described = {name: _description_of(one) for name, one in agents.items()}
+    a2a = A2a(runs, callers, limits, agents=described, path=path)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -86,6 +91,10 @@ def build(
             route("/runs/{id}/events", api.events, "GET"),
             route("/runs/{id}/decisions", api.decide, "POST"),
             route("/runs/{id}/cancel", api.cancel, "POST"),
+            route("/ag-ui", AgUi(runs, callers, limits), "POST"),
+            route("/ai-sdk", AiSdk(runs, callers, limits), "POST"),
+            route("/a2a", a2a, "POST"),
+            route("/.well-known/agent-card.json", a2a.card, "GET"),
             route("/health", health, "GET"),
             route("/openapi.json", openapi, "GET"),
         ],
@@ -110,6 +119,11 @@ def _checked(
     if isinstance(cors, str) or not all(_is_origin(origin) for origin in cors):
         raise ConfigError(f"cors={cors!r}: a list of origins, such as ['https://example.com']")
     return agents
+
+
+def _description_of(agent: AnyAgent) -> str:
+    inside: Any = agent if isinstance(agent, Agent) else getattr(agent, "agent", agent)
+    return str(getattr(inside, "description", "") or agent.name)
 
 
 def _name_of(agent: Any) -> str:

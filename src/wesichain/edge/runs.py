@@ -38,8 +38,9 @@ State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancell
 class Order:
     """A run that a client asks for. `options` are keywords of `Agent.run`: deps, settings.
 
-    `tools` are external tools that the client brings along; `history` is what a client that keeps the
-    conversation itself says was said before. `stay`: the run goes on when its client leaves. `is_streamed`:
+    `tools` are external tools that the client brings along. `history` is what the client says was said
+    before: it is used where the conversation is not known here. `context` is shown before the task, and not
+    remembered. `stay`: the run goes on when its client leaves. `is_streamed`:
     the client is about to read the events.
     """
 
@@ -51,6 +52,7 @@ class Order:
     is_streamed: bool = False
     tools: tuple[Tool, ...] = ()
     history: tuple[Message, ...] = ()
+    context: tuple[Message, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -74,6 +76,12 @@ class RunEnd:
                 return "failed"
             case Interrupted(pending=pending):
                 return "waiting" if pending and not self.is_dropped else "cancelled"
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event."""
+        events = self.outcome.events
+        return events[-1].seq if events else 0
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
@@ -183,6 +191,12 @@ class Talks:
         if self._owners.setdefault(id, owner) != owner:
             raise HTTPException(404, "there is no such conversation")
         return self._store.open(f"{id}\x1f{owner}" if owner else id)
+
+
+async def history_of(order: Order, talk: Any) -> tuple[Message, ...]:
+    """The messages before the task that the conversation does not have."""
+    is_known = bool(order.history) and talk is not None and bool(await talk.read())
+    return order.context if is_known else (*order.history, *order.context)
 
 
 def missing_decisions(pending: Sequence[PendingCall | Any], decisions: Mapping[str, Decision]) -> str | None:

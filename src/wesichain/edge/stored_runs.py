@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from starlette.exceptions import HTTPException
@@ -16,7 +16,7 @@ from wesichain.errors import DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
-from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, missing_decisions
+from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions
 
 _log = logging.getLogger("wesichain.edge")
 _PING = 15.0
@@ -49,9 +49,8 @@ class DurableRunner(Protocol):
 
     @property
     def name(self) -> str: ...
-    async def enqueue(
-        self, task: str, *, run_id: str, history: Sequence[Message], key: str | None, **options: Any
-    ) -> str: ...
+    @property
+    def enqueue(self) -> Callable[..., Awaitable[str]]: ...
     async def outcome(self, run_id: str) -> Outcome[Any]: ...
     async def status(self, run_id: str) -> str: ...
     async def show(self, run_id: str) -> Summary: ...
@@ -200,7 +199,8 @@ class StoredRuns(RunKeeper):
         if not await self._may_use(order.owner, order.run_id):
             raise HTTPException(404, "there is no such run")
         talk = await self._talks.open(order.owner, order.conversation)
-        history = order.history if talk is None else (*await talk.read(), *order.history)
+        before = () if talk is None else await talk.read()
+        history = (*before, *await history_of(order, talk))
         try:
             await self._agent.enqueue(
                 order.task, run_id=order.run_id, history=history, key=order.owner or None, **order.options
