@@ -29,7 +29,7 @@ def modules() -> Path:
     for folder in (os.environ.get("WESICHAIN_NODE", ""), str(ROOT / "examples" / "frontends")):
         if folder and (Path(folder) / "node_modules" / "ai").is_dir():
             return Path(folder)
-    pytest.skip("the package 'ai' is not installed: run 'npm ci' in examples/frontends")
+    pytest.skip("the package 'ai' is not installed: run 'npm install' in examples/frontends")
 
 
 async def chat(app: Any, *steps: Any) -> Any:
