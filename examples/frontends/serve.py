@@ -1,7 +1,7 @@
 """The service of the two pages: `npm install && npm run build`, then `python examples/frontends/serve.py`.
 
-    http://127.0.0.1:8020/chat.html       the AI SDK's useChat
-    http://127.0.0.1:8020/copilot.html    CopilotKit, over AG-UI
+http://127.0.0.1:8020/chat.html       the AI SDK's useChat
+http://127.0.0.1:8020/copilot.html    CopilotKit, over AG-UI
 """
 
 from __future__ import annotations

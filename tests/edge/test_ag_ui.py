@@ -179,7 +179,8 @@ async def test_a_wrong_resume_is_an_error_and_changes_nothing(which: str) -> Non
         assert results_of(events) == {"a": "refunded 1", "b": "refunded 2"}
 
 
-async def test_a_frontend_tool_is_run_by_the_page() -> None:
+@pytest.mark.parametrize("version", [ag.PROTOCOL_VERSION, None], ids=["1.0", "older"])
+async def test_a_frontend_tool_is_run_by_the_page(version: str | None) -> None:
     paint = ag.Tool(
         name="paint",
         description="Paint the page.",
@@ -187,10 +188,11 @@ async def test_a_frontend_tool_is_run_by_the_page() -> None:
     )
     agent = scripted(say(ToolCall("p1", "paint", {"colour": "red"})), "it is red")
     async with serving(create_app(agent)) as client:
-        page = Frontend(client, tools=[paint])
+        page = Frontend(client, tools=[paint], protocol_version=version)
         asked = await page.say("paint it red")
         assert calls_of(asked) == [("p1", "paint")]
-        assert asked[-1].outcome.pending_tool_call_ids == ["p1"]
+        assert results_of(asked) == {}
+        assert asked[-1].outcome.pending_tool_call_ids == (["p1"] if version else None)
         events = await page.result("p1", '{"painted": true}')
         assert text_of(events) == "it is red"
         lost = await page.result("p1", "again")

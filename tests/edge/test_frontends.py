@@ -19,6 +19,7 @@ from wesichain.testing import FunctionLlm
 
 from .kit import listening
 
+pytestmark = pytest.mark.slow  # a browser, and pages of megabytes
 FOLDER = ROOT / "examples" / "frontends"
 
 
@@ -35,7 +36,11 @@ def reply(request: Any) -> Any:
     last = request.messages[-1]
     if last.role is Role.TOOL:
         return LlmResponse(f"It is done: {last.text}")
-    for word, args in (("paint", {"colour": "red"}), ("book", {"city": "Bern"}), ("weather", {"city": "Bern"})):
+    for word, args in (
+        ("paint", {"colour": "red"}),
+        ("book", {"city": "Bern"}),
+        ("weather", {"city": "Bern"}),
+    ):
         if word in last.text:
             return LlmResponse(tool_calls=(ToolCall(f"{word}-{len(request.messages)}", word, args),))
     return LlmResponse("Hello to you.")
@@ -67,3 +72,49 @@ def served() -> Iterator[str]:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
         loop.close()
+
+
+def test_use_chat_streams_asks_and_runs_a_tool_of_the_page(chrome: Browser) -> None:
+    with served() as url, chrome.page() as page:
+        page.open(f"{url}/chat.html")
+        page.wait("document.querySelector('#text') !== null")
+
+        def say(text: str) -> None:
+            page.click("#text")
+            page.type(text)
+            page.click("#send")
+
+        say("hello")
+        page.wait_for("Hello to you.")
+        say("book it")
+        page.wait("document.querySelector('.approve') !== null")
+        page.click(".approve")
+        page.wait_for("It is done: booked: Bern")
+        say("book another")
+        page.wait("document.querySelector('.refuse') !== null")
+        page.click(".refuse")
+        page.wait_for("REFUSED")
+        say("paint the page")
+        page.wait_for('It is done: {"painted":true}')
+        assert page.evaluate("document.body.style.background") == "red"
+        page.wait("document.querySelector('#status').textContent === 'ready'")
+        assert page.text("#error") == ""
+
+
+def test_copilotkit_streams_and_runs_a_tool_of_the_page(chrome: Browser) -> None:
+    with served() as url, chrome.page() as page:
+        page.open(f"{url}/copilot.html")
+        page.wait("document.querySelector('textarea') !== null")
+
+        def say(text: str) -> None:
+            page.click("textarea")
+            page.type(text)
+            page.press("Enter")
+
+        say("hello")
+        page.wait_for("Hello to you.", "body")
+        say("the weather")
+        page.wait_for("It is done: sunny in Bern", "body")
+        say("paint the page")
+        page.wait("document.body.style.background === 'red'")
+        page.wait_for("painted", "body")

@@ -189,6 +189,7 @@ class _Translation:
 
     def __init__(self, asked: ag.RunAgentInput) -> None:
         self._thread, self._run = asked.thread_id, asked.run_id
+        self._names_pending = asked.protocol_version is not None  # before 1.0 a client refuses the field
         self._open: str | None = None
 
     async def frames(self, exchange: Exchange) -> AsyncIterator[bytes]:
@@ -232,7 +233,7 @@ class _Translation:
             case RunCompleted(output=output):
                 yield self._finished(ag.RunFinishedSuccessOutcome(), output)
             case RunInterrupted(pending=pending):
-                yield self._finished(_outcome(pending))
+                yield self._finished(_outcome(pending, names_pending=self._names_pending))
 
     def _reasoning(self, part: ReasoningPiece) -> Iterator[ag.BaseEvent]:
         span = f"{self._run}-{part.step}-reasoning"
@@ -256,13 +257,14 @@ class _Translation:
         )
 
 
-def _outcome(pending: Sequence[PendingCall]) -> Any:
+def _outcome(pending: Sequence[PendingCall], *, names_pending: bool) -> Any:
     """How a run that stopped has ended for a frontend: with questions, with calls to run, or for good."""
     asked = [_interrupt(item) for item in pending if not item.external or item.question is not None]
     if asked:
         return ag.RunFinishedInterruptOutcome(interrupts=asked)
     if pending:
-        return ag.RunFinishedSuccessOutcome(pending_tool_call_ids=[id_of(item) for item in pending])
+        names = [id_of(item) for item in pending] if names_pending else None
+        return ag.RunFinishedSuccessOutcome(pending_tool_call_ids=names)
     return ag.RunFinishedCancelledOutcome()
 
 

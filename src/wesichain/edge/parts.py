@@ -168,7 +168,9 @@ class PartReader:
 class Exchange:
     """One request of a frontend and the part of a run that answers it: a new run, or one that is resumed."""
 
-    def __init__(self, run: Run, after: int, first: Sequence[Part] = (), parts: PartReader | None = None) -> None:
+    def __init__(
+        self, run: Run, after: int, first: Sequence[Part] = (), parts: PartReader | None = None
+    ) -> None:
         self.run = run
         self._first = first
         self._parts = parts or PartReader()
