@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -18,7 +19,7 @@ from wesichain.edge import create_app
 from wesichain.errors import ConfigError
 
 from .desk import HOPS, durable
-from .kit import Frame, frames, read, serving
+from .kit import Frame, frames, read, scripted, serving
 
 ANN, BOB = {"x-user": "ann"}, {"x-user": "bob"}
 
@@ -98,6 +99,27 @@ async def test_a_client_that_leaves_does_not_end_a_durable_run(tmp_path: Path) -
         token = answer.json()["pending"][0]["token"]
         assert (await client.post("/runs/r/decisions", json={token: {"kind": "approve"}})).status_code == 409
         assert (await client.post("/runs", json={"task": "other", "run_id": "r"})).status_code == 409
+
+
+async def test_a_durable_agent_beside_a_plain_one_that_has_deps(tmp_path: Path) -> None:
+    agents: dict[str, Any] = {
+        "plain": scripted("hi"),
+        "frog": durable(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops"),
+    }
+    async with serving(create_app(agents, deps=lambda _: "world")) as client:
+        assert (await client.post("/runs", json={"task": "?"})).status_code == 200
+        waiting = await client.post("/runs", json={"task": "?", "agent": "frog", "conversation": "c"})
+        assert waiting.status_code == 202
+        path = f"/runs/{waiting.json()['run_id']}"
+        decisions = {waiting.json()["pending"][0]["token"]: {"kind": "approve"}}
+        assert (await client.post(f"{path}/decisions", json=decisions)).json()["output"] == "there"
+        body = {
+            "id": "c",
+            "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "?"}]}],
+        }
+        tools = {"paint": {"description": "x"}}
+        refused = await client.post("/ai-sdk", json={**body, "agent": "frog", "tools": tools})
+        assert refused.status_code == 400
 
 
 def test_a_durable_agent_makes_its_own_deps(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 from starlette.exceptions import HTTPException
@@ -195,6 +196,11 @@ class StoredRuns(RunKeeper):
             raise HTTPException(
                 400, "a durable agent takes no tools of a client: its runs outlive the client"
             )
+        # A durable agent makes its own deps; anything else that it cannot store is refused by name.
+        options = {name: value for name, value in order.options.items() if name != "deps"}
+        unknown = options.keys() - signature(self._agent.enqueue).parameters.keys()
+        if unknown:
+            raise HTTPException(400, f"a durable agent takes no {', '.join(sorted(unknown))}")
         self.serve()
         if not await self._may_use(order.owner, order.run_id):
             raise HTTPException(404, "there is no such run")
@@ -203,7 +209,7 @@ class StoredRuns(RunKeeper):
         history = (*before, *await history_of(order, talk))
         try:
             await self._agent.enqueue(
-                order.task, run_id=order.run_id, history=history, key=order.owner or None, **order.options
+                order.task, run_id=order.run_id, history=history, key=order.owner or None, **options
             )
         except RunIdConflictError as error:
             raise HTTPException(409, str(error)) from None
