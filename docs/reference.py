@@ -54,6 +54,7 @@ DOORS = (
     "wesichain.trace",
     "wesichain.trace.otel",
     "wesichain.testing",
+    "wesichain.edge",
     "wesichain.web",
 )
 HERE = Path(__file__).parent

@@ -15,8 +15,18 @@ from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
 from tests.conftest import ROOT
 from tests.warm import python
 from wesichain import Agent, GraphBuilder, Middleware, RunContext
-from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, replay
-from wesichain.core import Role, ToolCompleted, ToolDispatched, ToolsOffered, from_json, to_json
+from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, Provide, replay
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    Role,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    ToolsOffered,
+    from_json,
+    to_json,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -30,7 +40,7 @@ from wesichain.errors import (
 from wesichain.graph import ExecutionOptions, MemoryCheckpointer, react_graph
 from wesichain.policy import Budget, FailFast, ObserveErrors
 from wesichain.testing import FunctionLlm, ScriptedLlm
-from wesichain.tools import CancellationToken, DynamicTools, ToolSearch, tool
+from wesichain.tools import CancellationToken, DynamicTools, JsonTool, ToolSearch, tool
 from wesichain.trace import Recorder, find_run, load
 
 
@@ -381,3 +391,30 @@ async def test_an_agent_whose_tools_change_is_a_node() -> None:
     graph = GraphBuilder(dict).add_node("sum", made).set_entry("sum").build()
     state = await graph.invoke({"input": "1 + 2?"}, context=[add])
     assert state["output"] == "3"
+
+
+async def test_tools_of_one_run_are_offered_beside_the_agents_own_and_leave_it_as_it_was() -> None:
+    asked: list[list[str]] = []
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        asked.append([spec.name for spec in request.tools])
+        if len(request.messages) == 1:
+            return LlmResponse(tool_calls=(ToolCall("c1", "locate", {}),))
+        return LlmResponse("there")
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    agent = Agent(FunctionLlm(reply), tools=[look])
+    locate = JsonTool("locate", "Where the user is.", {"type": "object"}, external=True)
+    added = agent.with_tools(locate)
+    outcome = await added.outcome("where am I?")
+    assert isinstance(outcome, Interrupted)
+    result = await added.resume(outcome, {outcome.pending[0].token: Provide("Bern")})
+    assert result.output == "there"
+    assert asked == [["look", "locate"]] * 2
+    assert agent.runtime.registry.names == ("look",)
+    with pytest.raises(DuplicateToolError):
+        agent.with_tools(JsonTool("look", "Another.", {"type": "object"}, external=True))

@@ -31,6 +31,8 @@ COMMANDS = [
     (["demo", "--model", "nobody:x"], 2),
     (["serve", "--runs", "/nowhere"], 2),
     (["serve", "nofile.py:agent"], 2),
+    (["api", "nofile.py:agent"], 2),
+    (["api", "nofile.py:agent", "--host", "0.0.0.0"], 2),
     (["mcp", "nofile.py"], 2),
     (["worker", "nofile.py:agent"], 2),
     (["runs", "list"], 0),

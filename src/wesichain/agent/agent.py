@@ -379,6 +379,16 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         made._playbook, made._domain = playbook, domain
         return made
 
+    def with_tools(self, *tools: Any) -> Self:
+        """The same agent with further tools, for one run or several.
+
+        A tool whose name the agent has already is a `DuplicateToolError`. Agents that a run is handed to do
+        not have them.
+        """
+        made = copy(self)
+        made.runtime = self.runtime.with_tools(tools)
+        return made
+
     def as_tool(
         self,
         name: str | None = None,

@@ -30,7 +30,7 @@ from wesichain.core import (
     constructor_of,
     traits_of,
 )
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
@@ -158,6 +158,17 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             return made
 
         return self._models.get(model, make)
+
+    def with_tools(self, tools: Iterable[Any]) -> AgentRuntime[OutT]:
+        """The same with further tools; one that has the name of a tool of ours is a `DuplicateToolError`."""
+        added = ToolSet.of(tools).build()
+        for name in added.names:
+            if any(spec.name == name for spec in self.offered()):
+                raise DuplicateToolError(name)
+        made = copy(self)
+        made._models = Models()
+        made._take(self._llm, self.registry.with_tools(dict.fromkeys(added.names, added)))
+        return made
 
     def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
         """The runtime for a run: this one, unless it is told another model, or was `before`."""

@@ -14,6 +14,7 @@ import typer
 from wesichain import __version__
 
 from . import asking, durable_runs, learning, playbooks, traces
+from .api import api
 from .machine import doctor, models
 from .mcp import mcp
 from .serving import serve
@@ -37,6 +38,7 @@ app.command()(models)
 app.command()(doctor)
 app.command()(durable_runs.worker)
 app.command()(serve)
+app.command()(api)
 app.add_typer(traces.app, name="trace")
 app.add_typer(durable_runs.app, name="runs")
 app.add_typer(playbooks.app, name="playbook")

@@ -1,0 +1,27 @@
+// CopilotKit with an agent of Wesichain, over AG-UI.
+import { HttpAgent } from "@ag-ui/client"
+import { CopilotChat, CopilotKitProvider, useFrontendTool } from "@copilotkit/react-core/v2"
+import "@copilotkit/react-core/v2/styles.css"
+import { createRoot } from "react-dom/client"
+import { z } from "zod"
+
+const agents = { default: new HttpAgent({ url: "/agent/ag-ui" }) }
+
+function Page() {
+  useFrontendTool({
+    name: "paint",
+    description: "Paint the page.",
+    parameters: z.object({ colour: z.string() }),
+    handler: async ({ colour }) => {
+      document.body.style.background = colour
+      return { painted: true }
+    },
+  })
+  return <CopilotChat agentId="default" />
+}
+
+createRoot(document.getElementById("root")).render(
+  <CopilotKitProvider selfManagedAgents={agents}>
+    <div style={{ height: "90vh" }}><Page /></div>
+  </CopilotKitProvider>,
+)

@@ -1,0 +1,145 @@
+"""api: an agent over HTTP, for frontends and other agents."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import inspect
+import ipaddress
+import os
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wesichain.agent import Agent
+from wesichain.errors import ConfigError, MissingDependencyError, WesichainError
+
+from .loading import load_object
+from .terminal import fail, note
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_VARIABLE = "WESICHAIN_API_TOKEN"
+_SHORTEST = 16
+_GRACE = 5  # seconds that streams have to end when the server stops
+
+
+def api(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            help="file.py:agent or package.module:agent; a function or an async context manager may give it."
+        ),
+    ],
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="What clients send as a bearer token; 16 characters or more.", show_default=f"${_VARIABLE}"
+        ),
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="An origin whose pages may use it, such as http://localhost:3000."
+        ),
+    ] = None,
+    path: Annotated[str, typer.Option(help="What stands before every route, such as /v1.")] = "",
+) -> None:
+    """Serve an agent over HTTP: runs and streams, AG-UI, the AI SDK and A2A. Ctrl-C ends it."""
+    try:
+        secret = _checked_token(token or os.environ.get(_VARIABLE), host)
+        asyncio.run(_serve(agent, host, port, token=secret, cors=cors or [], path=path))
+    except WesichainError as error:
+        fail(error)
+
+
+def _checked_token(token: str | None, host: str) -> str | None:
+    if token is not None and (len(token) < _SHORTEST or not token.isascii() or not token.isprintable()):
+        raise ConfigError(
+            f"a token has {_SHORTEST} or more ASCII characters; 'openssl rand -hex 16' makes one"
+        )
+    if token is None and not is_loopback(host):
+        raise ConfigError(
+            f"{host!r} can be reached from other machines; set --token or ${_VARIABLE} to what clients send"
+        )
+    return token
+
+
+async def _serve(target: str, host: str, port: int, *, token: str | None, cors: list[str], path: str) -> None:
+    try:
+        import uvicorn
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise MissingDependencyError("an agent over HTTP", package=package, extra="edge") from error
+    from wesichain.edge import create_app
+
+    async with opened(target) as agent:
+        app: Any = create_app(agent, authorize=_bearer(token), cors=cors, path=path)
+        if token is None:  # a page whose name was made to point here would have our own origin
+            app = TrustedHostMiddleware(app, allowed_hosts=["127.0.0.1", "localhost", "[::1]", host])
+        with _bound(host, port) as listener:
+            config = uvicorn.Config(
+                app, log_level="warning", ws="none", server_header=False, timeout_graceful_shutdown=_GRACE
+            )
+            name = f"[{host}]" if ":" in host else host
+            who = "those who have the token" if token else "this machine alone"
+            note(f"{target}, for {who}; Ctrl-C ends it")
+            print(f"http://{name}:{listener.getsockname()[1]}{path}", flush=True)
+            await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def _bearer(token: str | None) -> Any:
+    """Let those pass who send the token, in the one header that is for it."""
+    if token is None:
+        return None
+    expected = f"Bearer {token}".encode()
+
+    def authorize(request: Request) -> bool:
+        given = request.headers.getlist("authorization")
+        return len(given) == 1 and hmac.compare_digest(given[0].encode("latin-1"), expected)
+
+    return authorize
+
+
+@asynccontextmanager
+async def opened(target: str) -> AsyncGenerator[Any]:
+    """The agent, or the agents by name, that a target names or makes; what it opens is closed at the end."""
+    found: Any = load_object(target, (Agent, Mapping))
+    if inspect.isawaitable(found):
+        found = await found
+    if hasattr(found, "__aenter__") and not hasattr(found, "run"):
+        async with found as inside:
+            yield inside
+    else:
+        yield found
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host}:{port} cannot be used: {error.strerror}; port 0 takes a free one"
+        ) from error
+    return listener

@@ -1,0 +1,295 @@
+"""A2A 1.0: `GET /.well-known/agent-card.json` and `POST /a2a` (JSON-RPC), for other agents.
+
+A task is a run, a context is a conversation. A run that waits is a task that requires input: its status has
+the calls that wait, and a message to the task with `{token: {"kind": "approve"}}` as data resumes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from a2a import types as a2a
+from google.protobuf.json_format import (  # type: ignore[import-untyped]  # protobuf brings no types
+    MessageToDict,
+    ParseDict,
+    ParseError,
+)
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from wesichain._version import __version__
+from wesichain.agent import Completed, Failed
+from wesichain.core import (
+    JsonValue,
+    PendingCall,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    from_json,
+    is_object,
+    to_json,
+    to_plain,
+)
+from wesichain.trace import redact
+
+from .bodies import checked_conversation, checked_run_id, decisions_of, read_object, task_of
+from .callers import Callers
+from .event_stream import PING, EventStream, json_frames
+from .http_api import pending_of
+from .limits import Limits
+from .parts import CallBegan, Exchange, TextPiece, value_of
+from .runs import Order, Run, RunDirectory, RunEnd
+
+_STATES = {
+    "running": a2a.TaskState.TASK_STATE_WORKING,
+    "waiting": a2a.TaskState.TASK_STATE_INPUT_REQUIRED,
+    "completed": a2a.TaskState.TASK_STATE_COMPLETED,
+    "failed": a2a.TaskState.TASK_STATE_FAILED,
+    "cancelled": a2a.TaskState.TASK_STATE_CANCELED,
+}
+_ANSWER = "answer"  # the id of the one artifact
+_NOT_FOUND, _NOT_CANCELABLE, _UNSUPPORTED, _VERSION = -32001, -32002, -32004, -32009
+_INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32600, -32601, -32602, -32603
+_CODES = {404: _NOT_FOUND, 400: _INVALID_PARAMS, 409: _INVALID_PARAMS}
+
+
+class _RpcError(Exception):
+    """An error of JSON-RPC, which is an answer of its own."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class A2a:
+    """The endpoints. `agents` gives, for each name, a description."""
+
+    def __init__(
+        self, runs: RunDirectory, callers: Callers, limits: Limits, *, agents: Mapping[str, str], path: str
+    ) -> None:
+        self._runs = runs
+        self._callers = callers
+        self._limits = limits
+        self._agents = agents
+        self._path = path
+
+    async def card(self, request: Request) -> Response:
+        """The agent card. Several agents are one card, with an interface (`tenant`) and a skill each."""
+        url = f"{str(request.base_url).rstrip('/')}{self._path}/a2a"
+        name, description = next(iter(self._agents.items()))
+        card = a2a.AgentCard(
+            name=name,
+            description=description,
+            version=__version__,
+            supported_interfaces=[
+                a2a.AgentInterface(
+                    url=url,
+                    protocol_binding="JSONRPC",
+                    protocol_version="1.0",
+                    tenant=agent if len(self._agents) > 1 else "",
+                )
+                for agent in self._agents
+            ],
+            capabilities=a2a.AgentCapabilities(streaming=True),
+            default_input_modes=["text/plain", "application/json"],
+            default_output_modes=["text/plain", "application/json"],
+            skills=[
+                a2a.AgentSkill(id=agent, name=agent, description=about, tags=["agent"])
+                for agent, about in self._agents.items()
+            ],
+        )
+        return JSONResponse(MessageToDict(card))
+
+    async def __call__(self, request: Request) -> Response:
+        """One call of JSON-RPC."""
+        owner = await self._callers.owner(request)
+        body = await read_object(request, self._limits)
+        number = body.get("id")
+        if (
+            body.get("jsonrpc") != "2.0"
+            or isinstance(number, bool)
+            or not isinstance(number, str | int | None)
+        ):
+            return _error(None, _INVALID_REQUEST, "this is no request of JSON-RPC 2.0")
+        if request.headers.get("a2a-version", "1.0").partition(".")[0] not in ("1", ""):
+            return _error(number, _VERSION, "this server speaks A2A 1.0")
+        try:
+            return await self._answer(request, owner, number, body)
+        except _RpcError as error:
+            return _error(number, error.code, str(error))
+        except HTTPException as error:
+            return _error(number, _CODES.get(error.status_code, _INTERNAL), error.detail)
+
+    async def _answer(
+        self, request: Request, owner: str, id: str | int | None, body: Mapping[str, JsonValue]
+    ) -> Response:
+        params = body.get("params")
+        match body.get("method"):
+            case "SendMessage":
+                asked = _parsed(params, a2a.SendMessageRequest())
+                exchange = await self._exchange(request, owner, asked, is_streamed=False)
+                if not asked.configuration.return_immediately:
+                    await exchange.run.ending()
+                result: Any = a2a.SendMessageResponse(task=await _task(exchange.run))
+            case "SendStreamingMessage":
+                asked = _parsed(params, a2a.SendMessageRequest())
+                return self._stream(await self._exchange(request, owner, asked, is_streamed=True), id)
+            case "SubscribeToTask":
+                run = await self._find(owner, _parsed(params, a2a.SubscribeToTaskRequest()).id)
+                if await run.now() is not None:
+                    raise _RpcError(_UNSUPPORTED, "nobody works on this task: get it instead")
+                return self._stream(Exchange(run, 0), id)
+            case "GetTask":
+                result = await _task(await self._find(owner, _parsed(params, a2a.GetTaskRequest()).id))
+            case "CancelTask":
+                run = await self._find(owner, _parsed(params, a2a.CancelTaskRequest()).id)
+                try:
+                    await run.cancel()
+                except HTTPException as error:
+                    raise _RpcError(_NOT_CANCELABLE, error.detail) from None
+                result = await _task(run)
+            case _:
+                raise _RpcError(_NO_METHOD, "this method is not offered")
+        return JSONResponse({"jsonrpc": "2.0", "id": id, "result": MessageToDict(result)})
+
+    async def _find(self, owner: str, id: str) -> Run:
+        return await self._runs.find(owner, checked_run_id(id))
+
+    async def _exchange(
+        self, request: Request, owner: str, asked: a2a.SendMessageRequest, *, is_streamed: bool
+    ) -> Exchange:
+        """The run that a message starts or resumes. It goes on when the client leaves."""
+        message = asked.message
+        options = await self._callers.options(request)
+        if not message.task_id:
+            order = Order(
+                run_id=uuid4().hex,
+                owner=owner,
+                task=task_of("\n".join(part.text for part in message.parts if part.text)),
+                conversation=checked_conversation(message.context_id or uuid4().hex),
+                stay=True,
+                is_streamed=is_streamed,
+                options=options,
+            )
+            return await Exchange.start(self._runs.keeper(asked.tenant or None), order)
+        run = await self._find(owner, message.task_id)
+        end = await run.now()
+        if end is None or not end.pending:
+            raise _RpcError(_UNSUPPORTED, "the task does not wait for input")
+        data: list[Any] = [MessageToDict(part.data) for part in message.parts if part.HasField("data")]
+        given = next((one for one in data if is_object(one)), None)
+        if given is None:
+            raise _RpcError(_INVALID_PARAMS, 'answer with data: {token: {"kind": "approve"}} for each call')
+        decisions = decisions_of(from_json(dict[str, Any], to_json(given)))
+        return await Exchange.resume(run, end, decisions, options, is_streamed=is_streamed)
+
+    def _stream(self, exchange: Exchange, id: str | int | None) -> Response:
+        frames = _frames(exchange, id)
+        return EventStream(exchange.run, frames, write_seconds=self._limits.write_seconds)
+
+
+def _parsed(params: JsonValue, into: Any) -> Any:
+    try:
+        return ParseDict(params if is_object(params) else {}, into, ignore_unknown_fields=True)
+    except (ParseError, RecursionError) as error:
+        raise _RpcError(_INVALID_PARAMS, f"the parameters do not fit: {str(error)[:200]}") from None
+
+
+def _error(id: str | int | None, code: int, message: str) -> Response:
+    return JSONResponse({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+
+
+# --- tasks -------------------------------------------------------------------------------------------
+
+
+async def _task(run: Run) -> a2a.Task:
+    """The run as a task, as it is now."""
+    end = await run.now()
+    task = a2a.Task(id=run.run_id, context_id=_context(run), status=_status(run, end))
+    if end is not None and isinstance(end.outcome, Completed):
+        task.artifacts.append(_artifact(to_plain(end.outcome.output)))
+    return task
+
+
+def _context(run: Run) -> str:
+    return run.conversation or run.run_id
+
+
+def _status(run: Run, end: RunEnd | None) -> a2a.TaskStatus:
+    if end is None:
+        return a2a.TaskStatus(state=_STATES["running"])
+    status = a2a.TaskStatus(state=_STATES[end.state])
+    if end.pending:
+        status.message.CopyFrom(_message(run, _question(end.pending)))
+    elif isinstance(end.outcome, Failed):
+        status.message.CopyFrom(_message(run, [a2a.Part(text=redact(str(end.outcome.error))[:1000])]))
+    return status
+
+
+def _question(pending: Sequence[PendingCall]) -> list[a2a.Part]:
+    names = ", ".join(item.call.name for item in pending)
+    part = a2a.Part(media_type="application/json")
+    ParseDict({"pending": [pending_of(item) for item in pending]}, part.data)
+    return [a2a.Part(text=f"decide on: {names}"), part]
+
+
+def _message(run: Run, parts: Sequence[a2a.Part]) -> a2a.Message:
+    return a2a.Message(
+        message_id=uuid4().hex,
+        task_id=run.run_id,
+        context_id=_context(run),
+        role=a2a.Role.ROLE_AGENT,
+        parts=parts,
+    )
+
+
+def _artifact(value: JsonValue) -> a2a.Artifact:
+    if isinstance(value, str):
+        return a2a.Artifact(artifact_id=_ANSWER, parts=[a2a.Part(text=value)])
+    part = a2a.Part(media_type="application/json")
+    plain: Any = to_plain(value)
+    ParseDict(plain, part.data)
+    return a2a.Artifact(artifact_id=_ANSWER, parts=[part])
+
+
+# --- streams -----------------------------------------------------------------------------------------
+
+
+async def _frames(exchange: Exchange, id: str | int | None) -> AsyncIterator[bytes]:
+    """The task, then pieces of the answer as they come, then the status at the end."""
+    run = exchange.run
+    names: Any = {"task_id": run.run_id, "context_id": _context(run)}
+
+    def frame(*found: a2a.StreamResponse) -> bytes:
+        return json_frames([{"jsonrpc": "2.0", "id": id, "result": MessageToDict(one)} for one in found])
+
+    def piece(artifact: a2a.Artifact, *, append: bool, last: bool = False) -> a2a.StreamResponse:
+        update = a2a.TaskArtifactUpdateEvent(**names, artifact=artifact, append=append, last_chunk=last)
+        return a2a.StreamResponse(artifact_update=update)
+
+    working = a2a.TaskStatus(state=_STATES["running"])
+    yield frame(a2a.StreamResponse(task=a2a.Task(id=run.run_id, context_id=_context(run), status=working)))
+    text = ""
+    async for batch in exchange:
+        found: list[a2a.StreamResponse] = []
+        for part in batch:
+            match part:
+                case TextPiece(text=more):
+                    found.append(piece(_artifact(more), append=bool(text)))
+                    text += more
+                case CallBegan():
+                    text = ""  # what was said before a call is not the answer: the next text takes its place
+                case RunCompleted():
+                    answer = value_of(part)
+                    if answer != text:
+                        found.append(piece(_artifact(answer), append=False, last=True))
+                case RunFailed() | RunInterrupted():
+                    text = ""
+                case _:
+                    pass
+        yield frame(*found) or PING
+    status = _status(run, await run.ending())
+    yield frame(a2a.StreamResponse(status_update=a2a.TaskStatusUpdateEvent(**names, status=status)))

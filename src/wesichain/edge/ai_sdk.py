@@ -1,0 +1,257 @@
+"""AI SDK: `POST /ai-sdk`, a run as a UI message stream (v1) of the Vercel AI SDK, for `useChat`.
+
+A request starts a run with the last message of the user. Where the last message is the assistant's, it brings
+answers to approvals and the results of tools that the page runs, and resumes the run that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wesichain.core import (
+    Approve,
+    Decision,
+    JsonValue,
+    Message,
+    PendingCall,
+    Provide,
+    Refuse,
+    Role,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    is_array,
+    is_object,
+)
+
+from .bodies import checked_conversation, read_object, task_of, text_of
+from .callers import Callers
+from .event_stream import PING, EventStream, json_frames
+from .limits import Limits
+from .parts import (
+    MOST_TOOLS,
+    CallBegan,
+    CallEnded,
+    Exchange,
+    Part,
+    ReasoningPiece,
+    RunEnded,
+    StepBegan,
+    StepEnded,
+    TextPiece,
+    frontend_tool,
+    id_of,
+    value_of,
+)
+from .runs import Order, RunDirectory, RunKeeper
+
+_HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+_END = b"data: [DONE]\n\n"
+
+UiMessage = Mapping[str, JsonValue]
+Chunk = dict[str, Any]
+
+
+class AiSdk:
+    """The endpoint."""
+
+    def __init__(self, runs: RunDirectory, callers: Callers, limits: Limits) -> None:
+        self._runs = runs
+        self._callers = callers
+        self._limits = limits
+
+    async def __call__(self, request: Request) -> Response:
+        owner = await self._callers.owner(request)
+        body = await read_object(request, self._limits)
+        chat = checked_conversation(text_of(body, "id"))
+        messages = [message for message in _list(body.get("messages")) if is_object(message)]
+        if chat is None or not messages:
+            raise HTTPException(400, 'send {"id": ..., "messages": [...]} as useChat does')
+        keeper = self._runs.keeper(text_of(body, "agent"))
+        options = await self._callers.options(request)
+        last = messages[-1]
+        if last.get("role") == "assistant":
+            exchange = await self._resume(keeper, owner, chat, last, options)
+            message_id = str(last.get("id", ""))
+        else:
+            order = _order(messages, _tools(body.get("tools")), owner, chat, options)
+            exchange = await Exchange.start(keeper, order)
+            message_id = exchange.run.run_id
+        return EventStream(
+            exchange.run,
+            _frames(exchange, message_id),
+            write_seconds=self._limits.write_seconds,
+            headers={**_HEADERS, "x-run-id": exchange.run.run_id},
+        )
+
+    async def _resume(
+        self, keeper: RunKeeper, owner: str, chat: str, last: UiMessage, options: Mapping[str, Any]
+    ) -> Exchange:
+        parts = [part for part in _list(last.get("parts")) if is_object(part) and "toolCallId" in part]
+        tokens = frozenset(str(_approval(part).get("id")) for part in parts)
+        run = await keeper.waiting(owner, chat, tokens)
+        end = None if run is None else await run.now()
+        if run is None or end is None or not end.pending:
+            raise HTTPException(409, "no run of this chat waits for an answer")
+        found = {item.token: _decision(item, parts) for item in end.pending}
+        decisions = {token: decision for token, decision in found.items() if decision is not None}
+        return await Exchange.resume(run, end, decisions, options)
+
+
+# --- from the page -----------------------------------------------------------------------------------
+
+
+def _order(
+    messages: Sequence[UiMessage], tools: Sequence[Any], owner: str, chat: str, options: Mapping[str, Any]
+) -> Order:
+    return Order(
+        run_id=uuid4().hex,
+        owner=owner,
+        task=task_of(_text(messages[-1])),
+        conversation=chat,
+        is_streamed=True,
+        tools=tuple(tools),
+        history=tuple(_history(messages[:-1])),
+        options=options,
+    )
+
+
+def _history(messages: Sequence[UiMessage]) -> Iterator[Message]:
+    """What was said before. Calls and results that a client tells of are not believed."""
+    for message in messages:
+        text, role = _text(message), message.get("role")
+        if text and role in ("user", "assistant"):
+            yield Message(Role(str(role)), text)
+
+
+def _text(message: UiMessage) -> str:
+    parts = [part for part in _list(message.get("parts")) if is_object(part) and part.get("type") == "text"]
+    return "\n".join(str(part.get("text", "")) for part in parts)
+
+
+def _tools(given: JsonValue) -> list[Any]:
+    """Tools of the page: a list with names, or an object by names, as frontends send them."""
+    named: list[Mapping[str, JsonValue]]
+    if is_object(given):
+        named = [{**one, "name": name} for name, one in given.items() if is_object(one)]
+    else:
+        named = [one for one in _list(given) if is_object(one)]
+    if len(named) > MOST_TOOLS:
+        raise HTTPException(400, f"a page brings at most {MOST_TOOLS} tools")
+    return [
+        frontend_tool(
+            one.get("name"), one.get("description"), one.get("parameters") or one.get("inputSchema")
+        )
+        for one in named
+    ]
+
+
+def _decision(item: PendingCall, parts: Sequence[UiMessage]) -> Decision | None:
+    """The decision on a call that waits; None where the page has sent none."""
+    part = next((part for part in reversed(parts) if part["toolCallId"] == id_of(item)), None)
+    if part is None:
+        return None
+    match part.get("state"):
+        case "approval-responded":
+            approval = _approval(part)
+            if approval.get("id") != item.token or not isinstance(approval.get("approved"), bool):
+                return None
+            return Approve() if approval["approved"] else Refuse(str(approval.get("reason") or ""))
+        case "output-available" if item.external:
+            return Provide(part.get("output"))
+        case "output-error" if item.external:
+            return Provide(error=str(part.get("errorText") or "it failed"))
+        case _:
+            return None
+
+
+def _approval(part: UiMessage) -> Mapping[str, JsonValue]:
+    found = part.get("approval")
+    return found if is_object(found) else {}
+
+
+def _list(value: JsonValue) -> Sequence[JsonValue]:
+    return value if is_array(value) else ()
+
+
+# --- to the page -------------------------------------------------------------------------------------
+
+
+async def _frames(exchange: Exchange, message_id: str) -> AsyncIterator[bytes]:
+    translation = _Translation()
+    yield json_frames([{"type": "start", "messageId": message_id}])
+    async for batch in exchange:
+        yield json_frames([chunk for part in batch for chunk in translation.chunks(part)]) or PING
+    yield _END
+
+
+class _Translation:
+    """The parts of one run as chunks of a UI message stream. A text is open while its step gives pieces."""
+
+    def __init__(self) -> None:
+        self._open: str | None = None
+        self._has_text = False
+
+    def chunks(self, part: Part) -> Iterator[Chunk]:
+        if isinstance(part, TextPiece):
+            if self._open is None:
+                self._open, self._has_text = f"text-{part.step}", True
+                yield {"type": "text-start", "id": self._open}
+            yield {"type": "text-delta", "id": self._open, "delta": part.text}
+            return
+        if self._open is not None:
+            yield {"type": "text-end", "id": self._open}
+            self._open = None
+        match part:
+            case StepBegan():
+                self._has_text = False
+                yield {"type": "start-step"}
+            case StepEnded():
+                yield {"type": "finish-step"}
+            case ReasoningPiece(step=step, text=text):
+                block = {"id": f"reasoning-{step}"}
+                yield {"type": "reasoning-start", **block}
+                yield {"type": "reasoning-delta", **block, "delta": text}
+                yield {"type": "reasoning-end", **block}
+            case CallBegan(id=id, name=name, args=args):
+                call = {"toolCallId": id, "toolName": name}
+                yield {"type": "tool-input-start", **call}
+                yield {"type": "tool-input-available", **call, "input": args}
+            case CallEnded():
+                yield {**_result(part), "toolCallId": part.id}
+            case RunCompleted() if not self._has_text:
+                yield {"type": "data-output", "data": value_of(part)}
+                yield from _finish(part)
+            case _:
+                yield from _finish(part)
+
+
+def _result(part: CallEnded) -> Chunk:
+    if part.is_refused:
+        return {"type": "tool-output-denied"}
+    if part.error is not None:
+        return {"type": "tool-output-error", "errorText": part.error}
+    return {"type": "tool-output-available", "output": part.value}
+
+
+def _finish(end: RunEnded) -> Iterator[Chunk]:
+    match end:
+        case RunCompleted():
+            yield {"type": "finish", "finishReason": "stop"}
+        case RunFailed(message=message):
+            yield {"type": "error", "errorText": message}
+            yield {"type": "finish", "finishReason": "error"}
+        case RunInterrupted(pending=(), reason=reason):
+            yield {"type": "abort", "reason": reason}
+        case RunInterrupted(pending=pending):
+            for item in pending:
+                if not item.external:
+                    asked = {"approvalId": item.token, "toolCallId": id_of(item)}
+                    yield {"type": "tool-approval-request", **asked}
+            yield {"type": "finish", "finishReason": "tool-calls"}

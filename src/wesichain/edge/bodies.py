@@ -1,0 +1,123 @@
+"""Bodies: what clients send, read within bounds and checked before anything is done with it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+import wesichain
+from wesichain.core import Decision, JsonValue, from_plain, is_object, parse_json
+from wesichain.errors import CodecError, WesichainError
+
+from .limits import Limits
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
+_CONVERSATION = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
+_LONGEST_TASK = 500_000  # characters
+
+
+async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValue]:
+    """The JSON object of a request's body; an HTTPException (400, 408, 413, 415) where it is none."""
+    media, _, rest = request.headers.get("content-type", "").partition(";")
+    charset = rest.strip().lower().removeprefix("charset=").strip('"')
+    if media.strip().lower() != "application/json" or charset not in ("", "utf-8"):
+        raise HTTPException(415, "send JSON with the content type application/json")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise HTTPException(415, "send the body without a content encoding")
+    length = request.headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit() and len(length) < 20):
+        raise HTTPException(400, "the content length is not a number")
+    if int(length) > limits.body:
+        raise HTTPException(413, f"a body has at most {limits.body} bytes")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.body:
+                    raise HTTPException(413, f"a body has at most {limits.body} bytes")
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not arrive in {limits.body_seconds:g} seconds") from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the body was cut") from None
+    try:
+        value = parse_json(bytes(body))
+    except (CodecError, UnicodeDecodeError) as error:
+        raise HTTPException(400, f"the body is not JSON: {str(error)[:200]}") from None
+    if not is_object(value):
+        raise HTTPException(400, "the body is not a JSON object")
+    return value
+
+
+def text_of(body: Mapping[str, JsonValue], name: str) -> str | None:
+    """A field that is a text, or None where it is not given."""
+    value = body.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise HTTPException(400, f"{name!r} is not a text")
+
+
+def task_of(value: JsonValue) -> str:
+    """The task of a run."""
+    if not isinstance(value, str) or not value.strip():
+        raise HTTPException(400, 'send {"task": "..."}')
+    if len(value) > _LONGEST_TASK:
+        raise HTTPException(400, f"a task has at most {_LONGEST_TASK} characters")
+    return value
+
+
+def checked_run_id(value: str) -> str:
+    if not _RUN_ID.fullmatch(value):
+        raise HTTPException(400, "a run id has letters, digits and _ . : @ - (128 at most)")
+    return value
+
+
+def checked_conversation(value: str | None) -> str | None:
+    if value is not None and not _CONVERSATION.fullmatch(value):
+        raise HTTPException(400, "the id of a conversation has 1 to 256 characters, none of them controls")
+    return value
+
+
+def decisions_of(value: Mapping[str, JsonValue]) -> dict[str, Decision]:
+    """Decisions by their tokens: `{token: {"kind": "approve", ...}}`."""
+    found: dict[str, Decision] = {}
+    for token, decision in value.items():
+        try:
+            found[token] = cast("Decision", from_plain(cast("Any", Decision), decision))
+        except CodecError:
+            raise HTTPException(
+                400,
+                "a decision is {token: {kind}}, where kind is approve, approve_with (args), refuse (reason) "
+                "or provide (value or error)",
+            ) from None
+    if not found:
+        raise HTTPException(400, "send a decision for each token")
+    return found
+
+
+def settings_of(value: JsonValue) -> Any:
+    """The model settings of a run. What only the provider understands (`extra`) is the operator's to set."""
+    known: Any = getattr(wesichain, "ModelSettings", None)
+    if value is None:
+        return None
+    if known is None or not is_object(value) or "extra" in value:
+        raise HTTPException(400, "'settings' is an object of model settings, without 'extra'")
+    try:
+        return known(**value)
+    except (TypeError, WesichainError) as error:
+        raise HTTPException(400, f"the settings do not fit: {str(error)[:200]}") from None
+
+
+def last_event_id(request: Request) -> int:
+    """The number of the event that the client had last; 0 where it has none."""
+    given = request.headers.get("last-event-id", "").strip()
+    if not given:
+        return 0
+    if not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise HTTPException(400, "Last-Event-ID is the number of an event")
+    return int(given)

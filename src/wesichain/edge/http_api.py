@@ -1,0 +1,153 @@
+"""The plain API: runs, their events, decisions on their calls, and cancelling, as JSON over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from wesichain.agent import Completed, Failed
+from wesichain.core import JsonValue, PendingCall, to_plain
+from wesichain.trace import redact
+
+from .bodies import (
+    checked_conversation,
+    checked_run_id,
+    decisions_of,
+    last_event_id,
+    read_object,
+    settings_of,
+    task_of,
+    text_of,
+)
+from .callers import Callers
+from .event_log import GoneError
+from .event_stream import EventStream, event_frames, until_ended_or_left
+from .limits import Limits
+from .runs import Order, Run, RunDirectory, RunEnd, status_of
+
+_FIELDS = frozenset({"task", "conversation", "run_id", "settings", "agent", "stay"})
+
+
+class HttpApi:
+    """The handlers of `/runs` and what is below it."""
+
+    def __init__(self, runs: RunDirectory, callers: Callers, limits: Limits) -> None:
+        self._runs = runs
+        self._callers = callers
+        self._limits = limits
+
+    async def run(self, request: Request) -> Response:
+        """`POST /runs`: the answer, or the calls that wait for a decision."""
+        return await self._answer(request, await self._start(request, is_streamed=False))
+
+    async def stream(self, request: Request) -> Response:
+        """`POST /runs/stream`: the run's events as they come."""
+        return self._events(await self._start(request, is_streamed=True), 0)
+
+    async def events(self, request: Request) -> Response:
+        """`GET /runs/{id}/events`: the run's events, those after `Last-Event-ID` alone."""
+        owner = await self._callers.owner(request)
+        after = last_event_id(request)
+        return self._events(await self._find(request, owner), after)
+
+    async def decide(self, request: Request) -> Response:
+        """`POST /runs/{id}/decisions`: resume the run; answered as `POST /runs`.
+
+        With `Accept: text/event-stream` the answer is the events after `Last-Event-ID`.
+        """
+        owner = await self._callers.owner(request)
+        body = await read_object(request, self._limits)
+        after = last_event_id(request)
+        run = await self._find(request, owner)
+        is_streamed = "text/event-stream" in request.headers.get("accept", "")
+        options = await self._callers.options(request)
+        await run.decide(decisions_of(body), options, is_streamed=is_streamed)
+        if is_streamed:
+            return self._events(run, after)
+        return await self._answer(request, run)
+
+    async def cancel(self, request: Request) -> Response:
+        """`POST /runs/{id}/cancel`: stop the run."""
+        owner = await self._callers.owner(request)
+        if request.headers.get("content-type") or request.headers.get("content-length", "0") != "0":
+            await read_object(request, self._limits)  # it says nothing more, and must be JSON
+        run = await self._find(request, owner)
+        await run.cancel()
+        return JSONResponse({"run_id": run.run_id, "cancelled": True})
+
+    async def _start(self, request: Request, *, is_streamed: bool) -> Run:
+        owner = await self._callers.owner(request)
+        body = await read_object(request, self._limits)
+        unknown = body.keys() - _FIELDS
+        if unknown:
+            raise HTTPException(
+                400, f"unknown field {min(unknown)[:64]!r}; known: {', '.join(sorted(_FIELDS))}"
+            )
+        keeper = self._runs.keeper(text_of(body, "agent"))
+        settings = settings_of(body.get("settings"))
+        stay = body.get("stay", False)
+        if not isinstance(stay, bool):
+            raise HTTPException(400, "'stay' is true or false")
+        order = Order(
+            run_id=checked_run_id(text_of(body, "run_id") or uuid4().hex),
+            owner=owner,
+            task=task_of(body.get("task")),
+            conversation=checked_conversation(text_of(body, "conversation")),
+            stay=stay,
+            is_streamed=is_streamed,
+            options={
+                **await self._callers.options(request),
+                **({} if settings is None else {"settings": settings}),
+            },
+        )
+        return await keeper.start(order)
+
+    async def _find(self, request: Request, owner: str) -> Run:
+        return await self._runs.find(owner, checked_run_id(str(request.path_params["id"])))
+
+    def _events(self, run: Run, after: int) -> Response:
+        try:
+            batches = run.follow(after)
+        except GoneError as error:
+            raise HTTPException(410, str(error)) from None
+        frames = event_frames(run, batches)
+        headers = {"x-run-id": run.run_id}
+        return EventStream(run, frames, write_seconds=self._limits.write_seconds, headers=headers)
+
+    async def _answer(self, request: Request, run: Run) -> Response:
+        await until_ended_or_left(run, request.receive)
+        ending = await run.now()
+        if ending is None:  # the client has left before: nobody reads this
+            return JSONResponse({"run_id": run.run_id, "state": "running"}, 202)
+        status, body = answer_of(run, ending)
+        return JSONResponse(body, status)
+
+
+def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
+    """The status and the JSON of a run that nobody works on."""
+    outcome = ending.outcome
+    about: dict[str, Any] = {"run_id": run.run_id, "cost": ending.cost, "usage": to_plain(outcome.usage)}
+    if run.conversation is not None:
+        about["conversation"] = run.conversation
+    match outcome:
+        case Completed():
+            return 200, {**about, "output": to_plain(outcome.output), "stopped_by": outcome.stopped_by}
+        case Failed(error=error):
+            kind = type(error).__name__
+            return status_of(error), {**about, "error": redact(str(error))[:1000], "kind": kind}
+        case _ if ending.pending:
+            waiting: list[JsonValue] = [pending_of(item) for item in ending.pending]
+            return 202, {**about, "reason": outcome.reason, "pending": waiting}
+        case _:
+            return 409, {**about, "error": f"the run was cancelled: {outcome.reason}", "kind": "cancelled"}
+
+
+def pending_of(item: PendingCall) -> dict[str, JsonValue]:
+    """A call that waits for a decision, as clients see it."""
+    plain: Any = to_plain(item)
+    return {"external": item.external, "scope": [*item.scope], **plain}

@@ -1,0 +1,142 @@
+"""OpenAPI: the description of the plain API, for generators of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wesichain._version import __version__
+
+_TEXT = {"type": "string"}
+_ERROR = {
+    "type": "object",
+    "properties": {"error": _TEXT, "kind": _TEXT, "run_id": _TEXT},
+    "required": ["error"],
+}
+_USAGE = {"type": "object", "additionalProperties": {"type": "integer"}}
+_ABOUT = {"run_id": _TEXT, "conversation": _TEXT, "cost": {"type": ["number", "null"]}, "usage": _USAGE}
+_CALL = {
+    "type": "object",
+    "properties": {"id": _TEXT, "name": _TEXT, "args": {}},
+    "required": ["id", "name", "args"],
+}
+_PENDING = {
+    "type": "object",
+    "properties": {
+        "token": _TEXT,
+        "call": _CALL,
+        "scope": {"type": "array", "items": _TEXT},
+        "external": {"type": "boolean"},
+        "expires_at": {"type": "number"},
+        "question": {"type": "object"},
+    },
+    "required": ["token", "call", "scope", "external"],
+}
+_SCHEMAS: dict[str, Any] = {
+    "Order": {
+        "type": "object",
+        "properties": {
+            "task": _TEXT,
+            "conversation": _TEXT,
+            "run_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$"},
+            "settings": {"type": "object"},
+            "agent": _TEXT,
+            "stay": {"type": "boolean", "default": False},
+        },
+        "required": ["task"],
+        "additionalProperties": False,
+    },
+    "Completed": {
+        "type": "object",
+        "properties": {**_ABOUT, "output": {}, "stopped_by": {"type": ["string", "null"]}},
+        "required": ["run_id", "output", "cost"],
+    },
+    "Waiting": {
+        "type": "object",
+        "properties": {**_ABOUT, "reason": _TEXT, "pending": {"type": "array", "items": _PENDING}},
+        "required": ["run_id", "pending"],
+    },
+    "Decisions": {
+        "type": "object",
+        "description": "A decision for each token of the calls that wait.",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "kind": {"enum": ["approve", "approve_with", "refuse", "provide"]},
+                "args": {},
+                "reason": _TEXT,
+                "value": {},
+                "error": _TEXT,
+            },
+            "required": ["kind"],
+        },
+    },
+    "Error": _ERROR,
+}
+
+
+def document(path: str, agents: Sequence[str]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of an app under a path."""
+    answer: dict[str, Any] = {
+        "200": _json("The answer.", "Completed"),
+        "202": _json("The run waits for decisions.", "Waiting"),
+        "4XX": _json("The request was refused, or the run failed.", "Error"),
+        "5XX": _json("The service or the run failed.", "Error"),
+    }
+    stream: dict[str, Any] = {
+        "200": {"description": "Server-sent events; `id` is the event's number.", "content": {_SSE: {}}},
+        "4XX": _json("The request was refused.", "Error"),
+    }
+    paths: dict[str, Any] = {
+        "/runs": {"post": {"summary": "Run a task to its end.", **_body("Order"), "responses": answer}},
+        "/runs/stream": {
+            "post": {"summary": "Run a task, as events.", **_body("Order"), "responses": stream}
+        },
+        "/runs/{id}/events": {
+            "get": {
+                "summary": "The events of a run, those after Last-Event-ID alone.",
+                "parameters": [_ID, {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}],
+                "responses": {**stream, "410": _json("The events are not kept any more.", "Error")},
+            }
+        },
+        "/runs/{id}/decisions": {
+            "post": {
+                "summary": "Decide on the calls that wait, all at once.",
+                "parameters": [_ID],
+                **_body("Decisions"),
+                "responses": answer,
+            }
+        },
+        "/runs/{id}/cancel": {
+            "post": {
+                "summary": "Stop a run.",
+                "parameters": [_ID],
+                "responses": {"200": {"description": "It is stopped."}, "4XX": _json("It is not.", "Error")},
+            }
+        },
+        "/health": {
+            "get": {"summary": "The service is up.", "responses": {"200": {"description": "It is."}}}
+        },
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": ", ".join(agents), "version": __version__},
+        "paths": {f"{path}{at}": what for at, what in paths.items()},
+        "components": {"schemas": _SCHEMAS},
+    }
+
+
+_SSE = "text/event-stream"
+_ID = {"name": "id", "in": "path", "required": True, "schema": _TEXT}
+
+
+def _json(description: str, schema: str) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": _ref(schema)}}}
+
+
+def _body(schema: str) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref(schema)}}}}
+
+
+def _ref(schema: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{schema}"}

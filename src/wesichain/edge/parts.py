@@ -1,0 +1,235 @@
+"""Parts: what a frontend shows of a run, read from its events: steps, text, reasoning, calls and results."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from starlette.exceptions import HTTPException
+
+from wesichain.core import (
+    Decision,
+    Event,
+    JsonValue,
+    ModelResponded,
+    PendingCall,
+    Provide,
+    Refuse,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+    ToolCompleted,
+    ToolDispatched,
+    is_array,
+    is_object,
+    parse_json,
+)
+from wesichain.errors import CodecError, ConfigError
+from wesichain.tools import JsonTool
+
+from .runs import Order, Run, RunEnd, RunKeeper
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegan:
+    """The model is asked."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """The calls of the step have their results, or there are none."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A piece of the model's text in a step."""
+
+    step: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPiece:
+    """The model's reasoning in a step."""
+
+    step: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallBegan:
+    """A call of a tool, or one that waits for a decision."""
+
+    id: str
+    name: str
+    args: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """The result of a call, or the error that came of it, or that a person refused it."""
+
+    id: str
+    value: JsonValue = None
+    error: str | None = None
+    is_refused: bool = False
+
+
+RunEnded: TypeAlias = RunCompleted | RunFailed | RunInterrupted
+Part: TypeAlias = StepBegan | StepEnded | TextPiece | ReasoningPiece | CallBegan | CallEnded | RunEnded
+
+
+def id_of(item: PendingCall) -> str:
+    """The id of a waiting call, as clients know it: below the top it begins with the names of the agents."""
+    return "/".join((*item.scope, item.call.id))
+
+
+class PartReader:
+    """Reads the parts of the run at the top from its events. What agents below it do is their own.
+
+    Calls that wait were shown before the run stopped; when it is resumed they are not shown again.
+    """
+
+    def __init__(self) -> None:
+        self._step: int | None = None
+        self._has_text = False
+        self._shown: set[str] = set()
+
+    def resumed(
+        self, waiting: Sequence[PendingCall], decisions: Mapping[str, Decision]
+    ) -> Iterator[CallEnded]:
+        """The calls that have ended by a decision alone: no event tells of them."""
+        for item in waiting:
+            self._shown.add(id_of(item))
+            match decisions.get(item.token):
+                case Refuse(reason=reason):
+                    yield CallEnded(id_of(item), error=reason or "refused", is_refused=True)
+                case Provide(value=value, error=error) if item.question is None:
+                    yield CallEnded(id_of(item), value, error)
+                case _:
+                    pass
+
+    def of(self, event: Event) -> Iterator[Part]:  # a table, a row an event
+        """The parts that an event stands for."""
+        if event.scope:
+            return
+        match event:
+            case StepStarted(step_id=step):
+                yield from self._end_step()
+                self._step, self._has_text = step, False
+                yield StepBegan(step)
+            case TextDelta(step_id=step, text=text) if text:
+                self._has_text = True
+                yield TextPiece(step, text)
+            case ModelResponded(step_id=step, response=response) if not event.set_aside:
+                if response.reasoning:
+                    yield ReasoningPiece(step, response.reasoning)
+                if response.content and not self._has_text:
+                    yield TextPiece(step, response.content)
+            case ToolDispatched(call=call) if call.id not in self._shown:
+                self._shown.add(call.id)
+                yield CallBegan(call.id, call.name, call.args)
+            case ToolCompleted(call_id=call_id, value=value):
+                self._shown.discard(call_id)  # a later call may have the same id
+                yield CallEnded(call_id, value)
+            case StepFailed(call_id=str(call_id), message=message) if call_id in self._shown:
+                if not event.decision.startswith("retry"):
+                    self._shown.discard(call_id)
+                    yield CallEnded(call_id, error=message)
+            case RunCompleted() | RunFailed() | RunInterrupted():
+                yield from self._end(event)
+            case _:
+                pass
+
+    def _end(self, event: RunEnded) -> Iterator[Part]:
+        for item in event.pending if isinstance(event, RunInterrupted) else ():
+            if id_of(item) not in self._shown:
+                self._shown.add(id_of(item))
+                yield CallBegan(id_of(item), item.call.name, item.call.args)
+        if isinstance(event, RunCompleted) and not self._has_text and isinstance(value_of(event), str):
+            yield TextPiece(event.step_id, str(event.output))  # of a tool that has ended the run
+        yield from self._end_step()
+        yield event
+
+    def _end_step(self) -> Iterator[StepEnded]:
+        if self._step is not None:
+            yield StepEnded(self._step)
+            self._step = None
+
+
+class Exchange:
+    """One request of a frontend and the part of a run that answers it: a new run, or one that is resumed."""
+
+    def __init__(
+        self, run: Run, after: int, first: Sequence[Part] = (), parts: PartReader | None = None
+    ) -> None:
+        self.run = run
+        self._first = first
+        self._parts = parts or PartReader()
+        self._after = after
+
+    @classmethod
+    async def start(cls, keeper: RunKeeper, order: Order) -> Exchange:
+        """Begin the run; an HTTPException where it is refused."""
+        return cls(await keeper.start(order), 0)
+
+    @classmethod
+    async def resume(
+        cls,
+        run: Run,
+        end: RunEnd,
+        decisions: Mapping[str, Decision],
+        options: Mapping[str, Any],
+        *,
+        is_streamed: bool = True,
+    ) -> Exchange:
+        """Resume a run that waits; an HTTPException where the decisions are refused."""
+        await run.decide(decisions, options, is_streamed=is_streamed)
+        parts = PartReader()
+        return cls(run, end.last_seq, [*parts.resumed(end.pending, decisions)], parts)
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Part]]:
+        """The parts in batches, as they come, until nobody works on the run; an empty batch is a ping."""
+        if self._first:
+            yield self._first
+        async for batch in self.run.follow(self._after):
+            yield [part for event in batch for part in self._parts.of(event)]
+
+
+def value_of(event: RunCompleted) -> JsonValue:
+    """The answer of a run: a text, or the object or list that a typed answer is."""
+    output = event.output
+    found = provided(output) if isinstance(output, str) else output
+    return found if is_object(found) or is_array(found) else output
+
+
+def provided(text: str) -> JsonValue:
+    """The value of a result that a client sends as text: JSON where it is, else the text."""
+    try:
+        value: JsonValue = parse_json(text)
+    except CodecError:
+        return text
+    return value
+
+
+def frontend_tool(name: Any, description: Any, schema: Any) -> JsonTool:
+    """A tool that the client runs. Its description is bounded; a wrong one is an HTTPException (400)."""
+    if not isinstance(name, str) or not isinstance(description, str | None):
+        raise HTTPException(400, "a tool has a name and a description")
+    try:
+        return JsonTool(name, (description or name)[:_LONGEST_DESCRIPTION], schema or _NO_ARGS, external=True)
+    except ConfigError as error:
+        raise HTTPException(400, str(error)[:300]) from None
+
+
+_LONGEST_DESCRIPTION = 20_000  # characters
+_NO_ARGS: dict[str, Any] = {"type": "object", "properties": {}}
+MOST_TOOLS = 128  # of one client

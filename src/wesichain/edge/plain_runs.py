@@ -1,0 +1,312 @@
+"""Plain runs: runs of an `Agent` in this process, and their events for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from typing_extensions import override
+
+from wesichain.agent import Agent, Interrupted, Outcome, RunStream
+from wesichain.core import Decision, Event, Prices
+from wesichain.errors import (
+    DuplicateToolError,
+    RunFailedError,
+    RunInterruptedError,
+    ToolDefinitionError,
+    WesichainError,
+)
+from wesichain.tools import CancellationToken
+from wesichain.trace import redact
+
+from .event_log import EventLog
+from .limits import Limits
+from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions, status_of
+
+_log = logging.getLogger("wesichain.edge")
+
+
+class PlainRun(Run):
+    """A run of this process. A client that leaves cancels it, unless it was told to stay."""
+
+    def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, keeper: PlainRuns) -> None:
+        limits = keeper.limits
+        self.order = order
+        self.log = EventLog(most=limits.tail, patience=limits.write_seconds)
+        self._agent = agent
+        self._conversation = conversation
+        self._keeper = keeper
+        self._meter = CostMeter(keeper.prices)
+        self.is_running = False
+        self._clients = 0
+        self._token = CancellationToken()
+        self._task: asyncio.Task[None] | None = None
+        self._ending: RunEnd | None = None
+        self._problem: HTTPException | None = None
+
+    @property
+    @override
+    def run_id(self) -> str:
+        return self.order.run_id
+
+    @property
+    @override
+    def conversation(self) -> str | None:
+        return self.order.conversation
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.is_running and self._ending is not None and self._ending.state == "waiting"
+
+    async def begin(self) -> None:
+        """Start the run, and wait for its first event; an HTTPException where there is none."""
+        order = self.order
+        history = await history_of(order, self._conversation)
+        await self._work(
+            lambda options: self._agent.stream(order.task, history, **options),
+            order.options,
+            is_streamed=order.is_streamed,
+        )
+
+    @override
+    async def decide(
+        self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
+    ) -> None:
+        ending = self._ending
+        outcome = None if ending is None else ending.outcome
+        if self.is_running or ending is None or not isinstance(outcome, Interrupted):
+            raise HTTPException(409, "the run does not wait for a decision")
+        wrong = missing_decisions(ending.pending, decisions)
+        if wrong is not None:
+            raise HTTPException(409, wrong)
+        self._keeper.check_room()
+        given = {**self.order.options, **options}
+        try:
+            await self._work(
+                lambda more: self._agent.stream(outcome, decisions=decisions, **more),
+                given,
+                is_streamed=is_streamed,
+            )
+        except HTTPException:
+            self._ending = ending  # it was refused, and waits as before
+            self._keeper.ended(self)
+            raise
+
+    @override
+    async def cancel(self) -> None:
+        if self.is_running:
+            await self.stop("cancelled by the client")
+        elif self.is_waiting:
+            self.drop()
+        else:
+            raise HTTPException(409, "the run has ended")
+
+    async def stop(self, reason: str) -> None:
+        """Cancel a run that runs, and wait for its end."""
+        self._token.cancel(reason)
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def drop(self) -> None:
+        """Give up a run that waits: its tokens are worth nothing from now on."""
+        assert self._ending is not None
+        self._ending = replace(self._ending, is_dropped=True)
+        self._keeper.ended(self)
+
+    @override
+    def join(self) -> None:
+        self._clients += 1
+
+    @override
+    def leave(self) -> None:
+        self._clients -= 1
+        if not self._clients and self.is_running and not self.order.stay:
+            self._token.cancel("the client left")
+
+    @override
+    def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
+        return self.log.follow(after)
+
+    @override
+    def number(self, event: Event) -> int | None:
+        return event.seq
+
+    @override
+    async def ending(self) -> RunEnd:
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        if self._ending is None:
+            raise self._refusal()
+        return self._ending
+
+    @override
+    async def now(self) -> RunEnd | None:
+        return None if self.is_running else await self.ending()
+
+    # --- inside --------------------------------------------------------------------------------------
+
+    async def _work(
+        self,
+        stream: Callable[[dict[str, Any]], RunStream[Any]],
+        given: Mapping[str, Any],
+        *,
+        is_streamed: bool,
+    ) -> None:
+        token = self._token = CancellationToken()
+        options: dict[str, Any] = {**given, "cancellation": token, "run_id": self.run_id}
+        if self._conversation is not None:
+            options["conversation"] = self._conversation
+        self._ending = self._problem = None
+        self.is_running = True
+        self._keeper.running(self)
+        self.log.open(for_reader=is_streamed)
+        began = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._execute(stream, options, token, began))
+        if not await asyncio.shield(began):
+            await asyncio.wait([self._task])
+            raise self._refusal()
+
+    def _refusal(self) -> HTTPException:
+        return self._problem or HTTPException(500, "the run did not begin")
+
+    async def _execute(
+        self,
+        stream: Callable[[dict[str, Any]], RunStream[Any]],
+        options: dict[str, Any],
+        token: CancellationToken,
+        began: asyncio.Future[bool],
+    ) -> None:
+        """Run to the end, or to the next interruption, and keep what happens in the log."""
+        too_long = asyncio.get_running_loop().call_later(
+            self._keeper.limits.run_seconds, token.cancel, "the time for a run is over"
+        )
+        outcome: Outcome[Any] | None = None
+        try:
+            async with stream(options) as run:
+                async for event in run:
+                    self._meter.add(event)
+                    await self.log.append(event)
+                    if not began.done():
+                        began.set_result(True)
+            outcome = run.outcome
+            _ = run.result  # raises what went wrong beside the run itself
+        except (RunFailedError, RunInterruptedError) as error:
+            outcome = error.outcome
+        except WesichainError as error:
+            _log.warning("the run %s was refused: %s", self.run_id, error)
+            self._problem = HTTPException(status_of(error), redact(str(error))[:500])
+        except Exception:  # noqa: BLE001  # a bug, of ours or of the agent's: the service goes on
+            _log.exception("the run %s broke", self.run_id)
+            self._problem = HTTPException(500, "something went wrong; the server's log says what")
+        finally:
+            too_long.cancel()
+            if outcome is not None:
+                self._ending = RunEnd(outcome, self._meter.cost(outcome))
+            self.is_running = False
+            if not began.done():
+                began.set_result(False)
+            self.log.close()
+            self._keeper.ended(self)
+
+
+class PlainRuns(RunKeeper):
+    """The plain runs of one agent: those that run, those that wait, and those that ended a while ago."""
+
+    def __init__(self, agent: Agent[Any], talks: Talks, *, limits: Limits, prices: Prices | None) -> None:
+        self.limits = limits
+        self.prices = prices
+        self._agent = agent
+        self._talks = talks
+        self._running: dict[str, PlainRun] = {}
+        self._waiting: OrderedDict[str, tuple[float, PlainRun]] = (
+            OrderedDict()
+        )  # and until when they are kept
+        self._over: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
+        self._latest: dict[tuple[str, str], str] = {}  # the run of an owner's conversation
+
+    @override
+    async def start(self, order: Order) -> PlainRun:
+        known = self._known(order.run_id)
+        if known is not None:
+            if known.order.owner != order.owner:
+                raise HTTPException(404, "there is no such run")
+            if known.order.task != order.task:
+                raise HTTPException(409, "the run id is taken by a run with another task")
+            return known
+        self.check_room()
+        talk = await self._talks.open(order.owner, order.conversation)
+        try:
+            agent = self._agent.with_tools(*order.tools) if order.tools else self._agent
+        except (DuplicateToolError, ToolDefinitionError) as error:
+            raise HTTPException(400, str(error)[:500]) from None
+        run = PlainRun(agent, order, talk, keeper=self)
+        if order.conversation is not None:
+            before = await self.waiting(order.owner, order.conversation, frozenset())
+            if before is not None:  # the user has asked something else instead
+                before.drop()
+            self._latest[order.owner, order.conversation] = order.run_id
+        await run.begin()
+        return run
+
+    @override
+    async def find(self, owner: str, run_id: str) -> PlainRun | None:
+        run = self._known(run_id)
+        return run if run is not None and run.order.owner == owner else None
+
+    @override
+    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> PlainRun | None:
+        run = self._known(self._latest.get((owner, conversation), ""))
+        return run if run is not None and run.is_waiting else None
+
+    def check_room(self) -> None:
+        if len(self._running) >= self.limits.runs:
+            raise HTTPException(503, "too many runs at once; try again", {"retry-after": "1"})
+
+    def running(self, run: PlainRun) -> None:
+        """Count a run that is resumed among those that run."""
+        self._forget(run)
+        self._running[run.run_id] = run
+
+    def ended(self, run: PlainRun) -> None:
+        """Keep a run that nobody works on for a while; one that never began is forgotten at once."""
+        self._running.pop(run.run_id, None)
+        self._forget(run)
+        now = asyncio.get_running_loop().time()
+        if run.is_waiting:
+            self._waiting[run.run_id] = now + self.limits.wait_seconds, run
+        elif run.log.last_seq:
+            self._over[run.run_id] = now + self.limits.keep_seconds, run
+        self._forget_old()
+
+    async def close(self) -> None:
+        """Cancel what runs, and wait for its end."""
+        for run in [*self._running.values()]:
+            await run.stop("the service ends")
+
+    def _known(self, run_id: str) -> PlainRun | None:
+        self._forget_old()
+        kept = self._waiting.get(run_id) or self._over.get(run_id)
+        return self._running.get(run_id) if kept is None else kept[1]
+
+    def _forget(self, run: PlainRun) -> None:
+        self._waiting.pop(run.run_id, None)
+        self._over.pop(run.run_id, None)
+
+    def _forget_old(self) -> None:
+        """Forget the runs whose time is over and, of too many, the oldest; those that wait go last."""
+        now = asyncio.get_running_loop().time()
+        for kept in (self._over, self._waiting):
+            while kept:
+                until, run = next(iter(kept.values()))
+                is_too_many = len(self._over) + len(self._waiting) > self.limits.keep_runs
+                if until > now and not is_too_many:
+                    break
+                del kept[run.run_id]
+                talk = run.order.owner, run.order.conversation or ""
+                if self._latest.get(talk) == run.run_id:
+                    del self._latest[talk]

@@ -1,0 +1,251 @@
+"""Runs: what the routes and the protocols need of a run, whoever keeps it, and where to find it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from starlette.exceptions import HTTPException
+
+from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outcome
+from wesichain.core import (
+    Decision,
+    Event,
+    HandedOff,
+    Message,
+    ModelResponded,
+    PendingCall,
+    Prices,
+    RunStarted,
+    cost_of,
+)
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    GuardrailError,
+    LoopDetectedError,
+    ModelRefusedError,
+    ModelTransportError,
+)
+from wesichain.tools import Tool
+
+State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A run that a client asks for. `options` are keywords of `Agent.run`: deps, settings.
+
+    `tools` are external tools that the client brings along. `history` is what the client says was said
+    before: it is used where the conversation is not known here. `context` is shown before the task, and not
+    remembered. `stay`: the run goes on when its client leaves. `is_streamed`:
+    the client is about to read the events.
+    """
+
+    run_id: str
+    owner: str
+    task: str
+    conversation: str | None = None
+    stay: bool = False
+    is_streamed: bool = False
+    tools: tuple[Tool, ...] = ()
+    history: tuple[Message, ...] = ()
+    context: tuple[Message, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended, or where it stopped to wait; `cost` is None where no price is known.
+
+    `is_dropped`: it waited for decisions, and was cancelled.
+    """
+
+    outcome: Outcome[Any]
+    cost: float | None = None
+    is_dropped: bool = False
+
+    @property
+    def state(self) -> State:
+        match self.outcome:
+            case Completed():
+                return "completed"
+            case Failed():
+                return "failed"
+            case Interrupted(pending=pending):
+                return "waiting" if pending and not self.is_dropped else "cancelled"
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event."""
+        events = self.outcome.events
+        return events[-1].seq if events else 0
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        outcome = self.outcome
+        return outcome.pending if isinstance(outcome, Interrupted) and not self.is_dropped else ()
+
+
+class Run(Protocol):
+    """One run of an owner. `conversation` is None where it has none, or where that is not known here."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def conversation(self) -> str | None: ...
+    def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
+        """The events numbered above `after`, in batches, until nobody works on the run; () is a ping.
+
+        A `GoneError` where they are not kept any more.
+        """
+        ...
+
+    def number(self, event: Event) -> int | None:
+        """The number that a client can come back to after this event; None of one that is not kept."""
+        ...
+
+    async def ending(self) -> RunEnd:
+        """Wait until nobody works on the run. An HTTPException where it could not even begin."""
+        ...
+
+    async def now(self) -> RunEnd | None:
+        """How the run ended or where it waits; None while somebody works on it."""
+        ...
+
+    async def decide(
+        self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
+    ) -> None:
+        """Resume the run with a decision for each call that waits: all or none. Else an HTTPException."""
+        ...
+
+    async def cancel(self) -> None:
+        """Stop the run; one that has ended is an HTTPException (409)."""
+        ...
+
+    def join(self) -> None:
+        """A client is connected to the run."""
+        ...
+
+    def leave(self) -> None:
+        """A client has left: a plain run that has no other, and was not told to stay, is cancelled."""
+        ...
+
+
+class RunKeeper(Protocol):
+    """Starts the runs of one agent, and finds them again."""
+
+    async def start(self, order: Order) -> Run: ...
+    async def find(self, owner: str, run_id: str) -> Run | None: ...
+    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> Run | None:
+        """The run of a conversation that waits, or the one that waits for these tokens."""
+        ...
+
+
+class RunDirectory:
+    """The runs of all agents of an app."""
+
+    def __init__(self, keepers: Mapping[str, RunKeeper]) -> None:
+        self._keepers = keepers
+
+    def keeper(self, agent: str | None) -> RunKeeper:
+        """The keeper of an agent's runs; without a name the first. Another name is a 404."""
+        name = next(iter(self._keepers)) if agent is None else agent
+        if name not in self._keepers:
+            raise HTTPException(404, "there is no such agent")
+        return self._keepers[name]
+
+    async def find(self, owner: str, run_id: str) -> Run:
+        """The run of that owner and id; of anybody else's, as of none at all, a 404."""
+        for keeper in self._keepers.values():
+            run = await keeper.find(owner, run_id)
+            if run is not None:
+                return run
+        raise HTTPException(404, "there is no such run")
+
+
+class Talks:
+    """The conversations of an app. Each belongs to the owner who began it; to others its id is a 404.
+
+    A conversation is stored under its id, followed, where the owner has a name, by U+001F and that name: what
+    belongs to two owners can never meet, whatever ids they choose.
+    """
+
+    def __init__(self, store: Conversations) -> None:
+        self._store = store
+        self._owners: dict[str, str] | None = None
+        self._loading = asyncio.Lock()
+
+    async def open(self, owner: str, id: str | None) -> Any:
+        """The conversation, for a run; None without an id."""
+        if id is None:
+            return None
+        async with self._loading:
+            if self._owners is None:
+                self._owners = {}
+                for key in await self._store.list():
+                    name, _, of = key.partition("\x1f")
+                    self._owners.setdefault(name, of)
+        if self._owners.setdefault(id, owner) != owner:
+            raise HTTPException(404, "there is no such conversation")
+        return self._store.open(f"{id}\x1f{owner}" if owner else id)
+
+
+async def history_of(order: Order, talk: Any) -> tuple[Message, ...]:
+    """The messages before the task that the conversation does not have."""
+    is_known = bool(order.history) and talk is not None and bool(await talk.read())
+    return order.context if is_known else (*order.history, *order.context)
+
+
+def missing_decisions(pending: Sequence[PendingCall | Any], decisions: Mapping[str, Decision]) -> str | None:
+    """What is wrong with the tokens of some decisions; None where there is one for each call."""
+    tokens = {item.token for item in pending}
+    if not tokens:
+        return "the run does not wait for a decision"
+    if not decisions.keys() <= tokens:
+        return "no call of this run waits for one of these tokens"
+    missing = [item.call.name for item in pending if item.token not in decisions]
+    return f"decide on all calls at once; missing: {', '.join(missing)}" if missing else None
+
+
+class CostMeter:
+    """Adds up the cost of a run from its events: as the run counted it, else by the prices of the app."""
+
+    def __init__(self, prices: Prices | None) -> None:
+        self._prices: Prices = prices or {}
+        self._models: dict[str, str] = {}
+        self._cost: float | None = None
+
+    def add(self, event: Event) -> None:
+        match event:
+            case RunStarted(scope=scope, model=model) | HandedOff(scope=scope, model=model):
+                self._models[scope] = model
+            case ModelResponded(scope=scope, response=response, cost=cost):
+                price = self._prices.get(self._models.get(scope, ""))
+                if price is not None:
+                    self._cost = (self._cost or 0.0) + cost_of(response.usage, price)
+                elif cost:
+                    self._cost = (self._cost or 0.0) + cost
+            case _:
+                pass
+
+    def cost(self, outcome: Outcome[Any]) -> float | None:
+        known = getattr(outcome, "cost", None) if self._cost is None else self._cost
+        return known if isinstance(known, float | int) else None
+
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (GuardrailError, 422),
+    (ModelRefusedError, 422),
+    (BudgetExceededError, 422),
+    (LoopDetectedError, 422),
+    (ConfigError, 400),
+    (ModelTransportError, 502),
+)
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status of a failed run: 422 its own end, 502 the provider's, 500 anything else."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

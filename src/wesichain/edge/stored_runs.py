@@ -1,0 +1,266 @@
+"""Stored runs: runs of a `DurableAgent`, which any process that has the database can show and resume."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from inspect import signature
+from typing import Any, Protocol, runtime_checkable
+
+from starlette.exceptions import HTTPException
+from typing_extensions import override
+
+from wesichain.agent import Completed, Interrupted, Outcome
+from wesichain.core import Decision, Event, Message, OutputDelta, Prices, Role, TextDelta, ToolCall
+from wesichain.errors import DurableError, RunIdConflictError
+from wesichain.tools import CancellationToken
+from wesichain.trace import redact
+
+from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions
+
+_log = logging.getLogger("wesichain.edge")
+_PING = 15.0
+_LOOK = 2.0  # seconds between two looks at a run that waits for a person
+
+
+class Summary(Protocol):
+    """A run as a durable agent lists it. `key` is its owner, `parent` the run that it is inside of."""
+
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def parent(self) -> str | None: ...
+
+
+class PendingItem(Protocol):
+    """A call of a durable run that waits for a decision."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def call(self) -> ToolCall: ...
+
+
+@runtime_checkable
+class DurableRunner(Protocol):
+    """The part of a `DurableAgent` that the app uses; the room of durable runs need not be installed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def enqueue(self) -> Callable[..., Awaitable[str]]: ...
+    async def outcome(self, run_id: str) -> Outcome[Any]: ...
+    async def status(self, run_id: str) -> str: ...
+    async def show(self, run_id: str) -> Summary: ...
+    async def pending(self, run_id: str | None = None) -> Sequence[PendingItem]: ...
+    def events(self, run_id: str) -> AsyncIterator[Event]: ...
+    async def approve(self, run_id: str, token: str, decision: Decision) -> None: ...
+    async def cancel(self, run_id: str) -> None: ...
+    async def serve(self, stop: CancellationToken, *, grace: float) -> None: ...
+
+
+class DurableRun(Run):
+    """A run in the database. It goes on whether a client is there or not."""
+
+    def __init__(
+        self, agent: DurableRunner, run_id: str, conversation: str | None, prices: Prices | None
+    ) -> None:
+        self._agent = agent
+        self._run_id = run_id
+        self._conversation = conversation
+        self._prices = prices
+
+    @property
+    @override
+    def run_id(self) -> str:
+        return self._run_id
+
+    @property
+    @override
+    def conversation(self) -> str | None:
+        return self._conversation
+
+    @override
+    async def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
+        events = aiter(self._agent.events(self._run_id))
+        upcoming: asyncio.Task[Event] | None = None
+        try:
+            while True:
+                upcoming = upcoming or asyncio.ensure_future(_next(events))
+                done, _ = await asyncio.wait([upcoming], timeout=_PING)
+                if not done:
+                    yield ()
+                    continue
+                try:
+                    event = upcoming.result()
+                except StopAsyncIteration:
+                    return
+                upcoming = None
+                if self.number(event) is None or event.seq > after:
+                    yield (event,)
+        finally:
+            if upcoming is not None:
+                upcoming.cancel()
+                await asyncio.wait([upcoming])
+
+    @override
+    def number(self, event: Event) -> int | None:
+        """Pieces of text are streamed as they come, and not stored."""
+        return None if isinstance(event, TextDelta | OutputDelta) else event.seq
+
+    @override
+    async def ending(self) -> RunEnd:
+        try:
+            outcome = await self._agent.outcome(self._run_id)
+        except DurableError as error:
+            raise HTTPException(500, redact(str(error))[:500]) from None
+        meter = CostMeter(self._prices)
+        for event in outcome.events:
+            meter.add(event)
+        is_cancelled = await self._agent.status(self._run_id) == "cancelled"
+        return RunEnd(outcome, meter.cost(outcome), is_dropped=is_cancelled)
+
+    @override
+    async def now(self) -> RunEnd | None:
+        status = await self._agent.status(self._run_id)
+        return None if status in ("pending", "running") else await self.ending()
+
+    @override
+    async def decide(
+        self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
+    ) -> None:
+        wrong = missing_decisions(await self._agent.pending(self._run_id), decisions)
+        if wrong is not None:
+            raise HTTPException(409, wrong)
+        # New arguments may not fit the tool. They come first: nothing else is decided then.
+        ordered = sorted(decisions.items(), key=lambda item: item[1].kind != "approve_with")
+        try:
+            for token, decision in ordered:
+                await self._agent.approve(self._run_id, token, decision)
+        except DurableError as error:
+            raise HTTPException(409, redact(str(error))[:500]) from None
+
+    @override
+    async def cancel(self) -> None:
+        if await self._agent.status(self._run_id) in ("completed", "failed", "cancelled"):
+            raise HTTPException(409, "the run has ended")
+        await self._agent.cancel(self._run_id)
+
+    @override
+    def join(self) -> None:
+        pass
+
+    @override
+    def leave(self) -> None:
+        pass
+
+
+async def _next(events: AsyncIterator[Event]) -> Event:
+    return await anext(events)
+
+
+class StoredRuns(RunKeeper):
+    """The runs of one durable agent. Their owner is stored with them, as the `key` of the queue.
+
+    The app serves the queue: what it queues, and what processes that died have left, is run here.
+    """
+
+    def __init__(self, agent: DurableRunner, talks: Talks, *, prices: Prices | None) -> None:
+        self._agent = agent
+        self._talks = talks
+        self._prices = prices
+        self._stop: CancellationToken | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._keeping: set[asyncio.Task[None]] = set()
+
+    def serve(self) -> None:
+        """Serve the queue, if that is not done yet."""
+        if self._serving is None or self._serving.done():
+            self._stop = CancellationToken()
+            self._serving = asyncio.create_task(self._agent.serve(self._stop, grace=5.0))
+
+    async def close(self) -> None:
+        """Take no more runs; others go on with those that do not end in a few seconds."""
+        for task in self._keeping:
+            task.cancel()
+        if self._stop is not None and self._serving is not None:
+            self._stop.cancel("the service ends")
+            await asyncio.wait([self._serving])
+
+    @override
+    async def start(self, order: Order) -> DurableRun:
+        if order.tools:
+            raise HTTPException(
+                400, "a durable agent takes no tools of a client: its runs outlive the client"
+            )
+        # A durable agent makes its own deps; anything else that it cannot store is refused by name.
+        options = {name: value for name, value in order.options.items() if name != "deps"}
+        unknown = options.keys() - signature(self._agent.enqueue).parameters.keys()
+        if unknown:
+            raise HTTPException(400, f"a durable agent takes no {', '.join(sorted(unknown))}")
+        self.serve()
+        if not await self._may_use(order.owner, order.run_id):
+            raise HTTPException(404, "there is no such run")
+        talk = await self._talks.open(order.owner, order.conversation)
+        before = () if talk is None else await talk.read()
+        history = (*before, *await history_of(order, talk))
+        try:
+            await self._agent.enqueue(
+                order.task, run_id=order.run_id, history=history, key=order.owner or None, **options
+            )
+        except RunIdConflictError as error:
+            raise HTTPException(409, str(error)) from None
+        except DurableError as error:
+            raise HTTPException(503, redact(str(error))[:500]) from None
+        run = DurableRun(self._agent, order.run_id, order.conversation, self._prices)
+        if talk is not None:
+            task = asyncio.create_task(self._extend(talk, order.run_id))
+            self._keeping.add(task)
+            task.add_done_callback(self._keeping.discard)
+        return run
+
+    @override
+    async def find(self, owner: str, run_id: str) -> DurableRun | None:
+        summary = await self._summary(run_id)
+        if summary is None or (summary.key or "") != owner:
+            return None
+        self.serve()
+        return DurableRun(self._agent, run_id, None, self._prices)
+
+    @override
+    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> DurableRun | None:
+        if not tokens:
+            return None
+        waiting = (item.run_id for item in await self._agent.pending() if item.token in tokens)
+        run_id = next(waiting, None)
+        return None if run_id is None else await self.find(owner, run_id)
+
+    async def _summary(self, run_id: str) -> Summary | None:
+        """The run of that id at the top; None if there is none."""
+        try:
+            summary = await self._agent.show(run_id)
+        except DurableError:
+            return None
+        return summary if summary.parent is None else None
+
+    async def _may_use(self, owner: str, run_id: str) -> bool:
+        summary = await self._summary(run_id)
+        return summary is None or (summary.key or "") == owner
+
+    async def _extend(self, talk: Any, run_id: str) -> None:
+        """Add the question and the answer to the conversation once the run has completed."""
+        while True:
+            try:
+                outcome = await self._agent.outcome(run_id)
+            except DurableError as error:
+                _log.warning("the run %s is no part of its conversation: %s", run_id, error)
+                return
+            if isinstance(outcome, Completed):
+                question = Message(Role.USER, outcome.user_input)
+                await talk.extend(question, Message(Role.ASSISTANT, outcome.text))
+            if not (isinstance(outcome, Interrupted) and outcome.pending):
+                return
+            await asyncio.sleep(_LOOK)  # a person decides, here or in another process

@@ -1,0 +1,206 @@
+"""A2A: the client of the package `a2a-sdk` itself, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from a2a import types as a2a
+from a2a.client import ClientConfig, create_client
+from a2a.client.errors import A2AClientError
+from a2a.utils.errors import A2AError
+from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]
+
+from wesichain import ToolCall
+from wesichain.agent import MemoryConversations
+from wesichain.edge import create_app
+from wesichain.policy import Budget
+
+from .kit import listening, say, scripted, serving
+from .test_runs import LOCATE, REFUND, WEATHER, Slow
+
+STATE = a2a.TaskState
+
+
+@asynccontextmanager
+async def client_of(app: Any, *, streaming: bool) -> AsyncIterator[Any]:
+    async with listening(app) as url, httpx.AsyncClient(timeout=30) as http:
+        config = ClientConfig(streaming=streaming, httpx_client=http)
+        client = await create_client(url, config)
+        yield client
+
+
+def message(text: str = "", *, task: str = "", context: str = "", data: Any = None) -> a2a.SendMessageRequest:
+    parts = [a2a.Part(text=text)] if text else []
+    if data is not None:
+        part = a2a.Part()
+        ParseDict(data, part.data)
+        parts.append(part)
+    made = a2a.Message(
+        message_id=uuid4().hex, role=a2a.Role.ROLE_USER, parts=parts, task_id=task, context_id=context
+    )
+    return a2a.SendMessageRequest(message=made)
+
+
+async def sent(client: Any, request: Any) -> Any:
+    """The task as a client has it at the end, put together from what was streamed."""
+    task: Any = None
+    async for event in client.send_message(request):
+        if event.HasField("task"):
+            task = event.task
+        elif event.HasField("status_update"):
+            task.status.CopyFrom(event.status_update.status)
+        elif event.HasField("artifact_update"):
+            update = event.artifact_update
+            if update.append:
+                assert task.artifacts[0].artifact_id == update.artifact.artifact_id
+                task.artifacts[0].parts.extend(update.artifact.parts)
+            else:
+                del task.artifacts[:]
+                task.artifacts.append(update.artifact)
+    return task
+
+
+def text_of(task: Any) -> str:
+    return "".join(part.text for artifact in task.artifacts for part in artifact.parts)
+
+
+def tokens_of(task: Any) -> list[str]:
+    data = [MessageToDict(part.data) for part in task.status.message.parts if part.HasField("data")]
+    return [item["token"] for item in data[0]["pending"]]
+
+
+both = pytest.mark.parametrize("streaming", [False, True], ids=["sent", "streamed"])
+
+
+@both
+async def test_success(streaming: bool) -> None:
+    first = say(ToolCall("w1", "weather", {"city": "Bern"}), text="let me look")
+    async with client_of(create_app(scripted(first, "it is sunny")), streaming=streaming) as client:
+        task = await sent(client, message("the weather?"))
+        assert task.status.state == STATE.TASK_STATE_COMPLETED
+        assert text_of(task) == "it is sunny", "what was said before the call is not the answer"
+        got = await client.get_task(a2a.GetTaskRequest(id=task.id))
+        assert text_of(got) == "it is sunny"
+        assert got.context_id == task.context_id
+
+
+@both
+async def test_failure(streaming: bool) -> None:
+    async with client_of(
+        create_app(scripted(WEATHER, budget=Budget(steps=1))), streaming=streaming
+    ) as client:
+        task = await sent(client, message("?"))
+    assert task.status.state == STATE.TASK_STATE_FAILED
+    assert "steps" in task.status.message.parts[0].text
+
+
+@both
+@pytest.mark.parametrize(
+    ("replies", "decision", "state"),
+    [
+        pytest.param(REFUND, {"kind": "approve"}, STATE.TASK_STATE_COMPLETED, id="approved"),
+        pytest.param(REFUND, {"kind": "refuse", "reason": "no"}, STATE.TASK_STATE_COMPLETED, id="refused"),
+        pytest.param(LOCATE, {"kind": "provide", "value": "Bern"}, STATE.TASK_STATE_COMPLETED, id="provided"),
+    ],
+)
+async def test_a_task_that_requires_input(streaming: bool, replies: Any, decision: Any, state: Any) -> None:
+    async with client_of(create_app(scripted(replies, "done")), streaming=streaming) as client:
+        task = await sent(client, message("?"))
+        assert task.status.state == STATE.TASK_STATE_INPUT_REQUIRED
+        (token,) = tokens_of(task)
+        for wrong in (
+            message("yes", task=task.id),
+            message(task=task.id, data={"forged": {"kind": "approve"}}),
+        ):
+            with pytest.raises((A2AError, A2AClientError)):
+                await sent(client, wrong)
+        done = await sent(client, message(task=task.id, data={token: decision}))
+        assert (done.id, done.status.state) == (task.id, state)
+        assert text_of(done) == "done"
+        with pytest.raises((A2AError, A2AClientError)):
+            await sent(client, message(task=task.id, data={token: decision}))
+
+
+async def test_a_task_that_is_not_waited_for() -> None:
+    slow = Slow()
+    async with client_of(create_app(slow.agent()), streaming=False) as client:
+        asked = message("?")
+        asked.configuration.return_immediately = True
+        task = await sent(client, asked)
+        assert task.status.state == STATE.TASK_STATE_WORKING
+        slow.go.set()
+        async with asyncio.timeout(10):
+            while task.status.state == STATE.TASK_STATE_WORKING:
+                task = await client.get_task(a2a.GetTaskRequest(id=task.id))
+    assert text_of(task) == "done"
+
+
+async def test_a_task_goes_on_without_its_client_and_is_followed_and_cancelled() -> None:
+    slow = Slow()
+    async with client_of(create_app(slow.agent()), streaming=True) as client:
+        stream = client.send_message(message("?"))
+        task = (await anext(stream)).task
+        await slow.begun.wait()
+        await stream.aclose()
+
+        async def follow() -> list[Any]:
+            return [event async for event in client.subscribe(a2a.SubscribeToTaskRequest(id=task.id))]
+
+        following = asyncio.create_task(follow())
+        await asyncio.sleep(0.2)
+        cancelled = await client.cancel_task(a2a.CancelTaskRequest(id=task.id))
+        assert cancelled.status.state == STATE.TASK_STATE_CANCELED
+        assert (await following)[-1].status_update.status.state == STATE.TASK_STATE_CANCELED
+        with pytest.raises((A2AError, A2AClientError)):
+            await client.cancel_task(a2a.CancelTaskRequest(id=task.id))
+
+
+async def test_a_context_is_a_conversation() -> None:
+    store = MemoryConversations()
+    async with client_of(create_app(scripted("hello"), conversations=store), streaming=True) as client:
+        for _ in range(2):
+            task = await sent(client, message("hi", context="c1"))
+            assert task.context_id == "c1"
+    assert len(await store.open("c1").read()) == 4
+
+
+async def test_the_card_names_every_agent() -> None:
+    async with serving(create_app({"a": scripted("of a"), "b": scripted("of b")}, path="/v1")) as client:
+        card = (await client.get("/v1/.well-known/agent-card.json")).json()
+        assert [face["tenant"] for face in card["supportedInterfaces"]] == ["a", "b"]
+        assert card["supportedInterfaces"][0]["url"].endswith("/v1/a2a")
+        params = {"tenant": "b", "message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "?"}]}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        answer = (await client.post("/v1/a2a", json=body)).json()
+    assert answer["result"]["task"]["artifacts"][0]["parts"][0]["text"] == "of b"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param({}, -32600, id="no-rpc"),
+        pytest.param({"jsonrpc": "2.0", "id": True, "method": "GetTask"}, -32600, id="bad-id"),
+        pytest.param({"jsonrpc": "2.0", "id": 1, "method": "Sudo"}, -32601, id="no-method"),
+        pytest.param(
+            {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "x"}}, -32001, id="no-task"
+        ),
+        pytest.param(
+            {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": {}}}, -32602, id="bad-params"
+        ),
+        pytest.param(
+            {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}, -32602, id="no-message"
+        ),
+    ],
+)
+async def test_what_is_refused(body: Any, code: int) -> None:
+    async with serving(create_app(scripted("hi"))) as client:
+        answer = await client.post("/a2a", json=body)
+        assert answer.json()["error"]["code"] == code
+        other = await client.post("/a2a", json={"jsonrpc": "2.0", "id": 1}, headers={"a2a-version": "0.3"})
+        assert other.json()["error"]["code"] == -32009

@@ -1,0 +1,75 @@
+"""`wesichain api`: the app from the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+PROGRAM = """
+from contextlib import asynccontextmanager
+from wesichain import Agent
+from wesichain.testing import FunctionLlm
+
+agent = Agent(FunctionLlm(lambda request: "hello"), name="greeter")
+opened = []
+
+def make():
+    return agent
+
+@asynccontextmanager
+async def opening():
+    opened.append("opened")
+    yield Agent(FunctionLlm(lambda request: " ".join(opened)), name="opener")
+"""
+TOKEN = "0123456789abcdef"
+
+
+@contextmanager
+def started(folder: Path, *args: str) -> Iterator[str]:
+    (folder / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "wesichain", "api", *args, "--port", "0"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait(20)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(("name", "says"), [("make", "hello"), ("opening", "opened")])
+def test_an_agent_or_what_makes_one(tmp_path: Path, name: str, says: str) -> None:
+    with started(tmp_path, f"program.py:{name}") as url:
+        assert httpx2.post(f"{url}/runs", json={"task": "hi"}).json()["output"] == says
+        rebound = httpx2.post(f"{url}/runs", json={"task": "hi"}, headers={"host": "evil.example"})
+        assert rebound.status_code == 400
+
+
+def test_a_token_is_asked_for(tmp_path: Path) -> None:
+    with started(tmp_path, "program.py:agent", "--token", TOKEN, "--path", "/v1") as url:
+        assert url.endswith("/v1")
+        for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}):
+            assert httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=headers).status_code == 401
+        assert httpx2.post(f"{url}/runs?token={TOKEN}", json={"task": "hi"}).status_code == 401
+        right = {"authorization": f"Bearer {TOKEN}"}
+        assert httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=right).json()["output"] == "hello"
+        assert httpx2.get(f"{url}/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "args", [["--host", "0.0.0.0"], ["--token", "short"], ["--cors", "*"], ["--path", "v1"]], ids=str
+)
+def test_what_is_not_safe_or_makes_no_sense_is_refused(tmp_path: Path, args: list[str]) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "wesichain", "api", "program.py:agent", *args]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

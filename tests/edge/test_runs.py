@@ -1,0 +1,371 @@
+"""The plain API: a run is started, followed, decided on and cancelled over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wesichain import Agent, ToolCall, ToolContext, tool
+from wesichain.agent import MemoryConversations, SqliteConversations
+from wesichain.core import Event, Role, from_json, to_json
+from wesichain.edge import Limits, create_app
+from wesichain.errors import ConfigError, LlmTransportError
+from wesichain.policy import Budget
+
+from .kit import read, say, scripted, serving
+
+WEATHER = say(ToolCall("w1", "weather", {"city": "Bern"}))
+REFUND = say(ToolCall("r1", "refund", {"amount": 5}))
+LOCATE = say(ToolCall("l1", "locate", {}))
+
+
+async def test_a_task_is_answered() -> None:
+    async with serving(create_app(scripted(WEATHER, "sunny"))) as client:
+        answer = await client.post("/runs", json={"task": "the weather?"})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["output"] == "sunny"
+    assert body["run_id"]
+    assert body["cost"] is None
+    assert body["usage"] == {"input_tokens": 20, "output_tokens": 10}
+
+
+async def test_the_cost_follows_from_the_prices() -> None:
+    agent = scripted(WEATHER, "sunny")
+    app = create_app(agent, prices={agent.runtime.model: (1_000_000.0, 0.0)})
+    async with serving(app) as client:
+        assert (await client.post("/runs", json={"task": "?"})).json()["cost"] == 20.0
+
+
+async def test_a_typed_output_is_json() -> None:
+    agent = Agent(scripted('{"a": [1, 2]}').runtime._llm, output_type=dict[str, list[int]])
+    async with serving(create_app(agent)) as client:
+        assert (await client.post("/runs", json={"task": "?"})).json()["output"] == {"a": [1, 2]}
+
+
+async def test_the_stream_has_every_event_with_its_number() -> None:
+    async with serving(create_app(scripted(WEATHER, "sunny"))) as client:
+        found = await read(client, "POST", "/runs/stream", json={"task": "the weather?", "run_id": "r-1"})
+        again = await read(client, "GET", "/runs/r-1/events")
+    assert [frame.id for frame in found] == [*range(1, len(found) + 1)]
+    events: list[Any] = [from_json(Event, to_json(frame.data)) for frame in found]
+    assert [event.seq for event in events] == [frame.id for frame in found]
+    assert events[0].kind == "run_started"
+    assert events[-1].kind == "run_completed"
+    assert [frame.data for frame in again] == [frame.data for frame in found]
+
+
+async def test_a_call_waits_for_a_decision_and_the_run_goes_on_with_it() -> None:
+    async with serving(create_app(scripted(REFUND, "done"))) as client:
+        waiting = await client.post("/runs", json={"task": "give it back", "run_id": "r-1"})
+        assert waiting.status_code == 202
+        (item,) = waiting.json()["pending"]
+        assert item["call"] == {"id": "r1", "name": "refund", "args": {"amount": 5}}
+        assert item["scope"] == []
+        assert item["external"] is False
+        decided = await client.post("/runs/r-1/decisions", json={item["token"]: {"kind": "approve"}})
+        assert (decided.status_code, decided.json()["output"]) == (200, "done")
+        found = await read(client, "GET", "/runs/r-1/events")
+    assert [frame.id for frame in found] == [*range(1, len(found) + 1)]
+    assert [frame.data["value"] for frame in found if frame.data["kind"] == "tool_completed"] == [
+        "refunded 5"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("replies", "decision", "tells"),
+    [
+        pytest.param(
+            REFUND, {"kind": "approve_with", "args": {"amount": 2}}, "refunded 2", id="other-arguments"
+        ),
+        pytest.param(REFUND, {"kind": "refuse", "reason": "not today"}, "not today", id="refused"),
+        pytest.param(LOCATE, {"kind": "provide", "value": {"at": "Bern"}}, "Bern", id="provided"),
+        pytest.param(LOCATE, {"kind": "provide", "error": "no signal"}, "no signal", id="failed-elsewhere"),
+    ],
+)
+async def test_every_kind_of_decision_reaches_the_model(replies: Any, decision: Any, tells: str) -> None:
+    conversation = MemoryConversations()
+    agent = scripted(replies, "done")
+    async with serving(create_app(agent, conversations=conversation)) as client:
+        waiting = (await client.post("/runs", json={"task": "?", "run_id": "r-1"})).json()
+        token = waiting["pending"][0]["token"]
+        assert waiting["pending"][0]["external"] is (replies is LOCATE)
+        assert (await client.post("/runs/r-1/decisions", json={token: decision})).status_code == 200
+        events = await read(client, "GET", "/runs/r-1/events")
+    assert tells in str([frame.data for frame in events])
+
+
+@pytest.mark.parametrize(
+    ("decisions", "status"),
+    [
+        pytest.param({}, 400, id="none"),
+        pytest.param({"T": {"kind": "approve"}}, 409, id="some"),
+        pytest.param(
+            {"T": {"kind": "approve"}, "U": {"kind": "approve"}, "x": {"kind": "approve"}}, 409, id="unknown"
+        ),
+        pytest.param({"T": {"kind": "approve"}, "U": {"kind": "provide", "value": 1}}, 400, id="wrong-kind"),
+        pytest.param(
+            {"T": {"kind": "approve"}, "U": {"kind": "approve_with", "args": {"amount": "x"}}},
+            400,
+            id="misfit",
+        ),
+        pytest.param({"T": {"kind": "sudo"}, "U": {"kind": "approve"}}, 400, id="no-decision"),
+        pytest.param({"T": True, "U": True}, 400, id="no-object"),
+    ],
+)
+async def test_all_tokens_or_none(decisions: dict[str, Any], status: int) -> None:
+    both = say(ToolCall("a", "refund", {"amount": 1}), ToolCall("b", "refund", {"amount": 2}))
+    async with serving(create_app(scripted(both, "done"))) as client:
+        waiting = (await client.post("/runs", json={"task": "?", "run_id": "r-1"})).json()
+        first, second = (item["token"] for item in waiting["pending"])
+        names = {"T": first, "U": second}
+        sent = {names.get(name, name): decision for name, decision in decisions.items()}
+        refused = await client.post("/runs/r-1/decisions", json=sent)
+        assert refused.status_code == status, refused.text
+        assert [*refused.json()] == ["error"]
+        right = {first: {"kind": "approve"}, second: {"kind": "refuse"}}
+        assert (await client.post("/runs/r-1/decisions", json=right)).status_code == 200
+        again = await client.post("/runs/r-1/decisions", json=right)
+        assert again.status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("agent", "status", "kind"),
+    [
+        pytest.param(scripted(WEATHER, budget=Budget(steps=1)), 422, "BudgetExceededError", id="budget"),
+        pytest.param(
+            scripted(LlmTransportError("it is down")),
+            502,
+            "ModelTransportError",
+            id="provider",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+async def test_a_failed_run_is_an_error(agent: Any, status: int, kind: str) -> None:
+    async with serving(create_app(agent)) as client:
+        answer = await client.post("/runs", json={"task": "?"})
+    assert (answer.status_code, answer.json()["kind"]) == (status, kind)
+    assert answer.json()["error"]
+
+
+async def test_conversations_are_remembered() -> None:
+    store = MemoryConversations()
+    async with serving(create_app(scripted("hello"), conversations=store)) as client:
+        for _ in range(2):
+            await client.post("/runs", json={"task": "hi", "conversation": "c1"})
+    messages = await store.open("c1").read()
+    assert [message.role for message in messages] == [Role.USER, Role.ASSISTANT] * 2
+
+
+async def test_several_agents_have_names() -> None:
+    async with serving(create_app({"a": scripted("of a"), "b": scripted("of b")})) as client:
+        for body, output in (({}, "of a"), ({"agent": "a"}, "of a"), ({"agent": "b"}, "of b")):
+            assert (await client.post("/runs", json={"task": "?", **body})).json()["output"] == output
+        assert (await client.post("/runs", json={"task": "?", "agent": "c"})).status_code == 404
+
+
+# --- cancelling and leaving --------------------------------------------------------------------------
+
+
+class Slow:
+    """A tool that waits to be let go, and says when it was begun and how it ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+        self.ended: list[str] = []
+
+    def agent(self) -> Agent[Any, Any]:
+        @tool(name="slow", timeout=60)
+        async def slow(ctx: ToolContext) -> str:
+            """Wait."""
+            self.begun.set()
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.ended.append("cancelled")
+                raise
+            self.ended.append("done")
+            return "waited"
+
+        return scripted(say(ToolCall("s1", "slow", {})), "done", tools=[slow])
+
+
+async def test_a_run_is_cancelled() -> None:
+    slow = Slow()
+    async with serving(create_app(slow.agent())) as client:
+        answer = asyncio.create_task(client.post("/runs", json={"task": "?", "run_id": "r-1"}))
+        await slow.begun.wait()
+        assert (await client.post("/runs/r-1/cancel")).json() == {"run_id": "r-1", "cancelled": True}
+        assert (await answer).status_code == 409
+        assert (await client.post("/runs/r-1/cancel")).status_code == 409
+        events = await read(client, "GET", "/runs/r-1/events")
+    assert slow.ended == ["cancelled"]
+    assert events[-1].data["kind"] == "run_interrupted"
+
+
+async def test_a_run_that_waits_is_cancelled_and_its_tokens_are_worth_nothing() -> None:
+    async with serving(create_app(scripted(REFUND, "done"))) as client:
+        token = (await client.post("/runs", json={"task": "?", "run_id": "r"})).json()["pending"][0]["token"]
+        assert (await client.post("/runs/r/cancel", json={})).status_code == 200
+        assert (await client.post("/runs/r/decisions", json={token: {"kind": "approve"}})).status_code == 409
+
+
+@pytest.mark.parametrize("stay", [False, True])
+@pytest.mark.parametrize("path", ["/runs", "/runs/stream"])
+async def test_a_client_that_leaves_cancels_a_run_that_was_not_told_to_stay(path: str, stay: bool) -> None:
+    slow = Slow()
+    async with serving(create_app(slow.agent())) as client:
+
+        async def ask() -> None:
+            async with client.stream(
+                "POST", path, json={"task": "?", "run_id": "r", "stay": stay}
+            ) as response:
+                await response.aread()
+
+        asking = asyncio.create_task(ask())
+        await slow.begun.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        if stay:
+            await asyncio.sleep(0.2)
+            assert slow.ended == []
+            slow.go.set()
+        events = await read(client, "GET", "/runs/r/events")
+    assert events[-1].data["kind"] == ("run_completed" if stay else "run_interrupted")
+    assert slow.ended == ["done" if stay else "cancelled"]
+
+
+async def test_a_run_goes_on_while_another_reader_is_there() -> None:
+    slow = Slow()
+    async with serving(create_app(slow.agent())) as client:
+        first = asyncio.create_task(client.post("/runs", json={"task": "?", "run_id": "r"}))
+        await slow.begun.wait()
+        second = asyncio.create_task(read(client, "GET", "/runs/r/events"))
+        await asyncio.sleep(0.2)
+        first.cancel()
+        await asyncio.wait([first])
+        await asyncio.sleep(0.2)
+        slow.go.set()
+        assert (await second)[-1].data["kind"] == "run_completed"
+
+
+# --- the world of a caller ---------------------------------------------------------------------------
+
+
+async def test_deps_are_the_callers() -> None:
+    @tool
+    async def who(ctx: ToolContext[str]) -> str:
+        """Who asks."""
+        return ctx.deps
+
+    agent = scripted(say(ToolCall("w", "who", {})), "done", tools=[who])
+
+    async def deps(request: Any) -> str:
+        return str(request.headers["x-user"])
+
+    async with serving(create_app(agent, deps=deps)) as client:
+        events = await read(client, "POST", "/runs/stream", json={"task": "?"}, headers={"x-user": "ann"})
+    assert [frame.data["value"] for frame in events if frame.data["kind"] == "tool_completed"] == ["ann"]
+
+
+async def test_nothing_of_an_error_in_deps_leaves() -> None:
+    def deps(_: Any) -> str:
+        raise RuntimeError("password=hunter2")
+
+    async with serving(create_app(scripted("hi"), deps=deps)) as client:
+        answer = await client.post("/runs", json={"task": "?"})
+    assert answer.status_code == 500
+    assert "hunter2" not in answer.text
+
+
+# --- the rest ----------------------------------------------------------------------------------------
+
+
+async def test_health_and_the_description() -> None:
+    async with serving(create_app(scripted("hi"), path="/v1")) as client:
+        assert (await client.get("/v1/health")).json() == {"status": "ok"}
+        described = (await client.get("/v1/openapi.json")).json()
+        assert (await client.post("/v1/runs", json={"task": "?"})).json()["output"] == "hi"
+    assert described["openapi"] == "3.1.0"
+    assert "/v1/runs/{id}/decisions" in described["paths"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"path": "v1"}, {"path": "/v1/"}, {"cors": "https://a.example"}, {"cors": ["*"]}],
+    ids=str,
+)
+def test_what_cannot_be_served_is_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        create_app(scripted("hi"), **wrong)
+    with pytest.raises(ConfigError):
+        create_app({})
+    with pytest.raises(ConfigError):
+        create_app("agent")  # type: ignore[arg-type]
+
+
+async def test_a_run_with_a_known_id_is_the_same_run() -> None:
+    async with serving(create_app(scripted("hi"))) as client:
+        first = await client.post("/runs", json={"task": "a", "run_id": "r"})
+        again = await client.post("/runs", json={"task": "a", "run_id": "r"})
+        assert first.json() == again.json()
+        assert (await client.post("/runs", json={"task": "b", "run_id": "r"})).status_code == 409
+
+
+async def test_what_is_not_kept_any_more_is_gone() -> None:
+    limits = Limits(tail=8, keep_runs=2)
+    async with serving(create_app(scripted(*[WEATHER] * 5, "done"), limits=limits)) as client:
+        await client.post("/runs", json={"task": "?", "run_id": "r-0"})
+        gone = await client.get("/runs/r-0/events")
+        assert gone.status_code == 410
+        oldest = int(gone.json()["error"].split()[-1])
+        tail = await read(client, "GET", "/runs/r-0/events", after=oldest - 1)
+        assert 8 <= len(tail) <= 9
+        assert [frame.id for frame in tail] == [*range(oldest, oldest + len(tail))]
+        for number in (1, 2):
+            await client.post("/runs", json={"task": "?", "run_id": f"r-{number}"})
+        assert (await client.get("/runs/r-0/events")).status_code == 404
+
+
+async def test_conversations_in_a_file_keep_their_owners(tmp_path: Path) -> None:
+    def authorize(request: Any) -> str:
+        return str(request.headers["x-user"])
+
+    for _ in range(2):  # the second time in another app
+        store = SqliteConversations(tmp_path / "talks.db")
+        async with serving(create_app(scripted("hi"), conversations=store, authorize=authorize)) as client:
+            mine = {"task": "?", "conversation": "c"}
+            assert (await client.post("/runs", json=mine, headers={"x-user": "ann"})).status_code == 200
+            assert (await client.post("/runs", json=mine, headers={"x-user": "bob"})).status_code == 404
+        store.close()
+
+
+async def test_fewer_runs_at_once_than_asked_for() -> None:
+    slow = Slow()
+    async with serving(create_app(slow.agent(), limits=Limits(runs=1))) as client:
+        first = asyncio.create_task(client.post("/runs", json={"task": "?"}))
+        await slow.begun.wait()
+        refused = await client.post("/runs", json={"task": "?"})
+        assert refused.status_code == 503
+        slow.go.set()
+        assert (await first).status_code == 200
+
+
+async def test_a_decision_can_be_answered_by_events() -> None:
+    async with serving(create_app(scripted(REFUND, "done"))) as client:
+        seen = await read(client, "POST", "/runs/stream", json={"task": "?", "run_id": "r"})
+        token = seen[-1].data["pending"][0]["token"]
+        rest = await read(
+            client,
+            "POST",
+            "/runs/r/decisions",
+            after=seen[-1].id,
+            json={token: {"kind": "approve"}},
+            headers={"accept": "text/event-stream"},
+        )
+    assert [frame.id for frame in (*seen, *rest)] == [*range(1, len(seen) + len(rest) + 1)]
+    assert rest[-1].data["kind"] == "run_completed"
