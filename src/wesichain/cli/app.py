@@ -17,6 +17,7 @@ from . import asking, durable_runs, learning, playbooks, traces
 from .machine import doctor, models
 from .mcp import mcp
 from .serving import serve
+from .simulating import simulate
 from .tasks import eval_
 from .terminal import fail, note
 
@@ -32,6 +33,7 @@ app.command()(asking.run)
 app.command()(asking.demo)
 app.command("eval")(eval_)
 app.command()(learning.learn)
+app.command()(simulate)
 app.command()(mcp)
 app.command()(models)
 app.command()(doctor)

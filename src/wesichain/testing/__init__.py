@@ -1,4 +1,4 @@
-"""For users' own tests: scripted models, a clock that can be set, and contract suites."""
+"""For users' own tests: scripted models, simulation with faults, a clock that can be set, contract suites."""
 
 from .checkpoints import CheckpointerContract
 from .clock import FakeClock
@@ -8,23 +8,43 @@ from .logs import LogsContract
 from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
 from .providers import Answer, ProviderContract, Served, Spoken, Wire
 from .recordings import assert_replays
+from .simulation import (
+    Effect,
+    Fault,
+    Faults,
+    Report,
+    Scenario,
+    Trace,
+    Violation,
+    simulate,
+    simulate_sync,
+)
 
 __all__ = [
     "Answer",
     "CheckpointerContract",
     "ConversationsContract",
+    "Effect",
     "FakeClock",
+    "Fault",
+    "Faults",
     "FunctionLlm",
     "LogsContract",
     "ModelContract",
     "ProviderContract",
+    "Report",
+    "Scenario",
     "ScriptedLlm",
     "Served",
     "SinkContract",
     "Spoken",
     "StreamingScriptedLlm",
     "ToolContract",
+    "Trace",
+    "Violation",
     "Wire",
     "assert_replays",
     "calls",
+    "simulate",
+    "simulate_sync",
 ]
