@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import coroutine
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from wesichain.core import (
-    CallHook,
-    CancellationToken,
-    Event,
-    EventSink,
-    LlmRequest,
-    LlmResponse,
-    ToolCall,
-    around,
-)
+from wesichain.core import CancellationToken, Event, EventSink, LlmRequest, LlmResponse, ToolCall
 from wesichain.errors import LlmTransportError, ToolExecutionError, ToolTimeoutError
-from wesichain.tools import PreparedCall, Tool, ToolContext, ToolRegistry, ToolResult
+from wesichain.testing.seams import RunTool, Seam
+from wesichain.tools import PreparedCall, Tool, ToolContext, ToolResult
 
 from .faults import FaultPlan
 from .loop import OWNER, Owner, VirtualLoop
@@ -95,7 +85,7 @@ class _Execution:
         self.effect = Effect(call.name, call.args, key or owner.path, call.id, attempt, number, at, "cut")
 
 
-class Boundary:
+class Boundary(Seam):
     """Delays calls, lets them fail as the plan says, and counts what tools really did."""
 
     def __init__(self, loop: VirtualLoop, plan: FaultPlan) -> None:
@@ -142,9 +132,25 @@ class Boundary:
             process.token.cancel("cancelled by the user")
         return kind
 
+    # --- the runs of this simulation -----------------------------------------------------------------
+
+    @override
+    def is_active(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    @override
+    def opened(self, agent: str) -> None:
+        owner = OWNER.get()
+        if isinstance(owner, CallOwner):
+            owner.note_run()
+
     # --- the model -----------------------------------------------------------------------------------
 
-    async def ask(self, reply: Coroutine[Any, Any, Any]) -> Any:
+    @override
+    async def model(self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]) -> Any:
         owner = OWNER.get()
         path = owner.path if isinstance(owner, CallOwner) else "top"
         place = self._plan.visit(f"model call of {path}")
@@ -164,9 +170,8 @@ class Boundary:
 
     # --- tools ---------------------------------------------------------------------------------------
 
-    async def call(
-        self, run: Callable[..., Coroutine[Any, Any, ToolResult]], prepared: PreparedCall, ctx: Any
-    ) -> ToolResult:
+    @override
+    async def tool(self, run: RunTool, prepared: PreparedCall, ctx: ToolContext | None) -> ToolResult:
         above, call = OWNER.get(), prepared.call
         if isinstance(above, CallOwner):
             owner = CallOwner(above.process, f"{above.path}/{call.id}", above)
@@ -199,7 +204,7 @@ class Boundary:
         return replace(result, duration_ms=self._since(started))
 
     async def _deliver_again(
-        self, run: Callable[..., Any], prepared: PreparedCall, ctx: Any, owner: CallOwner, place: str
+        self, run: RunTool, prepared: PreparedCall, ctx: ToolContext | None, owner: CallOwner, place: str
     ) -> None:
         await asyncio.sleep(self._plan.number(place, "again", low=0.0, high=5.0))
         await self._execute(run(prepared, ctx), owner, prepared, ctx, f"{place}, delivered again")
@@ -339,108 +344,3 @@ class _Sink:
     def emit(self, event: Event) -> None:
         self._keep(event)
         self._boundary.event(self._process, event)
-
-
-# --- how calls get here ----------------------------------------------------------------------------------
-
-
-class _Hook(CallHook):
-    """The process-wide hook around calls: those of a simulated run pass its boundary, others go on."""
-
-    def __init__(self, before: CallHook | None) -> None:
-        self._before = before
-
-    @override
-    def listener(self, agent: str) -> EventSink:
-        owner = OWNER.get()
-        if isinstance(owner, CallOwner):
-            owner.note_run()
-        return _Ignored() if self._before is None else self._before.listener(agent)
-
-    @override
-    def model(
-        self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]
-    ) -> Coroutine[Any, Any, Any]:
-        if self._before is not None:
-            reply = self._before.model(llm, request, reply)
-        boundary = _current()
-        return reply if boundary is None else boundary.ask(reply)
-
-    @override
-    def tool(
-        self, call: ToolCall, description: str, result: Coroutine[Any, Any, Any]
-    ) -> Coroutine[Any, Any, Any]:
-        return result if self._before is None else self._before.tool(call, description, result)
-
-    @override
-    def responded(self, *, id: str, model: str) -> None:
-        if self._before is not None:
-            self._before.responded(id=id, model=model)
-
-    @override
-    def conversation(self, id: str) -> AbstractContextManager[None]:
-        return nullcontext() if self._before is None else self._before.conversation(id)
-
-    @override
-    def workflow(self, run_id: str) -> Any:
-        return nullcontext(_ignore) if self._before is None else self._before.workflow(run_id)
-
-    @override
-    def node(self, name: str, step: int) -> Any:
-        return nullcontext(_ignore) if self._before is None else self._before.node(name, step)
-
-
-def _ignore(error: BaseException) -> None:
-    del error
-
-
-class _Ignored:
-    def emit(self, event: Event) -> None:
-        """Nothing listens."""
-
-
-_boundaries: dict[VirtualLoop, Boundary] = {}
-_lock = threading.Lock()
-_run_tool = ToolRegistry.run
-_installed = 0
-_hook_before: CallHook | None = None
-
-
-def _current() -> Boundary | None:
-    """The boundary of the simulation that this code runs in."""
-    try:
-        loop: Any = asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-    return _boundaries.get(loop) if isinstance(loop, VirtualLoop) else None
-
-
-def _run(
-    self: ToolRegistry, prepared: PreparedCall, ctx: ToolContext | None = None
-) -> Coroutine[Any, Any, ToolResult]:
-    boundary = _current()
-    if boundary is None:
-        return _run_tool(self, prepared, ctx)
-    return boundary.call(partial(_run_tool, self), prepared, ctx)
-
-
-@contextmanager
-def installed(loop: VirtualLoop, boundary: Boundary) -> Generator[None]:
-    """Lead the calls of runs in this loop through the boundary. Runs in other loops are not touched."""
-    global _installed, _hook_before  # noqa: PLW0603  # the seams are those of the process
-    with _lock:
-        _boundaries[loop] = boundary
-        if _installed == 0:
-            _hook_before = around.hook
-            around.hook = _Hook(_hook_before)
-            setattr(ToolRegistry, "run", _run)  # noqa: B010  # a method, in the eyes of type checkers
-        _installed += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            del _boundaries[loop]
-            _installed -= 1
-            if _installed == 0:
-                around.hook = _hook_before
-                setattr(ToolRegistry, "run", _run_tool)  # noqa: B010  # likewise

@@ -11,8 +11,9 @@ from typing import Any
 from wesichain.agent import Interrupted, Outcome
 from wesichain.core import CancellationToken, Decision, Event, PendingCall, Spent, from_json, to_json
 from wesichain.errors import RunFailedError, RunInterruptedError, WesichainError
+from wesichain.testing.seams import installed
 
-from .boundary import Boundary, Process, installed
+from .boundary import Boundary, Process
 from .faults import FaultPlan, Faults
 from .loop import EPOCH, OWNER, VirtualLoop, virtual_loop
 from .scenario import Effects, Scenario, Trace
@@ -34,7 +35,7 @@ def simulated(scenario: Scenario, seed: int, faults: Faults) -> Generator[Trace]
     boundary = Boundary(loop, plan)
     run = _Run(scenario, seed, loop, plan, boundary)
     try:
-        with installed(loop, boundary):
+        with installed(boundary):
             try:
                 loop.run(run.conduct())
                 loop.settle(_SETTLED)
