@@ -14,6 +14,7 @@ import typer
 from wesichain import __version__
 
 from . import asking, durable_runs, learning, playbooks, traces
+from .drifting import drift
 from .machine import doctor, models
 from .mcp import mcp
 from .serving import serve
@@ -33,6 +34,7 @@ app.command()(asking.run)
 app.command()(asking.demo)
 app.command("eval")(eval_)
 app.command()(learning.learn)
+app.command()(drift)
 app.command()(simulate)
 app.command()(mcp)
 app.command()(models)

@@ -37,7 +37,8 @@ def cassette(request: pytest.FixtureRequest) -> Generator[Cassette]:
 
     node: Any = request.node
     name = node.name if node.cls is None else f"{node.cls.__name__}.{node.name}"
-    tape = Cassette(cassette_path(Path(node.path), name), request.config.getoption("--wesichain"))
+    mode: Any = request.config.getoption("--wesichain")
+    tape = Cassette(cassette_path(Path(node.path), name), mode)
     failed_before = request.session.testsfailed
     with installed(tape):
         yield tape

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from wesichain.core import Event, dump_json, from_plain, parse_json, to_plain
+from wesichain.core import Event, dump_json, from_plain, is_array, is_object, parse_json, to_plain
 from wesichain.errors import CodecError
 from wesichain.trace import Recording
 
@@ -37,7 +37,7 @@ def is_cassette(path: Path) -> bool:
             head = parse_json(file.readline())
     except (OSError, CodecError):
         return False
-    return isinstance(head, dict) and head.get("kind") == "cassette"
+    return is_object(head) and head.get("kind") == "cassette"
 
 
 def read_cassette(path: Path) -> tuple[Recording, ...]:
@@ -94,13 +94,9 @@ def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
 
 
 def _without(value: Any, name: str) -> Any:
-    if isinstance(value, dict):
-        items: dict[str, Any] = value
-        return {key: _without(one, name) for key, one in items.items() if key != name or one is None}
-    if isinstance(value, list):
-        ones: list[Any] = value
-        return [_without(one, name) for one in ones]
-    return value
+    if is_object(value):
+        return {key: _without(one, name) for key, one in value.items() if key != name}
+    return [_without(one, name) for one in value] if is_array(value) else value
 
 
 def _tokens(event: Mapping[str, Any]) -> Iterator[str]:
