@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wesichain.agent import Agent, Outcome, replay
-from wesichain.core import JsonValue, dataclass
+from wesichain.core import JsonValue, dataclass, is_object
 from wesichain.errors import CodecError, ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import Case, Check, Comparison, Judge, case_of, compare, evaluate
 from wesichain.trace import Recording, load
@@ -71,8 +71,8 @@ async def drift_of(agent: Agent[Any, Any], path: str, recording: Recording) -> D
 def _what(error: ReplayMismatchError) -> str:
     if str(error).startswith("the tool"):
         return "tool schema"
-    values: list[Any] = [error.expected, error.actual]
-    roles = {one.get("role") for one in values if isinstance(one, dict)}
+    values: tuple[Any, ...] = (error.expected, error.actual)
+    roles = {one.get("role") for one in values if is_object(one)}
     return "instructions" if "system" in roles or "instructions" in str(error) else "request"
 
 
