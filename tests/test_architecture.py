@@ -277,8 +277,8 @@ def test_an_optional_dependency_is_imported_in_one_module_a_room(package: str) -
             assert len(modules) == 1, f"{package} is imported in {', '.join(modules)}"
 
 
-# Providers are rooms of one shape: what is the client, and what is on the wire, has one name in each.
-PROVIDER_MODULES = {"client", "wire"}
+# Providers are rooms of one shape: the client, the wire, and the settings on it have one name in each.
+PROVIDER_MODULES = {"client", "wire", "settings"}
 
 
 def test_no_private_module_name_stands_three_times() -> None:

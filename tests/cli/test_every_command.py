@@ -22,6 +22,8 @@ COMMANDS = [
     (["trace", "export", "nope"], 2),
     (["trace", "cases", "nope"], 2),
     (["eval", "nofile.jsonl", "--agent", "nofile.py:agent"], 2),
+    (["simulate", "nofile.py:scenario"], 2),
+    (["drift", "nofile.py:agent", "nowhere"], 2),
     (["playbook", "list"], 0),
     (["models"], 0),
     (["doctor"], 0),

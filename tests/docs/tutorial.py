@@ -32,6 +32,7 @@ REPLIES: dict[str, list[object]] = {
         for customer in (7, 8, 9, 11)
         for reply in (call("ledger_q", customer=customer), f"{customer * 10} EUR")
     ],
+    "8-simulation.md": [],
 }
 
 # What a page prints with these replies: that its program does what the page says.
@@ -42,4 +43,5 @@ PRINTS: dict[str, str] = {
     "5-several-tools.md": "it wants to call order {'item': 'chair', 'count': 5}",
     "6-trace.md": "True",
     "7-learning.md": "11 True ['ledger_q'] with advice",
+    "8-simulation.md": "2 desks for one customer",
 }

@@ -15,9 +15,11 @@ from wesichain import __version__
 
 from . import asking, durable_runs, learning, playbooks, traces
 from .api import api
+from .drifting import drift
 from .machine import doctor, models
 from .mcp import mcp
 from .serving import serve
+from .simulating import simulate
 from .tasks import eval_
 from .terminal import fail, note
 
@@ -33,6 +35,8 @@ app.command()(asking.run)
 app.command()(asking.demo)
 app.command("eval")(eval_)
 app.command()(learning.learn)
+app.command()(drift)
+app.command()(simulate)
 app.command()(mcp)
 app.command()(models)
 app.command()(doctor)

@@ -227,6 +227,17 @@ class Delivery(Generic[T]):
         self._loop = loop
         self._held = [(future, value, error)]
 
+    @staticmethod
+    def expect(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> None:
+        """Tell the loop that a thread works on the future.
+
+        A loop with virtual time (`wesichain.testing`) then runs nothing else until the thread has delivered:
+        the order in which threads end must not decide what a simulated run does. Other loops do not wait.
+        """
+        wait: Any = getattr(loop, "wait_for_thread", None)
+        if wait is not None:
+            wait(future)
+
     def deliver(self) -> None:
         """Let the loop have it; if that is closed, nobody waits any more."""
         try:

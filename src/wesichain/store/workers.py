@@ -78,6 +78,7 @@ class Workers(Generic[S]):
                 self._threads.append(thread)
                 thread.start()
             self._jobs.put((loop, future, job))
+        Delivery.expect(loop, future)
         return future
 
     def dismiss(self) -> list[threading.Thread]:

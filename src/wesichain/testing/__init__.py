@@ -1,30 +1,81 @@
-"""For users' own tests: scripted models, a clock that can be set, and contract suites."""
+"""For users' own tests: scripted models, simulation with faults, a clock that can be set, contract suites."""
 
-from .checkpoints import CheckpointerContract
-from .clock import FakeClock
-from .contracts import ModelContract, SinkContract, ToolContract
-from .conversations import ConversationsContract
-from .logs import LogsContract
-from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
-from .providers import Answer, ProviderContract, Served, Spoken, Wire
-from .recordings import assert_replays
+from typing import TYPE_CHECKING
+
+from wesichain.core import later
+
+if TYPE_CHECKING:
+    from .checkpoints import CheckpointerContract
+    from .clock import FakeClock
+    from .contracts import ModelContract, SinkContract, ToolContract
+    from .conversations import ConversationsContract
+    from .logs import LogsContract
+    from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
+    from .providers import Answer, ProviderContract, Served, Spoken, Wire
+    from .recordings import assert_replays
+    from .simulation import (
+        Effect,
+        Fault,
+        Faults,
+        Report,
+        Scenario,
+        Trace,
+        Violation,
+        simulate,
+        simulate_sync,
+    )
+else:
+    # pytest loads the plugin of this package in every project: the rest is imported when it is asked for.
+    __getattr__ = later(
+        __name__,
+        {
+            ".checkpoints": ("CheckpointerContract",),
+            ".clock": ("FakeClock",),
+            ".contracts": ("ModelContract", "SinkContract", "ToolContract"),
+            ".conversations": ("ConversationsContract",),
+            ".logs": ("LogsContract",),
+            ".models": ("FunctionLlm", "ScriptedLlm", "StreamingScriptedLlm", "calls"),
+            ".providers": ("Answer", "ProviderContract", "Served", "Spoken", "Wire"),
+            ".recordings": ("assert_replays",),
+            ".simulation": (
+                "Effect",
+                "Fault",
+                "Faults",
+                "Report",
+                "Scenario",
+                "Trace",
+                "Violation",
+                "simulate",
+                "simulate_sync",
+            ),
+        },
+    )
 
 __all__ = [
     "Answer",
     "CheckpointerContract",
     "ConversationsContract",
+    "Effect",
     "FakeClock",
+    "Fault",
+    "Faults",
     "FunctionLlm",
     "LogsContract",
     "ModelContract",
     "ProviderContract",
+    "Report",
+    "Scenario",
     "ScriptedLlm",
     "Served",
     "SinkContract",
     "Spoken",
     "StreamingScriptedLlm",
     "ToolContract",
+    "Trace",
+    "Violation",
     "Wire",
     "assert_replays",
     "calls",
+    "simulate",
+    "simulate_sync",
 ]

@@ -33,6 +33,7 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     _pool.submit(_Job(function, future, loop))
+    Delivery.expect(loop, future)
     return future
 
 

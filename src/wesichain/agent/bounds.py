@@ -1,0 +1,234 @@
+"""Bounds: the most that a run of an agent, and all runs below it, can spend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from math import floor
+from typing import Any
+
+from wesichain.core import AnyPrice, Price, dataclass
+from wesichain.policy import (
+    Budget,
+    FailFast,
+    ObserveErrors,
+    Recovery,
+    RepromptN,
+    RepromptOnceWithToolCatalog,
+    SelfCorrect,
+)
+
+_GRACE = 2.0  # seconds after its limit in which a run is surely over: what it stops is given time to clean up
+_PAYING = (
+    FailFast,
+    ObserveErrors,
+    RepromptN,
+    RepromptOnceWithToolCatalog,
+    SelfCorrect,
+)  # every retry is a step
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that a run can spend, runs below it included; a field is None where nothing bounds it.
+
+    `reasons` says for each such field why, and what would bound it. A model call that was cut off and is made
+    again when an interrupted run is resumed counts once. Agents that a tool runs itself (`parent=ctx`) are
+    not known beforehand: they spend the steps of this run, and are taken to have no free retries and no
+    `on_limit="answer"`.
+    """
+
+    steps: int
+    model_calls: int
+    tool_calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What limits one agent, as far as its bounds depend on it; `below` are the agents that are its tools.
+
+    `reply_tokens` and `request_tokens` are the most of one model call, None where nothing limits them.
+    `summaries` is how many further model calls a step may cost. `prices` are those of its models.
+    """
+
+    budget: Budget
+    answers: bool = False
+    free_retries: int = 0
+    has_tools: bool = True
+    concurrency: int = 1
+    summaries: int = 0
+    request_tokens: int | None = None
+    reply_tokens: int | None = None
+    prices: tuple[AnyPrice | None, ...] = ()
+    below: tuple[Limits, ...] = ()
+
+    def all_below(self) -> Iterator[Limits]:
+        for one in self.below:
+            yield one
+            yield from one.all_below()
+
+
+def bounds_of(limits: Limits) -> Bounds:
+    """The bounds of a run of an agent with these limits. Pure."""
+    budget, reasons = limits.budget, dict[str, str]()
+    steps = int(budget.steps)
+    calls = _model_calls(limits, steps)
+    tool_calls = _tool_calls(limits, reasons)
+    tokens = _tokens(limits, calls, reasons)
+    return Bounds(
+        steps=steps,
+        model_calls=calls,
+        tool_calls=tool_calls,
+        tokens=tokens,
+        cost=_cost(limits, tokens, reasons),
+        seconds=_seconds(limits, reasons),
+        reasons=reasons,
+    )
+
+
+def _model_calls(limits: Limits, steps: int) -> int:
+    """Every step is one call; beyond them come free retries, last answers, and summaries.
+
+    The run itself spends at least one step. Each of the others may be that of a run below, which then has its
+    own free retries; to give a last answer, it has to meet a limit of its own first.
+    """
+    rates = [0.0]
+    for one in limits.all_below():
+        rates.append(float(one.free_retries))
+        if one.answers:
+            needed = 1 if one.budget.tool_calls is not None else min(int(one.budget.steps), steps)
+            rates.append((one.free_retries + 1) / needed)
+    extra = limits.free_retries + int(limits.answers) + floor((steps - 1) * max(rates))
+    summaries = max([limits.summaries, *(one.summaries for one in limits.all_below())])
+    return (steps + extra) * (1 + summaries)
+
+
+def _tool_calls(limits: Limits, reasons: dict[str, str]) -> int | None:
+    if not limits.has_tools:
+        return 0
+    if limits.budget.tool_calls is not None:
+        return int(limits.budget.tool_calls)
+    reasons["tool_calls"] = "one reply may ask for any number of calls; set Budget(tool_calls=...)"
+    return None
+
+
+def _tokens(limits: Limits, calls: int, reasons: dict[str, str]) -> int | None:
+    """Without a limit on one call there is none on the run: a budget stops the next call, not this one."""
+    everyone = [limits, *limits.all_below()]
+    sizes = [(one.request_tokens, one.reply_tokens) for one in everyone]
+    if any(request is None for request, _ in sizes):
+        reasons["tokens"] = "a request may be of any length; set context=[Window(max_tokens)] for every agent"
+        return None
+    if any(reply is None for _, reply in sizes):
+        reasons["tokens"] = "a reply may be of any length; set ModelSettings(max_tokens=...) for every agent"
+        return None
+    largest = max((request or 0) + (reply or 0) for request, reply in sizes)
+    total = calls * largest
+    if limits.budget.tokens is not None:
+        total = min(total, int(limits.budget.tokens) + _in_flight(limits) * largest)
+    return total
+
+
+def _in_flight(limits: Limits) -> int:
+    """How many model calls can be under way at once: those of runs side by side, at every depth."""
+    return max([1, *(limits.concurrency * _in_flight(one) for one in limits.below)])
+
+
+def _cost(limits: Limits, tokens: int | None, reasons: dict[str, str]) -> float | None:
+    prices = [price for one in (limits, *limits.all_below()) for price in one.prices]
+    if tokens is None:
+        reasons["cost"] = reasons["tokens"]
+        return None
+    if not prices or any(price is None for price in prices):
+        reasons["cost"] = "the price of a model is not known; set Budget(prices={model: (input, output)})"
+        return None
+    return tokens * max(_dearest(price) for price in prices if price is not None) / 1_000_000
+
+
+def _dearest(price: AnyPrice) -> float:
+    if isinstance(price, Price):
+        rates: Sequence[float | None] = (price.input, price.output, price.cache_read, price.cache_write)
+        return max(rate for rate in rates if rate is not None)
+    return max(price)
+
+
+def _seconds(limits: Limits, reasons: dict[str, str]) -> float | None:
+    if limits.budget.seconds is not None:
+        return float(limits.budget.seconds) + _GRACE
+    reasons["seconds"] = "nothing limits how long a model or a tool may take; set Budget(seconds=...)"
+    return None
+
+
+# --- reading an agent --------------------------------------------------------------------------------------
+
+
+def limits_of(
+    agent: Any, known: tuple[Any, ...] = (), *, prices: Mapping[str, AnyPrice] | None = None
+) -> Limits:
+    """The limits of an agent, of those that it hands over to, and of those that are its tools."""
+    team = _team(agent)
+    above = {**(prices or {}), **agent.runtime.budget.prices}
+    runtimes = [one.runtime for one in team]
+    tools = [tool for runtime in runtimes for tool in runtime.registry]
+    sources = any(runtime.registry.sources for runtime in runtimes)
+    inner = [one for tool in tools if (one := getattr(tool, "agent", None)) is not None and tool.is_agent]
+    settings = [runtime._settings for runtime in runtimes]  # of its own room
+    budget: Budget = agent.runtime.budget
+    return Limits(
+        budget,
+        answers=any(one.on_limit == "answer" for one in settings),
+        free_retries=budget.free_retries if any(_may_be_free(one.policy) for one in settings) else 0,
+        has_tools=bool(tools) or sources or len(team) > 1,
+        concurrency=max(one.tool_concurrency for one in settings),
+        summaries=max(sum(hasattr(view, "llm") for view in one.context) for one in settings),
+        request_tokens=_most([_window(one.context) for one in settings]),
+        reply_tokens=_most([_reply_tokens(runtime) for runtime in runtimes]),
+        prices=tuple(above.get(runtime.model) for runtime in runtimes),
+        below=tuple(limits_of(one, (*known, agent), prices=above) for one in inner if one not in known),
+    )
+
+
+def _team(agent: Any) -> list[Any]:
+    """The agent and those that its run can be handed to."""
+    team = [agent]
+    for one in team:
+        for transfer in getattr(one.runtime, "transfers", {}).values():
+            other = transfer.handoff.agent
+            if hasattr(other, "runtime") and other not in team:
+                team.append(other)
+    return team
+
+
+def _may_be_free(policy: Any) -> bool:
+    """Whether a policy can retry without spending a step. One that is not ours may."""
+    if isinstance(policy, _PAYING):
+        return False
+    if isinstance(policy, Recovery):
+        rows: list[Any] = [*policy.table.values(), policy.on_exhausted]
+        decisions: list[Any] = [getattr(row, "decision", row) for row in rows]
+        decisions += [getattr(row, "on_exhausted", None) for row in rows]
+        return any(getattr(decision, "consume_budget", True) is False for decision in decisions)
+    return True
+
+
+def _window(context: Sequence[Any]) -> int | None:
+    """The most tokens of a request: the smallest limit of the views that hold the whole request to one."""
+    limits = [view.max_tokens for view in context if type(view).__name__ == "Window"]
+    return min(limits) if limits else None
+
+
+def _reply_tokens(runtime: Any) -> int | None:
+    settings = getattr(getattr(runtime, "_given", None), "settings", None)
+    return getattr(settings, "max_tokens", None)
+
+
+def _most(values: Sequence[int | None]) -> int | None:
+    return (
+        None
+        if any(value is None for value in values)
+        else max(value for value in values if value is not None)
+    )

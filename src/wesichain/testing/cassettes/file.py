@@ -1,0 +1,170 @@
+"""The file of a cassette: the runs of one test as lines of JSON that stay the same when nothing changed.
+
+    {"kind":"cassette","version":1}
+    {"kind":"run_started",...}      an event a line; a run begins where a RunStarted is no resumption
+
+The pieces of a streamed reply are left out, since the reply has it all. An event has no time, no duration and
+no number: they differ each time that a run is recorded. Ids that the runtime drew are replaced by `run-1`,
+`run-2` and so on, tokens by `token-1` and so on. Calls that ran side by side stand one after the other, in
+the order of the reply that asked for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from wesichain.core import Event, dump_json, from_plain, is_array, is_object, parse_json, to_plain
+from wesichain.errors import CodecError
+from wesichain.trace import Recording
+
+VERSION = 1
+_VOLATILE = ("run_id", "seq", "at", "duration_ms", "seconds")
+_DRAWN = re.compile(r"[0-9a-f]{32}")
+_TIMED = {"model_responded": "duration_ms", "tool_completed": "duration_ms"}  # of every such event
+_EPOCH = 1_700_000_000.0
+_PIECES = ("text_delta", "output_delta")
+_OF_CALLS = ("tool_dispatched", "tool_progress", "tool_completed", "step_failed")
+
+
+def is_cassette(path: Path) -> bool:
+    """Whether a file is a cassette, as its first line says."""
+    try:
+        with path.open("rb") as file:
+            head = parse_json(file.readline())
+    except (OSError, CodecError):
+        return False
+    return is_object(head) and head.get("kind") == "cassette"
+
+
+def read_cassette(path: Path) -> tuple[Recording, ...]:
+    """The runs of a cassette as recordings. A file that is none is a `CodecError`."""
+    if not is_cassette(path):
+        raise CodecError(f"{path} is no cassette: its first line does not say so")
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    plain: Any = parse_json(head.encode())
+    if plain.get("version") != VERSION:
+        raise CodecError(
+            f"{path} has version {plain.get('version')} of the format; this wesichain reads {VERSION}"
+        )
+    runs: list[list[Mapping[str, Any]]] = []
+    for line in lines:
+        event: Any = parse_json(line.encode())
+        if not runs or _begins(event):
+            runs.append([])
+        runs[-1].append(event)
+    return tuple(_recording(f"run-{number}", events) for number, events in enumerate(runs, start=1))
+
+
+def _recording(run_id: str, lines: Iterable[Mapping[str, Any]]) -> Recording:
+    events: list[Event] = []
+    for seq, line in enumerate(lines, start=1):
+        timed = {_TIMED[line["kind"]]: 0.0} if line["kind"] in _TIMED else {}
+        event: Any = from_plain(Event, {**line, **timed, "run_id": run_id, "seq": seq, "at": _EPOCH})
+        events.append(event)
+    return Recording(run_id, tuple(events))
+
+
+def _begins(event: Mapping[str, Any]) -> bool:
+    return event["kind"] == "run_started" and not event.get("scope") and not event.get("resumed")
+
+
+def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
+    """Write runs, each of them the events of all its parts, in the form that stays the same."""
+    lines = [dump_json({"kind": "cassette", "version": VERSION})]
+    tokens: dict[str, str] = {}
+    for number, events in enumerate(runs, start=1):
+        plain: list[Any] = [to_plain(event) for event in events if event.kind not in _PIECES]
+        drawn = _DRAWN.search(events[0].run_id) if events else None
+        for event in in_order(plain):
+            for token in _tokens(event):
+                tokens.setdefault(token, f"token-{len(tokens) + 1}")
+            kept = {name: value for name, value in event.items() if name not in _VOLATILE}
+            line = dump_json(_without(kept, "expires_at"))
+            if drawn is not None:
+                line = line.replace(drawn[0], f"run-{number}")
+            for token, name in tokens.items():
+                line = line.replace(token, name)
+            lines.append(line)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _without(value: Any, name: str) -> Any:
+    if is_object(value):
+        return {key: _without(one, name) for key, one in value.items() if key != name}
+    return [_without(one, name) for one in value] if is_array(value) else value
+
+
+def _tokens(event: Mapping[str, Any]) -> Iterator[str]:
+    for one in (*event.get("pending", ()), *event.get("decisions", ())):
+        yield one["token"]
+
+
+# --- the order of what ran side by side ------------------------------------------------------------------
+
+
+def in_order(events: Sequence[Mapping[str, Any]], scope: str = "") -> list[Mapping[str, Any]]:
+    """The events of a run as if its calls had run one after the other, and so the calls of runs inside."""
+    ordered: list[Mapping[str, Any]] = []
+    asked: dict[str, int] = {}
+    calls: dict[str, list[Mapping[str, Any]]] = {}
+
+    def flush() -> None:
+        for call in sorted(calls, key=lambda call: asked.get(call, len(asked))):
+            ordered.extend(_call_in_order(calls[call], scope))
+        calls.clear()
+
+    for event in events:
+        call = _call_of(event, scope)
+        if call is not None:
+            calls.setdefault(call, []).append(event)
+            continue
+        flush()
+        ordered.append(event)
+        if event["kind"] == "model_responded":
+            asked = {one["id"]: place for place, one in enumerate(event["response"].get("tool_calls", ()))}
+    flush()
+    return ordered
+
+
+def _call_of(event: Mapping[str, Any], scope: str) -> str | None:
+    """The call of the run in this scope that an event belongs to; None: it belongs to the run itself."""
+    inner: str = event.get("scope", "")
+    if inner == scope:
+        call: Any = event["call"]["id"] if event["kind"] == "tool_dispatched" else event.get("call_id")
+        return call if event["kind"] in _OF_CALLS else None
+    rest = inner.removeprefix(f"{scope}/") if scope else inner
+    return rest.partition("/")[0].partition("#")[0]
+
+
+def _call_in_order(events: Sequence[Mapping[str, Any]], scope: str) -> list[Mapping[str, Any]]:
+    """The events of one call: those of its own, and between them the runs inside it, one after the other."""
+    ordered: list[Mapping[str, Any]] = []
+    for is_own, group in groupby(events, lambda event: event.get("scope", "") == scope):
+        if is_own:
+            ordered.extend(group)
+            continue
+        runs: dict[str, list[Mapping[str, Any]]] = {}
+        for event in group:
+            runs.setdefault(_run_in(event["scope"], scope), []).append(event)
+        for run in sorted(runs, key=_place_of_run):
+            ordered.extend(in_order(runs[run], run))
+    return ordered
+
+
+def _run_in(inner: str, scope: str) -> str:
+    """The scope of the run directly inside a call of the run in `scope`: the call, and which run of it."""
+    rest = inner.removeprefix(f"{scope}/") if scope else inner
+    call, _, below = rest.partition("/")
+    mark = below.partition("/")[0]
+    name = f"{call}/{mark}" if mark.startswith("~") else call
+    return f"{scope}/{name}" if scope else name
+
+
+def _place_of_run(run: str) -> tuple[int, str]:
+    mark = run.rpartition("/")[2]
+    return (int(mark[1:]) if mark.startswith("~") and mark[1:].isdigit() else 1, run)

@@ -1,0 +1,216 @@
+"""The tape: recorded replies and results, given back to the runs of a test; what differs is refused."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+from typing import Any
+
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    ToolCall,
+    ToolCompleted,
+    ToolDispatched,
+    ToolsOffered,
+    dataclass,
+    dump_json,
+    to_plain,
+)
+from wesichain.errors import (
+    LlmTransportError,
+    ReplayMismatchError,
+    ToolExecutionError,
+    ToolTimeoutError,
+)
+from wesichain.tools import ToolResult
+from wesichain.trace import Recording, Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """A request to a model, and the reply or the error that came of it."""
+
+    messages: Sequence[Message]
+    key: str
+    reply: LlmResponse | StepFailed = field(compare=False)
+
+
+class Tape:
+    """Answers by what is asked, not by when: so runs side by side need no order."""
+
+    def __init__(self, runs: Iterable[Recording]) -> None:
+        self._redactor = Redactor()
+        self._exchanges: list[_Exchange] = []
+        self._results: list[tuple[str, ToolCompleted | StepFailed]] = []
+        self._tools: dict[str, Any] = {}
+        self._entered: set[str] = set()
+        for run in runs:
+            self._read(run)
+
+    def _read(self, run: Recording) -> None:
+        for scope in run.scopes:
+            self._read_scope(run, scope)
+
+    def is_entered(self, call: ToolCall, path: Sequence[str]) -> bool:
+        """Whether agents were run inside the call: then its code is run again, and they are answered.
+
+        `path` has the ids of the calls above it, outermost first.
+        """
+        return self._call_key(call, path) in self._entered
+
+    def _read_scope(self, run: Recording, scope: str) -> None:
+        requests = iter(run.requests(scope))
+        asked: LlmRequest | None = None
+        calls: dict[str, ToolCall] = {}
+        path = _path_of(scope)
+        inside = {_call_in(one, scope) for one in run.scopes}
+        for event in run.events:
+            if event.scope != scope:
+                continue
+            match event:
+                case RunStarted(tools=tools) | ToolsOffered(tools=tools):
+                    self._tools.update((spec.name, self._plain(spec)) for spec in tools)
+                case StepStarted():
+                    asked = next(requests)
+                case ModelResponded(response=response) if asked is not None:
+                    self._keep(asked, response)
+                    asked = None if not event.set_aside else asked
+                case StepFailed(call_id=None) if asked is not None:
+                    self._keep(asked, event)
+                    asked = None
+                case ToolDispatched(call=call):
+                    calls[call.id] = call
+                    if call.id in inside:
+                        self._entered.add(self._call_key(call, path))
+                case ToolCompleted(call_id=call_id) if call_id in calls:
+                    self._results.append((self._call_key(calls[call_id], path), event))
+                case StepFailed(call_id=str() as call_id) if call_id in calls and event.error:
+                    if event.decision not in ("waiting", "cancelled", "not_begun"):
+                        self._results.append((self._call_key(calls[call_id], path), event))
+                case _:
+                    pass
+
+    def _keep(self, request: LlmRequest, reply: LlmResponse | StepFailed) -> None:
+        self._exchanges.append(_Exchange(request.messages, self._key(request.messages), reply))
+
+    def _plain(self, value: object) -> Any:
+        return self._redactor.value(to_plain(value))
+
+    def _key(self, messages: Sequence[Message]) -> str:
+        return dump_json(self._plain([*messages]))
+
+    def _call_key(self, call: ToolCall, path: Sequence[str]) -> str:
+        return dump_json([[*path], self._plain(call)])
+
+    # --- answering -----------------------------------------------------------------------------------
+
+    def reply(self, request: LlmRequest) -> LlmResponse:
+        """The recorded reply to a request. Another request is a `ReplayMismatchError` that says where."""
+        for spec in request.tools:
+            then, now = self._tools.get(spec.name), self._plain(spec)
+            if then != now:
+                what = "is new" if then is None else "has changed"
+                raise ReplayMismatchError(
+                    f"the tool {spec.name!r} {what} since the cassette was recorded{_HINT}",
+                    expected=then,
+                    actual=now,
+                )
+        key = self._key(request.messages)
+        for place, exchange in enumerate(self._exchanges):
+            if exchange.key == key:
+                del self._exchanges[place]
+                return _given(exchange.reply)
+        raise self._mismatch(request.messages)
+
+    def _mismatch(self, messages: Sequence[Message]) -> ReplayMismatchError:
+        if not self._exchanges:
+            return ReplayMismatchError(f"the model is asked once more than in the cassette{_HINT}")
+        now: list[Any] = [self._plain(message) for message in messages]
+        alike = max(self._exchanges, key=lambda one: _common(self._plain([*one.messages]), now))
+        then: list[Any] = self._plain([*alike.messages])
+        place = _common(then, now)
+        expected = then[place] if place < len(then) else None
+        actual = now[place] if place < len(now) else None
+        where = f"message {place + 1} of the request"
+        return ReplayMismatchError(
+            f"{where} differs from the cassette: expected {_short(expected)}, got {_short(actual)}{_HINT}",
+            expected=expected,
+            actual=actual,
+        )
+
+    def result(self, call: ToolCall, path: Sequence[str]) -> ToolResult:
+        """The recorded result of a call; one that was not recorded is a `ReplayMismatchError`."""
+        key = self._call_key(call, path)
+        for place, (known, event) in enumerate(self._results):
+            if known == key:
+                del self._results[place]
+                return _result(call, event)
+        raise ReplayMismatchError(
+            f"the call {call.name!r} with {_short(to_plain(call.args))} is not in the cassette{_HINT}",
+            actual=call,
+        )
+
+
+_HINT = "; record it again with 'pytest --wesichain=record', or look with '--wesichain=drift'"
+
+
+def _call_in(inner: str, scope: str) -> str | None:
+    """The call of the run in `scope` that a scope inside it belongs to."""
+    if inner == scope or not inner.startswith(f"{scope}/" if scope else ""):
+        return None
+    rest = inner.removeprefix(f"{scope}/") if scope else inner
+    return next(iter(_path_of(rest)), None)
+
+
+def _path_of(scope: str) -> tuple[str, ...]:
+    """The calls that a scope names, without their attempts and the numbers of the runs inside them."""
+    return tuple(part.partition("#")[0] for part in scope.split("/") if part and not part.startswith("~"))
+
+
+def _common(then: Sequence[Any], now: Sequence[Any]) -> int:
+    count = 0
+    for before, after in zip(then, now, strict=False):
+        if before != after:
+            break
+        count += 1
+    return count
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else dump_json(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."
+
+
+def _given(reply: LlmResponse | StepFailed) -> LlmResponse:
+    if isinstance(reply, LlmResponse):
+        return reply
+    raise LlmTransportError(reply.message, retryable=reply.decision == "retry")
+
+
+def _result(call: ToolCall, event: ToolCompleted | StepFailed) -> ToolResult:
+    if isinstance(event, ToolCompleted):
+        return ToolResult(call.id, call.name, event.value, finish=event.finish, parts=event.parts)
+    made = ToolTimeoutError if "did not finish within" in event.message else ToolExecutionError
+    error = made(event.message, tool_name=call.name, call_id=call.id)
+    error.__cause__ = _cause(event)
+    return ToolResult(call.id, call.name, None, error)
+
+
+def _cause(event: StepFailed) -> Exception | None:
+    """The exception that the tool raised, of the class that the event names: policies go by it."""
+    module, _, path = event.cause.rpartition(":")
+    found: object = sys.modules.get(module or "builtins")
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, Exception)):
+        return None
+    error: Exception = found.__new__(found)
+    error.args = (event.message,)
+    return error

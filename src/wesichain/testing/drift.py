@@ -1,0 +1,170 @@
+"""Drift: where today's agent first differs from each recording, found without asking a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+
+from wesichain.agent import Agent, Outcome, replay
+from wesichain.core import JsonValue, dataclass, is_object
+from wesichain.errors import CodecError, ConfigError, ReplayMismatchError, WesichainError
+from wesichain.evals import Case, Check, Comparison, Judge, case_of, compare, evaluate
+from wesichain.trace import Recording, load
+
+from .cassettes import is_cassette, read_cassette
+from .models import ScriptedLlm
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One recording: `what` differs first ("" where nothing does), in which step, and how.
+
+    `what` is "tool schema", "instructions", "request", or "replay" where the run cannot be replayed at all.
+    """
+
+    path: str
+    run_id: str
+    what: str = ""
+    step: int = 0
+    message: str = ""
+    recording: Recording | None = field(default=None, repr=False, compare=False)
+
+    def to_plain(self) -> dict[str, JsonValue]:
+        """The drift as plain data, as `wesichain drift --json` prints it."""
+        return {
+            "path": self.path,
+            "run_id": self.run_id,
+            "differs": bool(self.what),
+            "what": self.what,
+            "step": self.step,
+            "message": self.message,
+        }
+
+
+def read_folder(folder: Path) -> Iterator[tuple[str, Recording]]:
+    """The runs of all recordings and cassettes below a folder, each with the path of its file."""
+    paths = sorted(folder.rglob("*.jsonl")) if folder.is_dir() else [folder]
+    for path in paths:
+        try:
+            runs = read_cassette(path) if is_cassette(path) else (load(path),)
+        except CodecError:
+            continue  # lines of something else: results, cases
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        yield from ((str(path), run) for run in runs)
+
+
+async def drift_of(agent: Agent[Any, Any], path: str, recording: Recording) -> Drift:
+    """Where the agent differs from a recording; no model is asked and no tool is run."""
+    found = Drift(path, recording.run_id, recording=recording)
+    try:
+        await replay(recording, agent)
+    except ReplayMismatchError as error:
+        return replace(found, what=_what(error), step=error.step_id, message=str(error))
+    except WesichainError as error:
+        return replace(found, what="replay", message=f"{type(error).__name__}: {error}")
+    return found
+
+
+def _what(error: ReplayMismatchError) -> str:
+    if str(error).startswith("the tool"):
+        return "tool schema"
+    values: tuple[Any, ...] = (error.expected, error.actual)
+    roles = {one.get("role") for one in values if is_object(one)}
+    return "instructions" if "system" in roles or "instructions" in str(error) else "request"
+
+
+# --- live --------------------------------------------------------------------------------------------------
+
+
+async def compare_live(
+    agent: Agent[Any, Any],
+    drifts: Sequence[Drift],
+    *,
+    cases: Iterable[Case] = (),
+    checks: Sequence[Check] = (),
+    judge: Judge | None = None,
+) -> Comparison | None:
+    """Run what differs to its end with the real model and tools, score it, and compare it with what was.
+
+    Each run is replayed up to its first difference and goes on live from there. A case of the same task says
+    what a good answer is; without one, the recorded answer is. None where there is nothing to compare.
+    """
+    known = {case.task: case for case in cases}
+    pairs: list[tuple[Case, Drift]] = []
+    for number, drift in enumerate(drifts):
+        recording = drift.recording
+        if recording is None or not drift.what or recording.status != "completed":
+            continue
+        case = known.get(recording.user_input) or replace(case_of(recording), tools=())
+        pairs.append((replace(case, id=f"{case.id}-{number}"), drift))
+    if not pairs:
+        return None
+    chosen = [case for case, _ in pairs]
+    recorded: Any = _Recorded({case.id: drift for case, drift in pairs}, chosen)
+    live: Any = _Live(agent, {case.id: drift for case, drift in pairs}, chosen)
+    before = await evaluate(
+        recorded, [replace(case, tools=()) for case in chosen], checks=checks, judge=judge, at_once=1
+    )
+    after = await evaluate(live, chosen, checks=checks, judge=judge, at_once=1)
+    return compare(before.results, after.results)
+
+
+class _Recorded:
+    """Gives the recorded answers, in the order of the cases."""
+
+    def __init__(self, drifts: dict[str, Drift], cases: Sequence[Case]) -> None:
+        self._left = [drifts[case.id] for case in cases]
+
+    async def outcome(self, task: Any, **_: Any) -> Outcome[Any]:
+        recording = self._left.pop(0).recording
+        output: Any = None if recording is None else recording.output
+        return await Agent(ScriptedLlm([output if isinstance(output, str) else str(output)])).outcome(task)
+
+
+class _Live:
+    """Runs on from the first difference, in the order of the cases."""
+
+    def __init__(self, agent: Agent[Any, Any], drifts: dict[str, Drift], cases: Sequence[Case]) -> None:
+        self._agent = agent
+        self._left = [drifts[case.id] for case in cases]
+
+    async def outcome(self, task: Any, **options: Any) -> Outcome[Any]:
+        drift = self._left.pop(0)
+        if drift.recording is not None and drift.what == "request" and drift.step > 1:
+            try:
+                return await replay(drift.recording, self._agent, from_step=drift.step)
+            except ReplayMismatchError:
+                pass  # it differs before that step, too: it is run from its beginning
+        return await self._agent.outcome(task, **options)
+
+
+# --- the report ------------------------------------------------------------------------------------------
+
+
+def as_markdown(drifts: Sequence[Drift], comparison: Comparison | None = None) -> str:
+    """A report that fits into a pull request."""
+    differing = [one for one in drifts if one.what]
+    lines = [f"### Agent drift: {len(differing)} of {len(drifts)} runs differ", ""]
+    if differing:
+        lines += ["| recording | step | differs | how |", "|---|---|---|---|"]
+        lines += [
+            f"| {Path(one.path).name} | {one.step} | {one.what} | {_cell(one.message)} |" for one in differing
+        ]
+    if comparison is not None:
+        lines += ["", _compared(comparison)]
+    return "\n".join(lines) + "\n"
+
+
+def _compared(one: Comparison) -> str:
+    return (
+        f"Run live, {one.after:.0%} of {one.cases} cases pass, and {one.before:.0%} did before: a difference "
+        f"of {one.difference:+.0%} (95 % interval {one.low:+.0%} to {one.high:+.0%})."
+    )
+
+
+def _cell(text: str) -> str:
+    flat = " ".join(text.split()).replace("|", "\\|")
+    return flat if len(flat) <= 200 else f"{flat[:197]}..."

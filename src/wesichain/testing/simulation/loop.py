@@ -1,0 +1,371 @@
+"""A deterministic event loop: virtual time, no input or output, an order of tasks drawn from a seed."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import sys
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from contextvars import Context, ContextVar
+from hashlib import blake2b
+from queue import SimpleQueue
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from typing_extensions import TypeVarTuple, Unpack, override
+
+from wesichain.core import Clock
+from wesichain.errors import ConfigError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+EPOCH = 1_700_000_000.0  # the wall clock of every simulation when it begins
+_MOST_TURNS = 200_000  # of the loop, in one simulated run
+_TASK = asyncio.Task
+
+
+class Owner(Protocol):
+    """What a callback belongs to: a process, or one call of a tool in it."""
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether nothing that belongs to it runs any more."""
+        ...
+
+
+OWNER: ContextVar[Owner | None] = ContextVar("wesichain_simulated_owner", default=None)
+
+
+def draw(*key: object) -> float:
+    """A number from 0 up to 1 that depends on the key alone, in every process and on every machine."""
+    text = "|".join(map(str, key))
+    return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()) / (1 << 56)
+
+
+class StuckError(Exception):
+    """Everything waits, and nothing is left that could happen."""
+
+
+class _Handle(asyncio.TimerHandle):
+    """A callback, and what it belongs to."""
+
+    __slots__ = ("call", "order", "owner")
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: Context | None,
+    ) -> None:
+        super().__init__(when, callback, args, loop, context)
+        self.owner = OWNER.get() if context is None else context.get(OWNER)
+        self.call = (callback, args, context)
+        self.order = loop.next_number()
+
+    @override
+    def __lt__(self, other: Any) -> bool:
+        return (self.when(), self.order) < (other.when(), other.order)
+
+    def is_step(self) -> bool:
+        """Whether it is the next step of a task."""
+        return isinstance(getattr(self.call[0], "__self__", None), _TASK)
+
+
+class _Task(asyncio.Task[T]):
+    """A task whose place in a set does not depend on its address in memory."""
+
+    number = 0
+
+    @override
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Future(asyncio.Future[T]):
+    """A future whose place in a set does not depend on its address in memory."""
+
+    number = 0
+
+    @override
+    def __hash__(self) -> int:
+        return self.number
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Runs tasks in one thread. Time passes only when nothing can run, and then up to the next timer.
+
+    Tasks that are ready at the same moment take their steps in an order that the seed decides; callbacks keep
+    the order in which they were scheduled. Threads that were started for a task are waited for at once.
+    """
+
+    def __init__(self, seed: object) -> None:
+        self._seed = seed
+        self._now = 0.0
+        self._ready: list[_Handle] = []
+        self._timers: list[_Handle] = []
+        self._delivered: SimpleQueue[_Handle] = SimpleQueue()
+        self._threads: list[asyncio.Future[Any]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._numbers = 0
+        self._turns = 0
+        self._is_closed = False
+        self._is_running = False
+        self.clock = VirtualClock(self)
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    # --- running -------------------------------------------------------------------------------------
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end. Raises `StuckError` if it waits for what cannot happen."""
+        before, hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
+        if before is not None:
+            main.close()
+            raise ConfigError("a simulation runs in a loop of its own; in a coroutine, await simulate(...)")
+        task = self.create_task(main)
+        self._is_running = True
+        asyncio._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._close_generator)
+        try:
+            while not task.done():
+                self._turn()
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(None)
+            self._is_running = False
+        return task.result()
+
+    def settle(self, seconds: float) -> None:
+        """Let what is still under way act, until nothing is left or so many seconds have passed."""
+        until = self._now + seconds
+
+        async def wait() -> None:
+            while self._ready or (self._timers and self._timers[0].when() < until):  # noqa: ASYNC110  # time is ours
+                await asyncio.sleep(0 if self._ready else max(0.0, self._timers[0].when() - self._now))
+
+        with suppress(StuckError):  # something turns for ever; the run itself has ended
+            self.run(wait())
+
+    def _turn(self) -> None:
+        """Run what is ready now; if nothing is, let time pass up to the next timer."""
+        self._turns += 1
+        if self._turns > _MOST_TURNS:
+            raise StuckError(f"no end after {_MOST_TURNS} turns of the event loop")
+        self._wait_for_threads()
+        if not self._ready:
+            while self._timers and _is_over(self._timers[0]):
+                heapq.heappop(self._timers)
+            if not self._timers:
+                raise StuckError("everything waits, and nothing is left that could happen")
+            self._now = max(self._now, self._timers[0].when())
+        while self._timers and self._timers[0].when() <= self._now:
+            self._ready.append(heapq.heappop(self._timers))
+        batch, self._ready = self._in_order(self._ready), []
+        for handle in batch:
+            if not _is_over(handle):
+                self._call(handle)
+                if self._threads:
+                    self._wait_for_threads()
+
+    def _in_order(self, ready: list[_Handle]) -> list[_Handle]:
+        """The same callbacks; the steps of tasks among them in the order of the seed."""
+        places = [place for place, handle in enumerate(ready) if handle.is_step()]
+        if len(places) < 2:
+            return ready
+        moment = (self._seed, "order", round(self._now, 6), len(places))
+        drawn = sorted(places, key=lambda place: draw(*moment, place))
+        moved = [*ready]
+        for place, source in zip(places, drawn, strict=True):
+            moved[place] = ready[source]
+        return moved
+
+    def _call(self, handle: _Handle) -> None:
+        callback, args, context = handle.call
+        try:
+            if context is None:
+                callback(*args)
+            else:
+                context.run(callback, *args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  # as other loops do: one callback does not end the loop
+            self.call_exception_handler({"exception": error})
+
+    def wait_for_thread(self, future: asyncio.Future[Any]) -> None:
+        """Run nothing else until the thread that works on the future has delivered."""
+        self._threads.append(future)
+
+    def _wait_for_threads(self) -> None:
+        while self._threads:
+            self._threads = [future for future in self._threads if not future.done()]
+            if self._threads:
+                self._call(self._delivered.get())
+        while not self._delivered.empty():
+            self._ready.append(self._delivered.get())
+
+    @override
+    def close(self) -> None:
+        """Drop what still waits. Coroutines that were left behind are closed here."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._ready, self._timers = [], []
+        for task in self._tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody waits for it
+                with suppress(BaseException):
+                    coroutine: Any = task.get_coro()
+                    coroutine.close()
+        self._tasks = []
+
+    def _close_generator(self, generator: Any) -> None:
+        if not self._is_closed:
+            self.create_task(generator.aclose())
+
+    # --- the interface of an event loop --------------------------------------------------------------
+
+    @override
+    def time(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass while a callback runs."""
+        self._now += max(0.0, seconds)
+
+    @override
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = _Handle(self._now, callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    @override
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        if self._is_closed:
+            raise RuntimeError("the simulated loop is closed")
+        handle = _Handle(self._now, callback, args, self, context)
+        self._delivered.put(handle)
+        return handle
+
+    @override
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    @override
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        handle = _Handle(when, callback, args, self, context)
+        heapq.heappush(self._timers, handle)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Called by a timer that is cancelled; it is dropped when its time has come."""
+
+    @override
+    def create_future(self) -> asyncio.Future[Any]:
+        future: _Future[Any] = _Future(loop=self)
+        future.number = self.next_number()
+        return future
+
+    @override
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **options: Any,
+    ) -> asyncio.Task[T]:
+        number = self.next_number()
+        made: Any = _Task
+        task: _Task[T] = made(coro, loop=self, name=name or f"task-{number}", context=context, **options)
+        task.number = number
+        self._tasks.append(task)
+        return task
+
+    @override
+    async def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> T:  # type: ignore[override]  # a coroutine is awaited like the future
+        """Call the function here and now: with one thread, its effects have a place in the order."""
+        del executor
+        await asyncio.sleep(0)
+        return func(*args)
+
+    @override
+    def get_debug(self) -> bool:
+        return False
+
+    @override
+    def set_debug(self, enabled: bool) -> None:
+        del enabled
+
+    @override
+    def is_running(self) -> bool:
+        return self._is_running
+
+    @override
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @override
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Errors that nobody awaits do not end a loop, and a simulation does not print them."""
+
+    def _no_network(self, *_: object, **__: object) -> NoReturn:
+        raise ConfigError(
+            "a simulation has no network: give the agent a model that is a function of the request "
+            "(wesichain.testing.FunctionLlm), and let its tools act on the scenario's world"
+        )
+
+    create_connection = create_server = create_datagram_endpoint = getaddrinfo = _no_network  # pyright: ignore[reportAssignmentType]
+    add_reader = add_writer = sock_connect = sock_recv = sock_sendall = _no_network  # pyright: ignore[reportAssignmentType]
+    subprocess_exec = subprocess_shell = _no_network  # pyright: ignore[reportAssignmentType]
+
+
+def virtual_loop(seed: object) -> VirtualLoop:
+    """A loop for a simulation. It has no input and output, which checkers take for abstract."""
+    loop: Any = VirtualLoop
+    return loop(seed)  # type: ignore[no-any-return]  # an instance of it
+
+
+def _is_over(handle: _Handle) -> bool:
+    return handle.cancelled() or (handle.owner is not None and handle.owner.is_frozen)
+
+
+class VirtualClock(Clock):
+    """The clock of a simulated run: its time is that of the loop."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    @override
+    def time(self) -> float:
+        return EPOCH + self._loop.time()
+
+    @override
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    @override
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

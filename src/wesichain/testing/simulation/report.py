@@ -1,0 +1,179 @@
+"""Reports: what a simulation found, and how to keep it as a test."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from wesichain.core import JsonValue, dataclass
+from wesichain.errors import ConfigError
+from wesichain.trace import Recorder, Recording, find_run
+
+from .faults import Fault, Faults
+from .scenario import Invariant, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant that did not hold, with a seed that shows it and the fewest faults that still do.
+
+    `invariant` is the name of the function, `error` what it raised; `count` says how many of the seeds broke
+    it. `recording` is the run with these faults alone.
+    """
+
+    seed: int
+    invariant: str
+    error: BaseException
+    faults: tuple[Fault, ...]
+    recording: Recording
+    count: int = 1
+    scenario: Scenario | None = field(default=None, repr=False, compare=False)
+    functions: tuple[Invariant, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def message(self) -> str:
+        """The error in one line; that of a bare assertion is its source."""
+        text = str(self.error).strip().partition("\n")[0]
+        frames = traceback.extract_tb(self.error.__traceback__)
+        if not text and frames:
+            text = frames[-1].line or ""
+        return f"{type(self.error).__name__}: {text}" if text else type(self.error).__name__
+
+    @override
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {self.invariant}: {self.message}"]
+        lines += [f"  - {fault}" for fault in self.faults] or ["  - without any fault"]
+        return "\n".join(lines)
+
+    def to_plain(self) -> dict[str, JsonValue]:
+        """The violation as plain data, as `wesichain simulate --json` prints it."""
+        return {
+            "seed": self.seed,
+            "invariant": self.invariant,
+            "error": self.message,
+            "count": self.count,
+            "faults": [{"kind": one.kind, "at": one.at} for one in self.faults],
+        }
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the recording into a folder of recordings, such as the viewer reads; returns its path."""
+        with Recorder(folder) as recorder:
+            for event in self.recording.events:
+                recorder.emit(event)
+        return find_run(folder, self.recording.run_id)
+
+    def test(self) -> str:
+        """The source of a pytest that fails as long as the violation is there.
+
+        The scenario has to be a variable of a module that can be imported, and so have the invariants that
+        were passed to `simulate`: otherwise this is a `ConfigError`.
+        """
+        module, name = _place_of(self.scenario)
+        own = [] if self.scenario is None else [*self.scenario.invariants]
+        extra = [_function(one) for one in self.functions if one not in own]
+        imports = sorted(
+            {f"from {module} import {name}", *(f"from {where} import {what}" for where, what in extra)}
+        )
+        given = ", ".join(what for _, what in extra)
+        invariants = f", invariants=[{given}]" if given else ""
+        lines = [f"        Fault({one.kind!r}, {one.at!r})," for one in self.faults]
+        only = "(\n" + "\n".join(lines) + "\n    )" if lines else "()"
+        slug = re.sub(r"\W+", "_", self.invariant).strip("_").lower() or "invariant"
+        names = "Fault, Faults, simulate_sync" if lines else "Faults, simulate_sync"
+        return "\n".join(
+            [
+                f"from wesichain.testing import {names}",
+                "",
+                *imports,
+                "",
+                "",
+                f"def test_{slug}_with_seed_{self.seed}() -> None:",
+                f'    """{_in_docstring(self)}"""',
+                f"    faults = Faults(only={only})",
+                f"    report = simulate_sync({name}, seeds=[{self.seed}], faults=faults{invariants})",
+                "    assert not report.violations, str(report)",
+                "",
+            ]
+        )
+
+
+def _in_docstring(violation: Violation) -> str:
+    text = f"{violation.invariant}: {violation.message}".replace("\\", "\\\\").replace('"""', "'''")
+    return f"{text[:90]}".rstrip('"') + ("" if text.endswith(".") else ".")
+
+
+def _place_of(scenario: Scenario | None) -> tuple[str, str]:
+    for module_name, module in [*sys.modules.items()]:
+        for name, value in [*vars(module).items()] if hasattr(module, "__dict__") else ():
+            if value is scenario and scenario is not None:
+                return _importable(module_name, name), name
+    raise ConfigError(
+        "the scenario is no variable of a module: write 'scenario = Scenario(...)' at the top level of a file"
+    )
+
+
+def _function(invariant: Invariant) -> tuple[str, str]:
+    function: Any = invariant
+    name: str = getattr(function, "__qualname__", "")
+    module = getattr(function, "__module__", "")
+    if not name or "<" in name or "." in name:
+        raise ConfigError(
+            f"the invariant {name or invariant!r} cannot be imported: define it with 'def' in a module"
+        )
+    return _importable(module, name), name
+
+
+def _importable(module: str, name: str) -> str:
+    if module != "__main__":
+        return module.removeprefix("wesichain_user_")
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if not file:
+        raise ConfigError(f"{name!r} was defined in an interactive session; put it into a module")
+    return Path(file).stem
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a simulation: how many runs were made, one for each seed, and what did not hold."""
+
+    runs: int
+    violations: tuple[Violation, ...] = ()
+    faults: Faults = field(default_factory=Faults, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+    @override
+    def __str__(self) -> str:
+        if not self.violations:
+            return f"{self.runs} runs, no violation"
+        head = f"{self.runs} runs, {len(self.violations)} violated"
+        return "\n".join([head, *map(str, self.violations)])
+
+    def to_plain(self) -> dict[str, JsonValue]:
+        """The report as plain data, as `wesichain simulate --json` prints it."""
+        return {"runs": self.runs, "violations": [one.to_plain() for one in self.violations]}
+
+
+def name_of(invariant: Invariant) -> str:
+    """The name of an invariant, as reports show it."""
+    function: Any = invariant
+    name: Any = getattr(function, "__name__", None)
+    return str(name or type(function).__name__)
+
+
+def check_functions(invariants: Sequence[Any]) -> tuple[Invariant, ...]:
+    """The invariants of a call; what is no function is a `ConfigError`."""
+    for one in invariants:
+        if not callable(one):
+            raise ConfigError(f"invariants={invariants!r}: pass functions of the Trace that raise")
+    return tuple(invariants)

@@ -1,0 +1,134 @@
+"""Scenarios: what is simulated; traces: what became of one simulated run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from wesichain.agent import Agent, Outcome
+from wesichain.core import Decision, Event, JsonValue, PendingCall, Spent, dataclass
+from wesichain.errors import ConfigError
+from wesichain.trace import Recording
+
+from .faults import Fault, Faults
+
+Person: TypeAlias = Callable[[PendingCall], Decision | None]
+Invariant: TypeAlias = "Callable[[Trace], object]"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One time that a tool's own code was run. `ended` is "returned", "raised" or "cut" (it never ended).
+
+    `key` is the idempotency key of the call: a call that is run again, or delivered twice, has the same.
+    `process` counts from 1: a process that died is followed by the next.
+    """
+
+    tool: str
+    args: JsonValue
+    key: str
+    call_id: str
+    attempt: int
+    process: int
+    at: float
+    ended: str
+
+
+class Effects(Mapping[str, tuple[Effect, ...]]):
+    """The effects of a run by the name of their tool; a tool that was never run has none."""
+
+    def __init__(self, effects: Sequence[Effect]) -> None:
+        self._by_tool: dict[str, tuple[Effect, ...]] = {}
+        for effect in effects:
+            self._by_tool[effect.tool] = (*self._by_tool.get(effect.tool, ()), effect)
+
+    @override
+    def __getitem__(self, tool: str) -> tuple[Effect, ...]:
+        return self._by_tool.get(tool, ())
+
+    @override
+    def __contains__(self, tool: object) -> bool:
+        return tool in self._by_tool
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_tool)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._by_tool)
+
+    @override
+    def __repr__(self) -> str:
+        return f"Effects({self._by_tool!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One simulated run: what an invariant looks at.
+
+    `events` are those of all processes, in order; `effects` the executions of each tool; `spent` and
+    `outcome` those of the last process (`outcome` is None where the run raised `error` instead); `world` is
+    the value that the scenario's world function returned for this seed; `faults` are those that happened.
+    """
+
+    seed: int
+    run_id: str
+    events: tuple[Event, ...]
+    effects: Effects
+    spent: Spent
+    outcome: Outcome[Any] | None
+    world: Any
+    faults: tuple[Fault, ...] = ()
+    processes: int = 1
+    error: BaseException | None = None
+
+    @property
+    def recording(self) -> Recording:
+        """The run as a recording, which `Recorder` writes and the viewer opens."""
+        return Recording(self.run_id, self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A task for an agent, the people and the world around it, and what must hold whatever goes wrong.
+
+    `agent`: an agent, or a function that makes one. The function is called for every process, so that what
+    is kept in memory dies with a process. `world`: a function, called once for each seed; its value is the
+    `deps` of the run and `trace.world`, and outlives a crash. `people`: a function of a pending call, called
+    when an answer arrives; it returns the decision, or None if nobody answers. Without it nobody does.
+    `invariants`: functions of the `Trace` that raise. `faults`: in place of those that `simulate` is given.
+    `conversation`: a function of the world that returns the conversation which the run belongs to.
+    """
+
+    agent: Agent[Any, Any] | Callable[[], Agent[Any, Any]]
+    task: Any
+    people: Person | None = field(default=None, kw_only=True)
+    world: Callable[[], Any] | None = field(default=None, kw_only=True)
+    invariants: Sequence[Invariant] = field(default=(), kw_only=True)
+    faults: Faults | None = field(default=None, kw_only=True)
+    conversation: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        given: Any = self.agent
+        if not isinstance(given, Agent) and not callable(given):
+            raise ConfigError(f"Scenario(agent={given!r}): pass an Agent, or a function that makes one")
+        for name in ("people", "world", "conversation"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                raise ConfigError(f"Scenario({name}={value!r}): pass a function")
+        if not all(callable(one) for one in self.invariants):
+            raise ConfigError("Scenario(invariants=...): pass functions of the Trace that raise")
+
+    def new_agent(self) -> Agent[Any, Any]:
+        """The agent for another process."""
+        given: Any = self.agent
+        if isinstance(given, Agent):
+            return given  # pyright: ignore[reportUnknownVariableType]  # of whatever deps and output
+        made: Any = given()
+        if not isinstance(made, Agent):
+            raise ConfigError(f"the scenario's agent function returned {made!r}; it has to return an Agent")
+        return made  # pyright: ignore[reportUnknownVariableType]  # of whatever deps and output

@@ -1,0 +1,147 @@
+"""Simulate: run a scenario with many seeds, check its invariants, and shrink what breaks them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+from wesichain.core import to_json
+from wesichain.errors import ConfigError
+
+from .faults import Fault, Faults
+from .report import Report, Violation, check_functions, name_of
+from .running import simulated
+from .scenario import Invariant, Scenario, Trace
+
+_DEFAULT_SEEDS = range(200)
+_MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fewer faults
+_MOST_TRIES = 120  # runs that shrinking one violation may take
+
+
+async def simulate(
+    scenario: Scenario,
+    *,
+    seeds: Iterable[int] = _DEFAULT_SEEDS,
+    faults: Faults = Faults(),  # noqa: B008  # a frozen value
+    invariants: Sequence[Invariant] = (),
+) -> Report:
+    """Run the scenario once for each seed, in virtual time, with faults drawn from the seed.
+
+    Every run is checked by the invariants of the scenario and those given here, and has to end without an
+    error of the program. The first seed that breaks an invariant is repeated with ever fewer faults, and
+    reported as one `Violation`. The same seed gives the same run, in every process. No network is reached:
+    the agent's model has to be a function of the request, such as `FunctionLlm`.
+    """
+    return await asyncio.to_thread(simulate_sync, scenario, seeds=seeds, faults=faults, invariants=invariants)
+
+
+def simulate_sync(
+    scenario: Scenario,
+    *,
+    seeds: Iterable[int] = _DEFAULT_SEEDS,
+    faults: Faults = Faults(),  # noqa: B008  # a frozen value
+    invariants: Sequence[Invariant] = (),
+) -> Report:
+    """Synchronous version of `simulate()`."""
+    given: Any = scenario
+    if not isinstance(given, Scenario):
+        raise ConfigError(f"simulate() takes a Scenario, and was given {given!r}")
+    if faults == Faults():
+        faults = scenario.faults or faults
+    functions = (*scenario.invariants, *check_functions(invariants))
+    runs = 0
+    found: dict[str, Violation] = {}
+    for seed in seeds:
+        with simulated(scenario, seed, faults) as trace:
+            broken = _broken(trace, functions)
+        if runs == 0:
+            _check_repeats(scenario, trace, faults)
+        runs += 1
+        for name, error in broken:
+            known = found.get(name)
+            if known is None or (known.count < _MOST_SHRUNK and len(known.faults) > 1):
+                shrunk = _shrunk(scenario, functions, trace, name, error)
+                fewer = known is None or len(shrunk.faults) < len(known.faults)
+                found[name] = shrunk if known is None or fewer else known
+            found[name] = replace(found[name], count=1 if known is None else known.count + 1)
+    return Report(runs, tuple(found.values()), faults)
+
+
+def _broken(trace: Trace, functions: Sequence[Invariant]) -> list[tuple[str, BaseException]]:
+    """The invariants that do not hold, by name, each with what it raised."""
+    broken: list[tuple[str, BaseException]] = []
+    if trace.error is not None:
+        broken.append(("the run ends without an error", trace.error))
+    for function in functions:
+        try:
+            function(trace)
+        except Exception as error:  # noqa: BLE001  # an invariant may raise anything
+            broken.append((name_of(function), error))
+    return broken
+
+
+def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
+    """See that a seed gives the same events twice: otherwise nothing that is found could be repeated."""
+    with simulated(scenario, trace.seed, faults) as again:
+        pass
+    for number, (first, second) in enumerate(zip(trace.events, again.events, strict=False), start=1):
+        if to_json(first) != to_json(second):
+            raise ConfigError(
+                f"seed {trace.seed} gave another run the second time: event {number} ({first.kind}) differs; "
+                f"let models and tools take time, chance and ids from the world or the context, and keep "
+                f"nothing between runs outside the world\n"
+                f"{to_json(first)[:400]}\n{to_json(second)[:400]}"
+            )
+    if len(trace.events) != len(again.events):
+        raise ConfigError(
+            f"seed {trace.seed} gave {len(trace.events)} events, and {len(again.events)} the second time; "
+            f"keep nothing between runs outside the world"
+        )
+
+
+# --- shrinking -------------------------------------------------------------------------------------------
+
+
+def _shrunk(
+    scenario: Scenario, functions: Sequence[Invariant], trace: Trace, name: str, error: BaseException
+) -> Violation:
+    """The violation with the fewest of its faults that still show it."""
+    tries = 0
+
+    def attempt(faults: Sequence[Fault]) -> tuple[Trace, BaseException] | None:
+        nonlocal tries
+        tries += 1
+        with simulated(scenario, trace.seed, Faults(only=tuple(faults))) as again:
+            return next(((again, why) for what, why in _broken(again, functions) if what == name), None)
+
+    best: tuple[Trace, BaseException] = trace, error
+    happened = trace.faults
+    for size in range(min(3, len(happened) + 1)):  # none, one alone, two
+        for chosen in combinations(happened, size):
+            shown = attempt(chosen) if tries < _MOST_TRIES else None
+            if shown is not None:
+                return _violation(scenario, functions, name, *shown)
+    left = [*happened]
+    for fault in reversed(happened):
+        fewer = [one for one in left if one is not fault]
+        shown = attempt(fewer) if tries < 2 * _MOST_TRIES else None
+        if shown is not None:
+            best, left = shown, [one for one in shown[0].faults if one in fewer]
+    return _violation(scenario, functions, name, *best)
+
+
+def _violation(
+    scenario: Scenario, functions: Sequence[Invariant], name: str, trace: Trace, error: BaseException
+) -> Violation:
+    return Violation(
+        trace.seed,
+        name,
+        error,
+        trace.faults,
+        trace.recording,
+        scenario=scenario,
+        functions=tuple(functions),
+    )

@@ -1,0 +1,344 @@
+"""Cassettes: recorded once, replayed without a model and without a tool, with the same bytes each time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent import trees
+from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
+from wesichain.agent import Approve, Interrupted
+from wesichain.core import StreamingLlm, TextChunk, Usage
+from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
+from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cassette
+from wesichain.testing.seams import installed
+
+LIVE = {"is_allowed": True, "models": 0, "tools": 0}
+
+
+def touch(what: str) -> None:
+    assert LIVE["is_allowed"], f"{what} were used"
+    LIVE[what] += 1
+
+
+class Model(StreamingLlm):
+    """A model that goes by what it sees, and that must not be asked in a replay."""
+
+    model = "real"
+
+    def __init__(self, *calls: ToolCall, fails: bool = False) -> None:
+        self._calls = calls
+        self._fails = fails
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        touch("models")
+        if self._fails:
+            self._fails = False
+            raise LlmTransportError("busy", retryable=True)
+        results = [message.text for message in request.messages if message.role is Role.TOOL]
+        if self._calls and not results:
+            return LlmResponse("Let me look.", self._calls, Usage(10, 5), "tool_calls")
+        return LlmResponse(f"It is {', '.join(results) or 'good'}.", usage=Usage(20, 5))
+
+    async def stream(self, request: LlmRequest) -> Any:
+        reply = await self.complete(request)
+        for start in range(0, len(reply.content), random.randint(1, 5)):
+            yield TextChunk(reply.content[start : start + 1])
+        yield reply
+
+
+@tool
+async def stock(item: str) -> str:
+    """How many there are."""
+    touch("tools")
+    await asyncio.sleep(random.random() * 0.01)
+    if item == "ghost":
+        raise LookupError("no such item")
+    return f"{len(item)} {item}"
+
+
+@tool(approval=True)
+async def order(item: str) -> str:
+    """Order one."""
+    touch("tools")
+    return f"ordered {item} with the key sk-proj-abcdefghijklmnopqrstuvwxyz0123"
+
+
+def asks(name: str, *items: str) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(f"c{index}", name, {"item": item}) for index, item in enumerate(items))
+
+
+def plain() -> Agent[Any, str]:
+    return Agent(Model(*asks("stock", "lamp", "chair", "ghost")), tools=[stock], instructions="Be kind.")
+
+
+def nested() -> Agent[Any, str]:
+    helper = Agent(Model(*asks("stock", "lamp", "bed")), tools=[stock], name="helper")
+    calls = (ToolCall("h1", "helper", {"task": "one"}), ToolCall("h2", "helper", {"task": "two"}))
+    return Agent(Model(*calls), tools=[helper.as_tool()], name="chief")
+
+
+def approving() -> Agent[Any, str]:
+    inner = Agent(Model(*asks("order", "lamp")), tools=[order], name="buyer")
+    return Agent(Model(ToolCall("b", "buyer", {"task": "buy"})), tools=[inner.as_tool()])
+
+
+def failing() -> Agent[Any, str]:
+    return Agent(Model(fails=True))
+
+
+async def ask(agent: Agent[Any, str]) -> str:
+    return (await agent.run("What is there?")).output
+
+
+async def ask_three(agent: Agent[Any, str]) -> str:
+    results = await asyncio.gather(*(agent.run(f"What is in room {room}?") for room in range(3)))
+    return " ".join(result.output for result in results)
+
+
+async def approve(agent: Agent[Any, str]) -> str:
+    try:
+        await agent.run("Buy it.")
+    except RunInterruptedError as stopped:
+        outcome: Interrupted[str] = stopped.outcome
+        decisions = {item.token: Approve() for item in outcome.pending}
+        return (await agent.resume(outcome, decisions)).output
+    raise AssertionError("nobody was asked")
+
+
+async def stream(agent: Agent[Any, str]) -> str:
+    async with agent.stream("What is there?") as run:
+        pieces = [event.text async for event in run if event.kind == "text_delta"]  # type: ignore[union-attr]
+    return "".join(pieces) and run.result.output
+
+
+async def in_a_graph(agent: Agent[Any, str]) -> str:
+    builder: Any = GraphBuilder(dict)
+    graph = builder.add_node("look", agent).set_entry("look").build()
+    state = await graph.invoke({"input": "What is there?"})
+    return str(state["output"])
+
+
+WAYS = [
+    pytest.param(plain, ask, id="calls-side-by-side"),
+    pytest.param(plain, ask_three, id="runs-side-by-side"),
+    pytest.param(nested, ask, id="agents-inside"),
+    pytest.param(approving, approve, id="an-approval-at-depth"),
+    pytest.param(failing, ask, id="a-provider-that-fails-first"),
+    pytest.param(plain, stream, id="a-stream"),
+    pytest.param(nested, in_a_graph, id="an-agent-in-a-graph"),
+]
+Make = Callable[[], Agent[Any, str]]
+Use = Callable[[Agent[Any, str]], Any]
+
+
+def use(path: Path, mode: Mode, make: Make, using: Use) -> tuple[Any, Cassette]:
+    cassette = Cassette(path, mode)
+    LIVE.update(is_allowed=mode != "replay", models=0, tools=0)
+    try:
+        with installed(cassette):
+            result = asyncio.run(using(cassette.agent(make())))
+    finally:
+        LIVE["is_allowed"] = True
+    cassette.save()
+    return result, cassette
+
+
+@pytest.mark.parametrize(("make", "using"), WAYS)
+def test_it_replays_without_model_and_tools_and_records_the_same_bytes(
+    tmp_path: Path, make: Make, using: Use
+) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    recorded, _ = use(first, "record", make, using)
+    for _ in range(3):
+        use(second, "record", make, using)
+        assert second.read_bytes() == first.read_bytes()
+    replayed, _ = use(first, "replay", make, using)
+    assert replayed == recorded.replace("sk-proj-abcdefghijklmnopqrstuvwxyz0123", "[redacted:openai-key]")
+    assert b"sk-proj" not in first.read_bytes()
+    assert all(run.start for run in read_cassette(first))
+
+
+def changed() -> Agent[Any, str]:
+    return Agent(Model(*asks("stock", "lamp", "chair", "ghost")), tools=[stock], instructions="Be brief.")
+
+
+@tool(name="stock")
+async def another_stock(item: str, room: str = "") -> str:
+    """How many there are, in a room."""
+    touch("tools")
+    return "none"
+
+
+def with_another_tool() -> Agent[Any, str]:
+    model = Model(*asks("stock", "lamp", "chair", "ghost"))
+    return Agent(model, tools=[another_stock], instructions="Be kind.")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        pytest.param(changed, "message 1 .* expected .*Be kind.* got .*Be brief", id="instructions"),
+        pytest.param(with_another_tool, "the tool 'stock' has changed", id="a-tool"),
+    ],
+)
+def test_a_difference_is_refused_by_name_and_drift_goes_on_live(
+    tmp_path: Path, make: Make, says: str
+) -> None:
+    path = tmp_path / "kept.jsonl"
+    use(path, "record", plain, ask)
+    before = path.read_bytes()
+    with pytest.raises(ReplayMismatchError, match=says):
+        use(path, "replay", make, ask)
+    result, cassette = use(path, "drift", make, ask)
+    assert result.startswith("It is")
+    assert LIVE["models"] == 2
+    assert len(cassette.differences) == 1
+    assert path.read_bytes() == before, "drift writes nothing"
+
+
+def test_drift_of_an_unchanged_agent_asks_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    use(path, "record", plain, ask)
+    _, cassette = use(path, "drift", plain, ask)
+    assert (cassette.differences, LIVE["models"], LIVE["tools"]) == ([], 0, 0)
+
+
+def test_auto_records_what_is_missing_and_replays_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    use(path, "auto", plain, ask)
+    assert LIVE["models"] == 2
+    use(path, "auto", plain, ask)
+    assert LIVE["models"] == 0
+
+
+def test_a_missing_cassette_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no cassette .*missing\.jsonl.*--wesichain=record"):
+        use(tmp_path / "missing.jsonl", "replay", plain, ask)
+
+
+def test_random_trees_are_replayed_from_their_cassettes(tmp_path: Path) -> None:
+    async def to_the_end(agent: Agent[Any, str]) -> Any:
+        outcome = await agent.outcome("the question")
+        while isinstance(outcome, Interrupted):
+            decisions = {item.token: trees.decide(item) for item in outcome.pending}
+            try:
+                outcome = (await agent.resume(outcome, decisions)).outcome
+            except RunInterruptedError as stopped:
+                outcome = stopped.outcome
+        return getattr(outcome, "text", outcome)
+
+    for seed in range(12):
+        make = partial(trees.build, trees.tree_of(seed))
+        path = tmp_path / f"{seed}.jsonl"
+        with trees.over(trees.World()):
+            recorded, _ = use(path, "record", make, to_the_end)
+        with trees.over(trees.World()) as _:
+            replayed, _ = use(path, "replay", make, to_the_end)
+            assert replayed == recorded, f"tree {seed}"
+            assert not trees.WORLD.effects, f"tree {seed} ran tools"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("test_it", "test_it.jsonl"),
+        ("test_it[a/b:c]", "test_it[a%2fb%3ac].jsonl"),
+        ("Desk.test_it", "Desk.test_it.jsonl"),
+    ],
+)
+def test_the_name_of_a_file(name: str, file: str) -> None:
+    assert cassette_path(Path("tests/test_desk.py"), name) == Path("tests/cassettes/test_desk") / file
+
+
+def test_a_long_name_is_hashed() -> None:
+    names = {cassette_path(Path("t.py"), f"test_{'x' * 300}{end}").name for end in "ab"}
+    assert len(names) == 2
+    assert max(map(len, names)) < 90
+
+
+# --- the plugin ------------------------------------------------------------------------------------------
+
+PROJECT = """
+import os
+
+import pytest
+from wesichain import Agent, LlmResponse, Role, ToolCall, tool
+
+
+class Model:
+    model = "real"
+
+    async def complete(self, request):
+        assert "OFFLINE" not in os.environ, "the model was asked"
+        if any(message.role is Role.TOOL for message in request.messages):
+            return LlmResponse("There are 3 lamps.")
+        return LlmResponse("", (ToolCall("c", "stock", {"item": "lamp"}),), finish_reason="tool_calls")
+
+
+@tool
+def stock(item: str) -> int:
+    "How many there are."
+    assert "OFFLINE" not in os.environ, "the tool was run"
+    return 3
+
+
+def test_lamps(cassette):
+    agent = cassette.agent(Agent(Model(), tools=[stock], instructions=os.environ.get("TOLD", "Be kind.")))
+    assert agent.run_sync("How many lamps?").output == "There are 3 lamps."
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("room", ["a", "b"])
+async def test_rooms(cassette, room):
+    agent = cassette.agent(Agent(Model(), tools=[stock]))
+    assert (await agent.run(f"How many lamps in {room}?")).output == "There are 3 lamps."
+"""
+
+
+def pytest_in(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    known = any(one.name == "wesichain" for one in entry_points(group="pytest11"))
+    named = () if known else ("-p", "wesichain.testing.plugin")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, *args],
+        cwd=folder,
+        env={"PATH": "", "PYTHONDONTWRITEBYTECODE": "1", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_plugin_in_a_project_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "test_desk.py").write_text(PROJECT, encoding="utf-8")
+    folder = tmp_path / "cassettes" / "test_desk"
+    done = pytest_in(tmp_path)
+    assert done.returncode == 1
+    assert "there is no cassette" in done.stdout
+    assert not folder.exists()
+    assert pytest_in(tmp_path, "--wesichain=record", "-n", "2").returncode == 0
+    assert {path.name for path in folder.iterdir()} == {
+        "test_lamps.jsonl",
+        "test_rooms[a].jsonl",
+        "test_rooms[b].jsonl",
+    }
+    done = pytest_in(tmp_path, OFFLINE="1")
+    assert done.returncode == 0, done.stdout
+    done = pytest_in(tmp_path, "--wesichain=drift", "-n", "2", TOLD="Be brief.")
+    assert done.returncode == 0, done.stdout
+    assert "wesichain drift" in done.stdout
+    assert done.stdout.count("message 1 of the request differs") == 1

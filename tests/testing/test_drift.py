@@ -1,0 +1,112 @@
+"""Drift: where today's agent differs from its recordings, without a model and without a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
+from wesichain.evals import Case
+from wesichain.testing import FunctionLlm
+from wesichain.testing.cassettes import Cassette
+from wesichain.testing.drift import Drift, as_markdown, compare_live, drift_of, read_folder
+from wesichain.testing.seams import installed
+from wesichain.trace import Recorder
+
+ASKED = {"models": 0, "tools": 0}
+
+
+@tool
+async def stock(item: str) -> int:
+    """How many there are."""
+    ASKED["tools"] += 1
+    return 3
+
+
+@tool(name="stock")
+async def wider(item: str, room: str = "") -> int:
+    """How many there are."""
+    return 4
+
+
+def replies(request: LlmRequest) -> LlmResponse:
+    ASKED["models"] += 1
+    results = [message.text for message in request.messages if message.role is Role.TOOL]
+    if not results:
+        return LlmResponse("", (ToolCall("c", "stock", {"item": "lamp"}),), finish_reason="tool_calls")
+    return LlmResponse(f"There are {results[-1]} lamps.")
+
+
+def make(instructions: str = "Be kind.", one: Any = stock, events: Any = None) -> Agent[Any, str]:
+    return Agent(FunctionLlm(replies), tools=[one], instructions=instructions, events=events)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A recording and a cassette, and a file that is neither."""
+    with Recorder(tmp_path / "runs") as recorder:
+        make(events=recorder).run_sync("How many lamps?")
+    cassette = Cassette(tmp_path / "cassettes" / "kept.jsonl", "record")
+    with installed(cassette):
+        cassette.agent(make()).run_sync("And how many now?")
+    cassette.save()
+    (tmp_path / "cases.jsonl").write_text('{"task": "x"}\n', encoding="utf-8")
+    ASKED.update(models=0, tools=0)
+    return tmp_path
+
+
+def drifts(agent: Agent[Any, str], folder: Path) -> list[Drift]:
+    async def look() -> list[Drift]:
+        return [await drift_of(agent, path, run) for path, run in read_folder(folder)]
+
+    return asyncio.run(look())
+
+
+@pytest.mark.parametrize(
+    ("agent", "what"),
+    [
+        pytest.param(make(), "", id="nothing"),
+        pytest.param(make("Be brief."), "instructions", id="instructions"),
+        pytest.param(make(one=wider), "tool schema", id="a-tool"),
+    ],
+)
+def test_the_first_difference_is_named_and_nobody_is_asked(
+    folder: Path, agent: Agent[Any, str], what: str
+) -> None:
+    found = drifts(agent, folder)
+    assert [one.what for one in found] == [what, what]
+    assert ASKED == {"models": 0, "tools": 0}
+    report = as_markdown(found)
+    assert f"{2 if what else 0} of 2 runs differ" in report
+    assert report.count("\n| ") == (3 if what else 0)
+
+
+def test_live_runs_the_rest_and_compares_in_pairs(folder: Path) -> None:
+    agent = make("Be brief.", wider)
+    found = drifts(agent, folder)
+    case = Case("lamps", "How many lamps?", contains=("lamps",))
+    comparison = asyncio.run(compare_live(agent, found, cases=[case]))
+    assert comparison is not None
+    assert (comparison.cases, comparison.before) == (2, 1.0)
+    assert comparison.after == 0.5, "the answer to the other task is no longer the recorded one"
+    assert "50% of 2 cases pass" in as_markdown(found, comparison)
+
+
+def test_what_did_not_drift_is_not_compared(folder: Path) -> None:
+    assert asyncio.run(compare_live(make(), drifts(make(), folder))) is None
+
+
+def test_five_hundred_recordings_take_seconds(tmp_path: Path) -> None:
+    with Recorder(tmp_path) as recorder:
+        agent = make(events=recorder)
+        for number in range(500):
+            agent.run_sync(f"How many lamps in room {number}?")
+    started = time.process_time()
+    found = drifts(make("Be brief."), tmp_path)
+    assert len(found) == 500
+    assert all(one.what == "instructions" for one in found)
+    assert time.process_time() - started < 10.0

@@ -1,0 +1,452 @@
+"""Simulation: planted mistakes are found and shrunk, sound agents pass, and a seed is the same run everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.agent import trees
+from tests.conftest import ROOT
+from tests.testing.samples import refunds, research, support, transfers, trips
+from tests.testing.samples.model import Seen
+from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
+from wesichain.agent import Approve, Completed, Interrupted
+from wesichain.core import to_json
+from wesichain.errors import ConfigError
+from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
+from wesichain.testing.simulation import simulated
+from wesichain.trace import load
+
+SAMPLES = (refunds, trips, transfers, research, support)
+MISTAKES = [
+    pytest.param(sample, mistake, id=f"{sample.__name__.rpartition('.')[2]}-{mistake.replace(' ', '-')}")
+    for sample in SAMPLES
+    for mistake in sample.MISTAKES
+]
+
+
+@pytest.mark.parametrize(("sample", "mistake"), MISTAKES)
+def test_a_planted_mistake_is_found_and_shrunk(sample: ModuleType, mistake: str) -> None:
+    scenario, broken = sample.scenario(mistake), sample.MISTAKES[mistake][0]
+    for first in range(0, 500, 50):
+        report = simulate_sync(scenario, seeds=range(first, first + 50))
+        found = [one for one in report.violations if one.invariant == broken]
+        if found:
+            assert len(found[0].faults) <= 3
+            assert found[0].message != "AssertionError"
+            return
+    pytest.fail(f"{broken} was not broken in 500 seeds")
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sound_agent_raises_no_alarm(sample: ModuleType) -> None:
+    report = simulate_sync(sample.scenario(), seeds=range(100))
+    assert report.ok, str(report)
+    assert report.runs == 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sound_agent_raises_no_alarm_in_ten_thousand_seeds(sample: ModuleType) -> None:
+    report = simulate_sync(sample.scenario(), seeds=range(10_000))
+    assert report.ok, str(report)
+
+
+# --- the same seed is the same run -----------------------------------------------------------------------
+
+
+def digest_of(scenario: Scenario, seed: int, faults: Faults | None = None) -> str:
+    with simulated(scenario, seed, faults or Faults()) as trace:
+        events = "\n".join(map(to_json, trace.events))
+    return sha256(f"{events}\n{trace.faults}\n{trace.effects}".encode()).hexdigest()
+
+
+def test_a_seed_gives_the_same_bytes_again_and_again() -> None:
+    scenario = research.scenario()
+    assert len({digest_of(scenario, 5) for _ in range(30)}) == 1
+    assert len({digest_of(scenario, seed) for seed in range(30)}) > 20, "seeds differ"
+
+
+def test_a_seed_gives_the_same_bytes_in_another_process() -> None:
+    program = (
+        "from tests.testing.samples import research, support, trips\n"
+        "from tests.testing.test_simulation import digest_of\n"
+        "for sample in (research, support, trips):\n"
+        "    print(*(digest_of(sample.scenario(), seed) for seed in range(6)))\n"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT), "PATH": ""},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    here = [
+        " ".join(digest_of(sample.scenario(), seed) for seed in range(6))
+        for sample in (research, support, trips)
+    ]
+    assert printed == {"\n".join(here) + "\n"}
+
+
+def tree_scenario(seed: int) -> Scenario:
+    """A random tree of agents: nested, handed over, in parallel, with approvals at any depth."""
+    spec = trees.team_of(seed) if seed % 2 else trees.tree_of(seed)
+
+    def world() -> trees.World:
+        trees.WORLD = trees.World()
+        return trees.WORLD
+
+    return Scenario(lambda: trees.build(spec), "the question", world=world, people=trees.decide)
+
+
+def test_random_trees_hold_their_laws_under_every_fault() -> None:
+    seen: Counter[str] = Counter()
+    before = trees.WORLD
+    for seed in range(60):
+        scenario = tree_scenario(seed)
+        digests = {digest_of(scenario, seed) for _ in range(2)}
+        assert len(digests) == 1, f"tree {seed} differs"
+        with simulated(scenario, seed, Faults()) as trace:
+            assert trace.error is None, f"tree {seed}: {trace.error}"
+            keys = Counter(effect.key for effect in trace.effects["once"])
+            assert not keys or max(keys.values()) == 1, f"tree {seed} runs a 'once' tool twice"
+            seen.update(fault.kind for fault in trace.faults)
+            seen[f"{trace.processes} processes"] += 1
+            seen["nested"] += any(event.scope for event in trace.events)
+    trees.WORLD = before
+    missing = {"crash", "cancel", "tool_late", "tool_twice", "model_errs", "person_late"} - {*seen}
+    assert not missing
+    assert seen["3 processes"], "some runs die twice"
+    assert seen["nested"] > 20
+
+
+# --- what a fault does -----------------------------------------------------------------------------------
+
+
+class Diary:
+    """A world that notes what happens."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+
+def asks_for(*names: str) -> Any:
+    """A model that asks for these tools, one after the other, and then answers."""
+
+    def model(request: LlmRequest) -> LlmResponse:
+        seen = Seen(request)
+        for name in names:
+            if not seen.good(name) and seen.failed(name) < 2:
+                return seen.call((name, {}))
+        return seen.say("done")
+
+    return model
+
+
+@tool
+async def write(ctx: ToolContext[Diary]) -> str:
+    """Write into the diary."""
+    ctx.deps.lines.append("begin")
+    try:
+        await asyncio.sleep(1)
+        ctx.deps.lines.append("middle")
+    finally:
+        ctx.deps.lines.append("finally")
+    return "OK"
+
+
+@tool(effect="once")
+async def strike(ctx: ToolContext[Diary]) -> str:
+    """Do something that must not be done twice."""
+    ctx.deps.lines.append("strike")
+    await asyncio.sleep(1)
+    return "OK"
+
+
+@tool(approval=True)
+async def ask(ctx: ToolContext[Diary]) -> str:
+    """Do something with approval."""
+    ctx.deps.lines.append("approved")
+    return "OK"
+
+
+def diary(*tools: Any, **options: Any) -> Scenario:
+    names = [one.name for one in tools]
+
+    def make() -> Agent[Any, str]:
+        agent_options = options.get("agent", {})
+        return Agent(FunctionLlm(asks_for(*names)), tools=tools, deps_type=Diary, **agent_options)
+
+    return Scenario(make, "go", world=Diary, people=options.get("people"))
+
+
+def run(scenario: Scenario, *faults: Fault) -> tuple[Trace, list[str]]:
+    with simulated(scenario, 1, Faults(only=faults)) as trace:
+        assert trace.error is None
+        assert [*trace.faults] == [*faults], "every fault happened"
+        lines = [*trace.world.lines]
+    return trace, lines
+
+
+LINES = ["begin", "middle", "finally"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "lines"),
+    [
+        pytest.param(Fault("tool_raises", "tool write c0"), LINES, id="raises-before-it-begins"),
+        pytest.param(Fault("tool_hangs", "tool write c0"), LINES, id="hangs-before-it-begins"),
+        pytest.param(
+            Fault("tool_hangs", "tool write c0, wait 1"), ["begin", "finally", *LINES], id="hangs-half-way"
+        ),
+        pytest.param(Fault("tool_late", "tool write c0"), [*LINES, *LINES], id="does-its-work-and-is-late"),
+        pytest.param(Fault("tool_twice", "tool write c0"), [*LINES, *LINES], id="is-delivered-twice"),
+        pytest.param(Fault("crash", "event 1, run_started"), LINES, id="dies-at-the-start"),
+        pytest.param(Fault("crash", "event 4, tool_dispatched"), LINES, id="dies-before-the-tool-begins"),
+        pytest.param(
+            Fault("crash", "tool write c0, wait 1"), ["begin", *LINES], id="dies-half-way-without-finally"
+        ),
+        pytest.param(
+            Fault("crash", "tool write c0, after its work"), [*LINES, *LINES], id="dies-with-the-result"
+        ),
+        pytest.param(Fault("crash", "event 5, tool_completed"), LINES, id="dies-after-the-result-is-stored"),
+        pytest.param(Fault("model_errs", "model call of top"), LINES, id="provider-fails"),
+        pytest.param(Fault("model_cut", "model call of top"), LINES, id="reply-is-cut"),
+        pytest.param(Fault("model_malformed", "model call of top"), LINES, id="reply-is-malformed"),
+    ],
+)
+def test_a_fault_does_what_it_says(fault: Fault, lines: list[str]) -> None:
+    trace, written = run(diary(write), fault)
+    assert written == lines
+    assert isinstance(trace.outcome, Completed)
+    assert len(trace.effects["write"]) == written.count("begin")
+    assert len({effect.key for effect in trace.effects["write"]}) <= 2
+    assert trace.processes == (2 if fault.kind == "crash" else 1)
+
+
+@pytest.mark.parametrize("place", ["tool strike c0, wait 1", "tool strike c0, after its work"])
+def test_what_must_be_done_once_is_not_done_by_the_next_process(place: str) -> None:
+    trace, lines = run(diary(strike), Fault("crash", place))
+    assert lines == ["strike"] or {effect.call_id for effect in trace.effects["strike"]} == {"c0", "c1"}
+    assert len({effect.key for effect in trace.effects["strike"]}) == len(trace.effects["strike"])
+
+
+def test_a_call_that_is_run_again_has_the_same_key() -> None:
+    trace, _ = run(diary(write), Fault("crash", "tool write c0, wait 1"))
+    first, second = trace.effects["write"]
+    assert (first.key, first.process, first.ended) == (second.key, 1, "cut")
+    assert (second.process, second.ended) == (2, "returned")
+
+
+def test_the_process_dies_twice() -> None:
+    trace, lines = run(
+        diary(write), Fault("crash", "tool write c0, wait 1"), Fault("crash", "tool write c0, time 2, wait 1")
+    )
+    assert trace.processes == 3
+    assert lines == ["begin", "begin", *LINES]
+
+
+def test_a_cancelled_tool_cleans_up_and_the_run_is_over() -> None:
+    trace, lines = run(diary(write), Fault("cancel", "tool write c0, wait 1"))
+    assert lines == ["begin", "finally"]
+    assert isinstance(trace.outcome, Interrupted)
+
+
+def approve(_: object) -> Approve:
+    return Approve()
+
+
+@pytest.mark.parametrize(
+    ("kind", "people", "lines"),
+    [
+        pytest.param("person_twice", approve, ["approved"], id="an-answer-counts-once"),
+        pytest.param("person_never", approve, [], id="nobody-answers"),
+        pytest.param("person_late", approve, ["approved"], id="a-week-later"),
+    ],
+)
+def test_what_people_do(kind: str, people: Any, lines: list[str]) -> None:
+    trace, written = run(diary(ask, people=people), Fault(kind, "answer to c0 ask"))
+    assert written == lines
+    assert isinstance(trace.outcome, Completed if lines else Interrupted)
+
+
+def test_an_answer_after_its_question_has_expired_is_refused() -> None:
+    scenario = diary(ask, people=approve, agent={"approval_ttl": 60.0})
+    trace, lines = run(scenario, Fault("person_late", "answer to c0 ask"))
+    assert lines == []
+    assert isinstance(trace.outcome, Interrupted)
+
+
+def test_without_people_a_question_stays_open() -> None:
+    trace, lines = run(diary(ask))
+    assert lines == []
+    assert isinstance(trace.outcome, Interrupted)
+
+
+def test_a_process_dies_while_a_person_thinks() -> None:
+    trace, lines = run(diary(ask, people=approve), Fault("crash", "while it waited for c0"))
+    assert (trace.processes, lines) == (2, ["approved"])
+
+
+def test_time_is_virtual() -> None:
+    @tool(timeout=200_000)
+    async def wait(ctx: ToolContext[Diary]) -> str:
+        """Take a day."""
+        before = asyncio.get_running_loop().time()
+        await asyncio.sleep(86_400)
+        ctx.deps.lines.append(str(asyncio.get_running_loop().time() - before))
+        return "OK"
+
+    trace, lines = run(diary(wait))
+    assert float(lines[0]) == pytest.approx(86_400)
+    completed = next(event for event in trace.events if event.kind == "tool_completed")
+    assert completed.duration_ms >= 86_400_000  # type: ignore[union-attr]  # its kind says so
+    assert trace.spent.seconds >= 86_400
+
+
+def test_a_sync_tool_runs_in_its_thread_and_the_order_is_the_seeds() -> None:
+    @tool
+    def work(ctx: ToolContext[Diary]) -> str:
+        """Work in a thread."""
+        ctx.deps.lines.append("worked")
+        return "OK"
+
+    scenario = diary(work)
+    assert run(scenario)[1] == ["worked"]
+    assert len({digest_of(scenario, 3) for _ in range(5)}) == 1
+
+
+# --- what is refused, and what is reported ----------------------------------------------------------------
+
+
+def test_a_run_that_raises_is_a_violation() -> None:
+    scenario = Scenario(lambda: Agent(FunctionLlm(lambda request: "x"), deps_type=Diary), "go")
+    report = simulate_sync(scenario, seeds=[0])
+    assert [one.invariant for one in report.violations] == ["the run ends without an error"]
+    assert "needs deps" in report.violations[0].message
+
+
+def test_a_run_that_never_ends_is_a_violation() -> None:
+    async def model(request: LlmRequest) -> str:
+        await asyncio.get_running_loop().create_future()
+        return "never"
+
+    report = simulate_sync(Scenario(Agent(FunctionLlm(model)), "go"), seeds=[0], faults=Faults.none())
+    assert "nothing is left that could happen" in report.violations[0].message
+
+
+def test_a_scenario_that_draws_its_own_chance_is_refused() -> None:
+    answers = iter(range(100))
+    scenario = Scenario(Agent(FunctionLlm(lambda request: f"answer {next(answers)}")), "go")
+    with pytest.raises(ConfigError, match="another run the second time"):
+        simulate_sync(scenario, seeds=[0])
+
+
+def test_there_is_no_network() -> None:
+    async def model(request: LlmRequest) -> str:
+        await asyncio.open_connection("localhost", 80)
+        return "never"
+
+    with simulated(Scenario(Agent(FunctionLlm(model)), "go"), 0, Faults.none()) as trace:
+        assert "no network" in str(trace.error or trace.events)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        pytest.param(lambda: Faults(crash=2.0), "from 0 to 1", id="a-rate"),
+        pytest.param(lambda: Scenario(3, "go"), "pass an Agent", id="an-agent"),  # type: ignore[arg-type]
+        pytest.param(lambda: simulate_sync(3), "takes a Scenario", id="a-scenario"),  # type: ignore[arg-type]
+        pytest.param(
+            lambda: simulate_sync(diary(write), invariants=[3]),  # type: ignore[list-item]
+            "functions of the Trace",
+            id="an-invariant",
+        ),
+    ],
+)
+def test_wrong_use_is_named(make: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        make()
+
+
+async def test_in_a_coroutine() -> None:
+    report = await simulate(refunds.scenario("sends mails again"), seeds=range(60))
+    assert [one.invariant for one in report.violations] == ["one_mail"]
+
+
+def kept_scenario() -> Scenario:
+    return refunds.scenario("refunds without a look")
+
+
+def test_a_violation_opens_in_the_viewer(tmp_path: Path) -> None:
+    report = simulate_sync(kept_scenario(), seeds=range(60))
+    violation = report.violations[0]
+    assert load(violation.save(tmp_path)).events == violation.recording.events
+    assert str(violation.faults[0]) in str(report)
+
+
+PROGRAM = """
+from tests.testing.samples import refunds
+
+scenario = refunds.scenario({mistake!r})
+"""
+
+
+def test_a_violation_is_kept_as_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "refund_desk.py"
+    module.write_text(PROGRAM.format(mistake="refunds without a look"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "refund_desk", raising=False)
+    import refund_desk  # type: ignore[import-not-found]  # written above
+
+    report = simulate_sync(refund_desk.scenario, seeds=range(60), invariants=[refunds.one_mail])
+    (tmp_path / "test_kept.py").write_text(report.violations[0].test(), encoding="utf-8")
+    statuses = []
+    for mistake in ("refunds without a look", None):
+        module.write_text(PROGRAM.format(mistake=mistake), encoding="utf-8")
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--rootdir",
+                tmp_path,
+                "test_kept.py",
+            ],
+            env={"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        statuses.append(done.returncode)
+    assert statuses == [1, 0], "it fails while the mistake is there, and passes without it"
+
+
+def test_a_violation_of_a_scenario_without_a_name_cannot_be_kept() -> None:
+    report = simulate_sync(kept_scenario(), seeds=range(60))
+    with pytest.raises(ConfigError, match="no variable of a module"):
+        report.violations[0].test()
+
+
+def test_a_report_is_plain_data() -> None:
+    report = simulate_sync(kept_scenario(), seeds=range(60))
+    plain = json.loads(json.dumps(report.to_plain()))
+    assert plain["runs"] == 60
+    assert plain["violations"][0]["faults"][0]["kind"] in ("tool_late", "tool_twice", "crash", "tool_hangs")
