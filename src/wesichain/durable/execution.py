@@ -16,14 +16,14 @@ from .findings import Found, given_up
 from .journal import (
     CancelledRunError,
     DurableEffects,
-    JournalRecord,
     Program,
     StepJournal,
     StepRecord,
     fingerprint,
     is_of,
+    read_record,
 )
-from .stretches import Begin, Ending, GoOn, read_ending, run_of, write_ending
+from .stretches import Begin, Ending, GoOn, read_ending, read_order, run_of, write_ending
 from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
 from .workflows import Store
@@ -84,7 +84,7 @@ class Execution(Generic[OutT]):
         deps = await made_for(self._make_deps, run_id)
         if not is_looking:
             self._check(deps)
-        given: Begin | GoOn = from_json(Begin | GoOn, work.order)
+        given = read_order(work.order)
         journal = StepJournal(
             work.recorded,
             work.step,
@@ -196,7 +196,7 @@ class Execution(Generic[OutT]):
 def _events_of(store: Store, workflow_id: str) -> list[Event]:
     """The events that stand with the steps of a workflow."""
     texts = (step.text for step in store.steps.read(workflow_id))
-    return [event for text in texts if text for event in from_json(JournalRecord, text).told]
+    return [event for text in texts if text for event in read_record(text).told]
 
 
 def _with(outcome: Outcome[Any], **fields: object) -> Outcome[Any]:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from wesichain.agent import Failed, Interrupted
-from wesichain.core import Event, RunStarted, dataclass, from_json
+from wesichain.core import Event, RunStarted, dataclass
 from wesichain.errors import DurableError
 
-from .journal import JournalRecord, Visitors, visit_scope
+from .journal import Visitors, read_record, visit_scope
 from .questions import decisions_on, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary
 from .store import ChildRun, Standing, Step
@@ -185,7 +185,7 @@ class Told:
         for step in steps:
             self.after = step.number
             if step.text:
-                self.take_all(from_json(JournalRecord, step.text).told)
+                self.take_all(read_record(step.text).told)
 
     def take_all(self, events: Sequence[Event]) -> None:
         self._events.update((event.seq, event) for event in events)

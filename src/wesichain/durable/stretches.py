@@ -29,6 +29,7 @@ from wesichain.errors import DurableError
 
 from .states import checked_id
 
+_FIRST_TAG = '{"kind":"go_on"'
 _SHORT = "~"  # begins the text of an ending that is kept as an addition
 
 
@@ -62,6 +63,14 @@ def new_order(task: str, run_id: str | None, history: Sequence[Message]) -> tupl
     """The id and the order of a new run."""
     run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
     return run_id, to_json(Begin(task, tuple(history)))
+
+
+def read_order(text: str) -> Begin | GoOn:
+    """The order of a workflow. The first databases of 0.2.0 call `GoOn` by another tag."""
+    if text.startswith(_FIRST_TAG):
+        text = '{"kind":"resume_run"' + text.removeprefix(_FIRST_TAG)
+    order: Begin | GoOn = from_json(Begin | GoOn, text)
+    return order
 
 
 def asked_of(order: str) -> str:

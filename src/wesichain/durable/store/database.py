@@ -34,7 +34,12 @@ _FOR_GOOD = ("readonly", "read-only", "no such", "does not exist", "permission d
 _PICKLE = "py_pickle"  # the name by which DBOS knows that format
 _REFUSED = f"{_PICKLE} (refused)"
 
+FORMAT = 2  # of our tables: 0.2.0 wrote the first, and no number with it
+
 _TABLES = (
+    """CREATE TABLE IF NOT EXISTS wesichain_format (
+        store TEXT PRIMARY KEY, number BIGINT NOT NULL
+    )""",
     """CREATE TABLE IF NOT EXISTS wesichain_runs (
         run TEXT PRIMARY KEY, agent TEXT NOT NULL, asked TEXT NOT NULL, stretch BIGINT NOT NULL,
         current TEXT NOT NULL, outcome TEXT NOT NULL, cancelled BIGINT NOT NULL, ending TEXT,
@@ -64,6 +69,12 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS wesichain_suspects (
         id TEXT PRIMARY KEY, recoveries BIGINT NOT NULL, watched TEXT NOT NULL
     )""",
+)
+
+_FORMATTED = (
+    "INSERT INTO wesichain_format (store, number) VALUES ('durable', :number) "
+    "ON CONFLICT (store) DO UPDATE SET number = excluded.number "
+    "WHERE wesichain_format.number < excluded.number"
 )
 
 
@@ -112,12 +123,32 @@ class Database:
         self._made: dict[str, sa.TextClause] = {}
 
     def make(self, migrate: Callable[[], object]) -> None:
-        """Make the tables of DBOS, by `migrate`, and ours, where they are not there."""
+        """Create the tables of DBOS, by `migrate`, and ours, where they are missing.
+
+        A database that another version wrote and this one cannot read is refused, and not touched.
+        """
         try:
+            self._check_format()
             _insist(self._make_tables)
             _insist(migrate)
         except SQLAlchemyError as error:
             raise DurableError(f"the database cannot be used: {brief(error)}") from error
+
+    def _check_format(self) -> None:
+        tables = {*sa.inspect(self.engine).get_table_names()}
+        if "wesichain_leases" in tables and "wesichain_runs" not in tables:
+            raise DurableError(
+                "this database was written by wesichain 0.1, whose durable runs this version cannot read: "
+                "let wesichain 0.1 finish them, and use a new database from here on; nothing was changed"
+            )
+        if "wesichain_format" not in tables:
+            return
+        number = self.read("SELECT MAX(number) AS number FROM wesichain_format")[0].number
+        if number is not None and number > FORMAT:
+            raise DurableError(
+                f"this database was written by a newer wesichain (format {number}, and this version reads up "
+                f"to {FORMAT}): upgrade wesichain; nothing was changed"
+            )
 
     def _make_tables(self) -> None:
         if self.is_sqlite:
@@ -126,6 +157,7 @@ class Database:
         with self.engine.begin() as db:
             for table in _TABLES:
                 db.exec_driver_sql(table)
+            db.execute(sa.text(_FORMATTED), {"number": FORMAT})
 
     def sql(self, text: str) -> sa.TextClause:
         """A statement. `{workflows}`, `{steps}` and `{now}` stand for what this database calls them."""
