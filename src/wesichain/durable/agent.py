@@ -17,7 +17,7 @@ from .findings import Found
 from .journal import MAX_STEP, Program
 from .runs import mapped
 from .served import ServedRuns
-from .states import PendingDecision, checked_name
+from .states import PendingDecision, checked_name, shown_task
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, new_order
 from .versions import OnChange, checked_on_change, checked_version, version_of
@@ -74,7 +74,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         named = checked_name(agent.name if name is None else name)
         program = Program(version_of(agent) if version is None else checked_version(version), self._is_exact)
         self._execution = Execution(
-            agent, program, sinks=self._sinks, clock=clock, max_step=max_step, deps=self._deps
+            agent, program, sinks=self._sinks, clock=clock, max_step=max_step, name=named, deps=self._deps
         )
         service = Service(
             Serving(named, program.version, max_recoveries),
@@ -125,7 +125,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         """
         run_id, order = new_order(task, run_id, history)
         engine = await self._serving()
-        new = NewRun(run_id, self.name, self.version, order, asked_of(order), priority=PRIORITY)
+        new = self._new(task, run_id, order)
         if not await mapped(engine.start(self._service, new)):
             await self._check(new)
             return self._result(await self.outcome(run_id))
@@ -147,7 +147,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         key count by: a customer, a tenant.
         """
         run_id, order = new_order(task, run_id, history)
-        new = NewRun(run_id, self.name, self.version, order, asked_of(order), priority=priority)
+        new = replace(self._new(task, run_id, order), priority=priority)
         return await self._queue(new, delay=delay, key=key)
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
@@ -155,6 +155,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         await self._runs.status(run_id)
         await self._serving()
         await self._runs.resume(run_id)
+        self._wake()
         return self._result(await self.outcome(run_id))
 
     # --- deciding ------------------------------------------------------------------------------------
@@ -162,6 +163,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
         await self._runs.approve(run_id, token, decision, check=self._fits)
+        self._wake()
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
         """How the run ended or was interrupted, waiting for that. A run that was refused raises why."""
@@ -172,6 +174,10 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         return self._result(await self.outcome(run_id, timeout=timeout))
 
     # --- inside --------------------------------------------------------------------------------------
+
+    def _new(self, task: str, run_id: str, order: str) -> NewRun:
+        shown = shown_task(task)
+        return NewRun(run_id, self.name, self.version, order, asked_of(order), priority=PRIORITY, task=shown)
 
     async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
         """Wait for the outcome of a run that was begun here. A caller who is cancelled cancels the run."""

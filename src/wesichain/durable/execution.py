@@ -12,7 +12,7 @@ from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plai
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .findings import Found, given_up
+from .findings import Found, given_up, note_of
 from .journal import (
     CancelledRunError,
     DurableEffects,
@@ -23,10 +23,10 @@ from .journal import (
     is_of,
     read_record,
 )
+from .store import Store
 from .stretches import Begin, Ending, GoOn, read_ending, read_order, run_of, write_ending
 from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
-from .workflows import Store
 
 OutT = TypeVar("OutT")
 
@@ -55,9 +55,11 @@ class Execution(Generic[OutT]):
         sinks: Sequence[EventSink],
         clock: Clock,
         max_step: int,
+        name: str,
         deps: MakeWorld | None = None,
     ) -> None:
         self._agent = agent
+        self._name = name
         self._make_deps = deps
         self._program = program
         self._sinks = sinks
@@ -67,7 +69,8 @@ class Execution(Generic[OutT]):
     async def run_to_end(self, work: Work) -> WorkResult:
         """Carry out an order, and write down what it came to."""
         journal, outcome = await self._execute(work)
-        return WorkResult(outcome, write_ending(Ending(outcome, journal.untold()), work.earlier))
+        text = write_ending(Ending(outcome, journal.untold()), work.earlier)
+        return WorkResult(outcome, text, note_of(run_of(work.workflow_id), self._name, outcome))
 
     def _check(self, deps: Any) -> None:
         """See that they are what the agent declares, before anything is done with them."""

@@ -18,7 +18,6 @@ from wesichain.core import (
     OMIT,
     Event,
     Message,
-    PendingCall,
     dataclass,
     from_json,
     is_array,
@@ -151,7 +150,3 @@ def is_same(one: Any, two: Any) -> bool:
     if is_array(one):
         return len(one) == len(two) and all(map(is_same, one, two))
     return bool(one == two)
-
-
-def pending_of(ending: Ending) -> tuple[PendingCall, ...]:
-    return ending.outcome.pending if isinstance(ending.outcome, Interrupted) else ()
