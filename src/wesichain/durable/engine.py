@@ -339,10 +339,10 @@ class Engine:
             )
 
         try:
-            earlier, steps = await self._in_thread(partial(self._before, workflow_id))
+            first, earlier, steps = await self._in_thread(partial(self._before, workflow_id))
             number = max((done.number for done in steps), default=0)
             recorded = {done.name: done.text for done in steps}
-            work = Work(workflow_id, order, earlier, recorded, step, token, inside)
+            work = Work(workflow_id, order, earlier, recorded, step, token, inside, first)
             ended = await service.execute(work)
         except (LostRunError, *AWAY):
             self._is_unsure = True
@@ -360,12 +360,13 @@ class Engine:
         is_kept = await end(EndedRun(ended.outcome.kind, ended.text, note=ended.note))
         return ended if is_kept else None  # it was cancelled and taken up again: the end is another's to tell
 
-    def _before(self, workflow_id: str) -> tuple[list[str], Sequence[Step]]:
-        """The endings of earlier stretches, and the steps that were finished in this one."""
+    def _before(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
+        """The first order and the endings of earlier stretches, and the steps that were finished in this."""
         _, _, number = workflow_id.partition("/")
         earlier = stretches_of(run_of(workflow_id), int(number) - 1) if number else []
-        endings = [payload.ending or "" for payload in self.store.payloads(earlier)] if earlier else []
-        return endings, self.store.steps.read(workflow_id)
+        payloads = self.store.payloads(earlier) if earlier else []
+        endings = [payload.ending or "" for payload in payloads]
+        return payloads[0].order if payloads else "", endings, self.store.steps.read(workflow_id)
 
     async def _in_thread(self, ask: Callable[[], T]) -> T:
         return await self.loop.run_in_executor(self._threads, ask)

@@ -23,8 +23,9 @@ from .journal import (
     is_of,
     read_record,
 )
+from .live_text import LiveText
 from .store import Store
-from .stretches import Begin, Ending, GoOn, read_ending, read_order, run_of, write_ending
+from .stretches import Begin, Ending, GoOn, budget_of, read_ending, read_order, run_of, write_ending
 from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
 
@@ -56,8 +57,10 @@ class Execution(Generic[OutT]):
         clock: Clock,
         max_step: int,
         name: str,
+        live: LiveText,
         deps: MakeWorld | None = None,
     ) -> None:
+        self._live = live
         self._agent = agent
         self._name = name
         self._make_deps = deps
@@ -102,6 +105,13 @@ class Execution(Generic[OutT]):
             runtime = adopting(runtime, known=ids, recorded=recorded)
         hearing = _Hearing()
         journal.told, journal.inside = hearing.events, work.inside
+        if self._live.has_listeners(run_id):
+            journal.on_text = partial(self._say, run_id)
+        begun_with = from_json(Begin, work.first) if work.first else given
+        own: dict[str, Any] = {}  # options of this run alone, which hold over its resumes
+        if isinstance(begun_with, Begin):
+            own = {"model": begun_with.model or None, "budget": budget_of(begun_with)}
+            own = {name: value for name, value in own.items() if value is not None}
         sinks = (*self._sinks, hearing)
         effects = partial(DurableEffects, journal, needs_deps=not is_looking)
         match given:
@@ -116,8 +126,9 @@ class Execution(Generic[OutT]):
                     events=sinks,
                     effects=effects,
                     clock=journal,
+                    **own,
                 )
-            case Begin(task=task, history=history):
+            case Begin(task=task, history=history, parts=parts, earlier=before):
                 ctx = RunContext[Any](run_id, 0, work.token, deps=deps, agent=self._agent.name)
 
                 async def begin() -> StepRecord:
@@ -129,8 +140,8 @@ class Execution(Generic[OutT]):
                 begun: Any = (await journal.perform(name, asked, begin)).value
                 journal.token = work.token
                 outcome = await runtime.run(
-                    task,
-                    history=history,
+                    parts or task,
+                    history=(*before, *history),
                     deps=deps,
                     instructions=begun[0],
                     advice=_advice_of(begun[1]),
@@ -139,8 +150,12 @@ class Execution(Generic[OutT]):
                     events=sinks,
                     effects=effects,
                     clock=journal,
+                    **own,
                 )
         return journal, outcome
+
+    def _say(self, run_id: str, step_id: int, text: str) -> None:
+        self._live.say(run_id, step_id, self._clock.time(), text)
 
     # --- what a run came to, of one that another process ran -----------------------------------------
 
@@ -174,7 +189,7 @@ class Execution(Generic[OutT]):
     def _work(self, store: Store, found: Found) -> Work:
         standing = found.standing
         recorded = {step.name: step.text for step in store.steps.read(standing.current)}
-        payload = store.payloads([standing.current])[0]
+        first, payload = (store.payloads([one])[0] for one in (standing.run_id, standing.current))
 
         async def step(_: str, __: object) -> str:
             raise CancelledRunError(CANCELLED)
@@ -182,14 +197,16 @@ class Execution(Generic[OutT]):
         token = CancellationToken()
         if not recorded:
             token.cancel(CANCELLED)
-        return Work(standing.current, payload.order, found.texts, recorded, step, token)
+        later = {"first": first.order} if standing.stretch else {}
+        return Work(standing.current, payload.order, found.texts, recorded, step, token, **later)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""
         if not work.recorded and not work.earlier:
             given = from_json(Begin, work.order)
+            history = (*given.earlier, *given.history)
             idle = self._agent.runtime.start(
-                given.task, history=given.history, run_id=run_of(work.workflow_id)
+                given.parts or given.task, history=history, run_id=run_of(work.workflow_id)
             )
             return await self._agent.runtime.run(idle, cancellation=work.token, events=())
         _, outcome = await self._execute(work, is_looking=True)

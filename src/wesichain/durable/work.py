@@ -28,6 +28,7 @@ class Work:
     step: Step
     token: CancellationToken
     inside: Inside | None = None
+    first: str = ""  # the order that the run began with, of a later stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from .records import JournalRecord, StepRecord, fingerprint, read_record, writte
 Act: TypeAlias = Callable[[], Awaitable[StepRecord]]
 Step: TypeAlias = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[str]]
 
+OnStepText: TypeAlias = Callable[[int, str], None]
+
 MAX_STEP = 4 * 1024 * 1024  # bytes
 
 
@@ -78,6 +80,7 @@ class StepJournal(Clock):
         self.told: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run
         self.inside: Inside | None = None  # where the runs inside are listed
+        self.on_text: OnStepText | None = None  # takes the text of a step while the model says it
 
     def knows(self, name: str) -> bool:
         """Whether a step of this name has ended before, and has not been told again yet."""
