@@ -1,6 +1,6 @@
 """What a fleet costs its Postgres: workers that wait for work, from 10 to 200, and half of them killed.
 
-Run: python -m bench.fleet [--seconds S] [NUMBER ...]    (10 50 100 200 workers unless told otherwise)
+Run: python -m bench.fleet [--seconds S] [NUMBER ...]    (10 40 100 200 workers unless told otherwise)
 
 A worker here is what `wesichain worker` is: an engine with its watch, its lease and its connections. Ten or
 twenty of them share a process, since a machine has no room for 200 interpreters, and each says that it runs
@@ -74,6 +74,7 @@ def fleet(url: str, number: int) -> Iterator[list[subprocess.Popen[str]]]:
     processes: list[subprocess.Popen[str]] = []
     try:
         each = min(IN_ONE_PROCESS, number // 2)
+        assert number % each == 0, f"a number of workers that {each} divides"
         for _ in range(number // each):
             command = [sys.executable, "-m", "bench.fleet", "--work", url, str(each)]
             processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
@@ -203,7 +204,7 @@ def main() -> None:
         return
     print("| workers | transactions/s each | rows read/s each | server CPU ms/s each | connections each |")
     print("|---|---|---|---|---|", flush=True)
-    for number in given.numbers or [10, 50, 100, 200]:
+    for number in given.numbers or [10, 40, 100, 200]:
         with server() as (url, postmaster), fleet(url, number) as processes:
             idle(url, postmaster, number, given.seconds)
             if len(processes) > 1:

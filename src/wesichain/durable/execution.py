@@ -197,8 +197,8 @@ class Execution(Generic[OutT]):
         token = CancellationToken()
         if not recorded:
             token.cancel(CANCELLED)
-        later = {"first": first.order} if standing.stretch else {}
-        return Work(standing.current, payload.order, found.texts, recorded, step, token, **later)
+        begun = first.order if standing.stretch else ""
+        return Work(standing.current, payload.order, found.texts, recorded, step, token, first=begun)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""

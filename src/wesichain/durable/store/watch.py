@@ -17,9 +17,10 @@ import uuid
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import override
 
-from .database import SQLAlchemyError, as_durable, brief
+from .database import as_durable, brief
 from .leases import Lease
 
 _log = logging.getLogger("wesichain.durable")
