@@ -346,7 +346,6 @@ ROOT_FILES = {
     "Makefile",
     "README.md",
     "SECURITY.md",
-    "compose.yaml",
     "mkdocs.yml",
     "pyproject.toml",
 }
