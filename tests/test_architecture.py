@@ -342,7 +342,6 @@ ROOT_FILES = {
     "Makefile",
     "README.md",
     "SECURITY.md",
-    "compose.yaml",
     "mkdocs.yml",
     "pyproject.toml",
 }

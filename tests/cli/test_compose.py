@@ -1,4 +1,4 @@
-"""compose.yaml and the Dockerfile: they name what is there, and their commands do what they are for.
+"""deploy/ and the Dockerfile: they name what is there, and their commands do what they are for.
 
 No container is started here: the commands run as processes, on a real Postgres.
 """
@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 import pytest
 import requests
 import typer
@@ -34,7 +35,7 @@ DATABASE = "postgresql://wesichain:wesichain@postgres/wesichain"
 
 def composed(**env: str) -> dict[str, Any]:
     """The file as compose reads it: variables stand for what is set, or for what stands behind `:-`."""
-    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "deploy/compose.yaml").read_text(encoding="utf-8")
     filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: env.get(found[1], found[2]), text)
     assert "${" not in filled
     read: dict[str, Any] = yaml.safe_load(filled)
@@ -53,7 +54,7 @@ def test_the_file_has_a_database_two_workers_and_a_viewer_that_stay_on_this_mach
     assert services["viewer"]["ports"] == ["127.0.0.1:8777:8777"]
     for name in ("worker", "viewer"):
         service = services[name]
-        assert service["build"] == "."
+        assert service["build"] == {"context": ".."}
         assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
         assert DATABASE in service["command"]
     grace = services["worker"]["command"][services["worker"]["command"].index("--grace") + 1]
@@ -99,7 +100,7 @@ def test_what_is_set_is_read_by_somebody_and_what_is_to_be_set_is_asked_for() ->
     (program,) = [words[1] for words in dockerfile() if words[0] == "WORKDIR"]
     assert volumes == [f"/mine:{program}:ro", f"wesichain:{own['WESICHAIN_HOME']}"]
     assert own["PYTHONPATH"] == program
-    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "deploy/compose.yaml").read_text(encoding="utf-8")
     page = (ROOT / "docs/operating.md").read_text(encoding="utf-8")
     for variable in re.findall(r"\$\{(\w+):-", text):
         assert variable in page, f"{variable}: docs/operating.md says nothing of it"
@@ -115,13 +116,12 @@ def test_the_image_is_made_of_what_is_here(tmp_path: Path) -> None:
             for name in words[1:-1]:
                 found, goal = ROOT / name, tmp_path / words[-1].lstrip("/")
                 assert found.exists(), name
+                goal.parent.mkdir(parents=True, exist_ok=True)
                 if found.is_dir():
                     shutil.copytree(found, goal, ignore=shutil.ignore_patterns("__pycache__"))
                 else:
                     shutil.copy(found, goal)
-    (extras,) = [words[1].partition("=")[2] for words in dockerfile() if words[0] == "ARG"]
     project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {*extras.split(",")} <= {*project["optional-dependencies"]}
     (entry,) = [words[1] for words in dockerfile() if words[0] == "ENTRYPOINT"]
     assert entry.strip("[]") in project["scripts"]
     made = subprocess.run(
@@ -136,6 +136,65 @@ def test_the_image_is_made_of_what_is_here(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"wesichain/cli/durable_runs.py", "wesichain/web/static/index.html"} <= {*names}
+
+
+def test_the_image_has_no_root_and_every_package_has_its_hash() -> None:
+    lines = dockerfile()
+    installs = [" ".join(words) for words in lines if words[:3] == ["RUN", "pip", "install"]]
+    assert len(installs) == 2
+    assert "--require-hashes -r /src/deploy/requirements.lock" in installs[0]
+    assert "--no-deps --no-build-isolation" in installs[1], "nothing is fetched for it"
+    assert [words[1] for words in lines if words[0] == "USER"][-1] == "10001"
+    text = (ROOT / "deploy/requirements.lock").read_text(encoding="utf-8")
+    packages = [line for line in text.splitlines() if re.match(r"[a-z0-9]", line)]
+    assert len(packages) == len(
+        re.findall(r"^[a-z0-9][^\n]*==[^\n]*\\\n    --hash=sha256:", text, re.MULTILINE)
+    )
+    names = {line.partition("==")[0].partition("[")[0] for line in packages}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extra in ("durable", "postgres", "cli", "web", "openai", "anthropic", "otel"):
+        for wanted in project["optional-dependencies"][extra]:
+            assert re.split(r"[^\w\-.]", wanted)[0].lower() in names, wanted
+    assert "hatchling" in names
+
+
+def manifests() -> list[dict[str, Any]]:
+    folder = ROOT / "deploy/kubernetes"
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    assert {*listed} == {path.name for path in folder.iterdir()} - {"kustomization.yaml"}
+    return [one for name in listed for one in yaml.safe_load_all((folder / name).read_text(encoding="utf-8"))]
+
+
+def test_the_manifests_name_each_other_and_commands_that_are_there() -> None:
+    found = {one["kind"]: one for one in manifests()}
+    assert {*found} == {"Deployment", "TriggerAuthentication", "ScaledObject", "CronJob"}
+    worker, prune = found["Deployment"], found["CronJob"]["spec"]["jobTemplate"]
+    assert found["ScaledObject"]["spec"]["scaleTargetRef"]["name"] == worker["metadata"]["name"]
+    for pod in (worker["spec"]["template"]["spec"], prune["spec"]["template"]["spec"]):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == 10001
+        (container,) = pod["containers"]
+        word, *rest = container["args"]
+        if word == "runs":
+            group: Any = typer.main.get_command(app)
+            assert rest[0] in group.commands["runs"].commands
+            continue
+        with command(word, rest) as read:
+            assert read.params["database_url"] == "$(DATABASE_URL)"
+            assert read.params["grace"] < pod["terminationGracePeriodSeconds"]
+
+
+async def test_the_query_of_the_autoscaler_counts_what_stats_count(postgres: str) -> None:
+    query = next(one for one in manifests() if one["kind"] == "ScaledObject")["spec"]["triggers"][0][
+        "metadata"
+    ]["query"]
+    async with DurableAgent(work.agent, "durable", database_url=postgres) as client:
+        for number in range(3):
+            await client.enqueue(f"task {number}")
+        (stats,) = [one for one in await client._runs.stats() if one.queue == "durable"]
+    with psycopg.connect(postgres) as db:
+        row: Any = db.execute(query).fetchone()
+    assert row[0] == stats.queued + stats.running == 3
 
 
 @pytest.mark.slow

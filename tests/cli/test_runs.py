@@ -95,6 +95,43 @@ def test_runs_are_listed_shown_decided_and_pruned(wesichain: Command, url: str) 
     assert [row["run_id"] for row in left] == ["three"], "what waits for a person stays"
 
 
+def test_a_list_has_pages_tasks_and_a_search_and_stats_count(wesichain: Command, url: str) -> None:
+    for run_id in ("one", "two", "three"):
+        wait_for_a_person(url, run_id)
+
+    def listed(*args: str) -> list[str]:
+        done = wesichain("runs", "list", "--database-url", url, "--json", *args)
+        assert done.status == 0, done.err
+        rows = json.loads(done.out)
+        assert {(row["task"], row["tokens"] is None) for row in rows} <= {("pay", False)}
+        return [row["run_id"] for row in rows]
+
+    assert listed("--limit", "2") == ["three", "two"]
+    assert listed("--limit", "2", "--after", "two") == ["one"]
+    assert listed("--search", "PAY") == ["three", "two", "one"]
+    assert listed("--search", "wo") == ["two"]
+    assert listed("--search", "p%y") == []
+    assert "no run 'nobody'" in wesichain("runs", "list", "--after", "nobody", "--database-url", url).err
+    assert "pay" in wesichain("runs", "show", "one", "--database-url", url).out
+    (stats,) = json.loads(wesichain("runs", "stats", "--database-url", url, "--json").out)
+    oldest = stats.pop("oldest_queued_seconds")
+    assert stats == {"queue": "buyer", "queued": 0, "running": 0, "waiting": 3, "workers": 0}
+    assert oldest == 0.0
+    assert "buyer" in wesichain("runs", "stats", "--database-url", url).out
+
+
+def test_a_mistyped_path_makes_no_database(wesichain: Command, tmp_path: Path) -> None:
+    for command in (["list"], ["stats"], ["show", "r"], ["cancel", "r"]):
+        done = wesichain("runs", *command, "--database-url", f"sqlite:///{tmp_path}/mistyped/runs.db")
+        assert done.status == 2
+        assert "there is no database" in done.err
+    (tmp_path / "other.db").touch()
+    done = wesichain("runs", "list", "--database-url", f"sqlite:///{tmp_path}/other.db")
+    assert (done.status, "has no durable runs" in done.err) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.db"]
+    assert (tmp_path / "other.db").stat().st_size == 0
+
+
 @tool(external=True)
 def ask_the_bank(amount: int) -> str:
     """Ask the bank."""

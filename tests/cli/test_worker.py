@@ -17,8 +17,9 @@ from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from tests.durable.work import agent
 from tests.warm import python
-from wesichain.cli.durable_runs import load_durable
+from wesichain.cli.durable_runs import open_durable
 from wesichain.durable import DurableAgent, RunState
+from wesichain.errors import ConfigError
 
 MAIN = "from wesichain.cli import main; main()"
 
@@ -76,9 +77,10 @@ durable = DurableAgent(agent, "mine", database_url="sqlite:///{folder}/mine.db",
 """
 
 
-def test_a_worker_keeps_the_settings_of_the_object_that_it_serves(tmp_path: Path) -> None:
+async def test_a_worker_keeps_the_settings_of_the_object_that_it_serves(tmp_path: Path) -> None:
     (tmp_path / "settings.py").write_text(DURABLE.format(folder=tmp_path))
-    found = load_durable(f"{tmp_path}/settings.py:durable")
+    async with open_durable(f"{tmp_path}/settings.py:durable") as found:
+        pass
     assert isinstance(found, DurableAgent)
     plain = found.configured()
     assert settings_of(plain) == settings_of(found)
@@ -122,8 +124,9 @@ async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: 
     url, program = f"sqlite:///{tmp_path}/runs.db", tmp_path / "notes.py"
     program.write_text(GRAPH)
     monkeypatch.setenv("THREADS", str(tmp_path / "threads.db"))
-    found: Any = load_durable(f"{program}:durable")
-    async with found.configured(database_url=url) as client:
+    async with open_durable(f"{program}:durable") as found:
+        durable: Any = found
+    async with durable.configured(database_url=url) as client:
         run_id = await client.enqueue({"said": ""})
         worker = subprocess.Popen(
             [*python(), "-c", MAIN, "worker", f"{program}:durable", "--database-url", url], cwd=ROOT
@@ -165,3 +168,94 @@ async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
     assert "serving 'work'" in said
     assert "stopping" in said
     assert len(list((home / "runs").glob("*.jsonl"))) == 3
+
+
+FACTORIES = """
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.durable.work import agent
+from wesichain.durable import DurableAgent
+
+here = Path(__file__).parent
+
+def plain():
+    return agent
+
+async def awaited():
+    return DurableAgent(agent, "awaited")
+
+@asynccontextmanager
+async def managed():
+    (here / "opened").touch()
+    yield DurableAgent(agent, "managed")
+    (here / "closed").touch()
+
+class Manager:
+    async def __aenter__(self):
+        return agent
+    async def __aexit__(self, *exc):
+        (here / "left").touch()
+
+def wrong():
+    return 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "serves", "leaves"),
+    [
+        ("plain", "work", None),
+        ("awaited", "awaited", None),
+        ("managed", "managed", "closed"),
+        ("Manager", "work", "left"),
+    ],
+)
+async def test_a_factory_makes_what_is_served(
+    tmp_path: Path, name: str, serves: str, leaves: str | None
+) -> None:
+    (tmp_path / "factories.py").write_text(FACTORIES)
+    async with open_durable(f"{tmp_path}/factories.py:{name}") as found:
+        assert found.name == serves
+        assert leaves is None or not (tmp_path / leaves).exists()
+    assert leaves is None or (tmp_path / leaves).exists()
+
+
+async def test_a_factory_of_something_else_is_named(tmp_path: Path) -> None:
+    (tmp_path / "factories.py").write_text(FACTORIES)
+    with pytest.raises(ConfigError, match="is a int, not an Agent, a DurableAgent or a DurableGraph"):
+        async with open_durable(f"{tmp_path}/factories.py:wrong"):
+            pass
+
+
+async def test_a_worker_leaves_its_factory_and_three_times_ctrl_c_is_status_130(
+    tmp_path: Path, home: Path
+) -> None:
+    (tmp_path / "factories.py").write_text(FACTORIES)
+    url = f"sqlite:///{tmp_path}/runs.db"
+    environment = {**os.environ, "EFFECTS": str(tmp_path / "effects"), "PACE": "60", "NO_COLOR": "1"}
+    async with DurableAgent(agent, "managed", database_url=url) as client:
+        run_id = await client.enqueue("a long task")
+        worker = subprocess.Popen(
+            [sys.executable, "-c", MAIN, "worker", f"{tmp_path}/factories.py:managed", "--database-url", url],
+            cwd=ROOT,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert worker.stderr is not None
+        try:
+            async with asyncio.timeout(60):
+                while not (tmp_path / "effects").exists():
+                    await asyncio.sleep(0.1)
+            worker.send_signal(signal.SIGINT)
+            assert "serving" in await asyncio.to_thread(worker.stderr.readline)
+            assert "stopping" in await asyncio.to_thread(worker.stderr.readline)
+            worker.send_signal(signal.SIGINT)
+            assert "not waiting any longer" in await asyncio.to_thread(worker.stderr.readline)
+            worker.send_signal(signal.SIGINT)
+            assert await asyncio.to_thread(worker.wait, 30) == 130
+        finally:
+            worker.kill()
+            worker.communicate()
+        assert await client.status(run_id) in (RunState.PENDING, RunState.RUNNING), "others go on with it"

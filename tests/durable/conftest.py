@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT, no_durable_sqlite
 from tests.durable.stage import Scene, as_line
-from wesichain.durable.workflows import Store
+from wesichain.durable.store import Store
 
 Play = Callable[[Scene], dict[str, Any]]
 

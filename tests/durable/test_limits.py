@@ -20,8 +20,7 @@ from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableGraph, Rate, RunState
-from wesichain.durable.store import Claimed, Lease, NewRun, Serving, Wanted, rates_of
-from wesichain.durable.workflows import Store
+from wesichain.durable.store import Claimed, EndedRun, Lease, NewRun, Serving, Store, Wanted, rates_of
 from wesichain.errors import ConfigError, DurableError
 from wesichain.graph import GraphBuilder, MemoryCheckpointer
 from wesichain.testing import FunctionLlm
@@ -199,7 +198,8 @@ async def test_one_poisoned_run_among_fifty(postgres: str) -> None:
 
 
 def claim(store: Store, executor: str) -> list[Claimed]:
-    store.leases.beat(Lease(executor, "far", 1, 0))
+    with store.database.writing() as db:
+        store.leases.beat(db, Lease(executor, "far", 1, 0, 5.0))
     store.leases.serve(executor, Serving("a", "v", 5))
     wanted = Wanted("a", "v", False, 8, True, Concurrency(8), ())  # in the order of its fields
     return store.queue.claim(executor, wanted)
@@ -210,12 +210,13 @@ async def test_the_end_of_a_run_is_told_by_the_one_who_has_it(url: str) -> None:
     assert store.ledger.begin(NewRun("r", "a", "v", "{}", "x"))
     (first,) = claim(store, "one")
     store.ledger.cancel("r")
-    assert not store.ledger.ended("r", "r", "failed", owner=first.owner)
+    failed, completed = EndedRun("failed", "{}"), EndedRun("completed", "{}")
+    assert not store.ledger.end("r", "r", failed, owner=first.owner)
     store.ledger.uncancel("r")
     (second,) = claim(store, "two")
-    assert not store.ledger.ended("r", "r", "failed", owner=first.owner)  # it has not heard of it yet
+    assert not store.ledger.end("r", "r", failed, owner=first.owner)  # it has not heard of it yet
     assert store.ledger.standing("r").outcome == ""
-    assert store.ledger.ended("r", "r", "completed", owner=second.owner)
+    assert store.ledger.end("r", "r", completed, owner=second.owner)
     assert store.ledger.standing("r").outcome == "completed"
     store.close()
 

@@ -16,6 +16,7 @@ from tests.durable.test_agent import cut_off as cut_off_at
 from wesichain import Agent, ToolContext, tool
 from wesichain.core import LlmRequest, Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState
+from wesichain.durable.findings import served_of
 from wesichain.durable.stretches import restore, shorten
 from wesichain.durable.versions import version_of
 from wesichain.errors import ConfigError
@@ -164,7 +165,7 @@ async def served_after(old: DurableAgent[Any], new: DurableAgent[Any]) -> AsyncI
 
     async def until(*versions: str) -> None:
         async with asyncio.timeout(60):
-            while await new._runs.ask(lambda store: store.leases.served(new.name)) != {*versions}:
+            while await new._runs.ask(served_of) != {(new.name, version) for version in versions}:
                 await asyncio.sleep(0.05)
 
     await until(old.version)

@@ -402,6 +402,29 @@ async def test_calls_and_tokens_are_measured(world: World) -> None:
     assert tokens == {"input": 100, "output": 7}
 
 
+async def test_runs_tools_and_first_chunks_are_measured_under_names_of_their_own(world: World) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    replies = [calls(("look", {}), ("look", {})), LlmResponse("all seen")]
+    agent = Agent(ScriptedLlm(replies), tools=[look], name="looker")
+    async with agent.stream("x") as run:
+        assert [event async for event in run]
+
+    def points(name: str) -> list[tuple[int, float]]:
+        return [(point.count, point.sum) for point in world.points(name)]
+
+    assert points("gen_ai.invoke_agent.inference_calls") == [(1, 2)]
+    assert points("gen_ai.invoke_agent.tool_calls") == [(1, 2)]
+    assert [count for count, _ in points("gen_ai.invoke_agent.duration")] == [1]
+    assert [count for count, _ in points("gen_ai.execute_tool.duration")] == [2]
+    ((count, seconds),) = points("gen_ai.client.operation.time_to_first_chunk")
+    assert count == 1, "of the call that said something"
+    assert seconds > 0
+
+
 async def test_every_name_is_one_of_the_conventions(world: World) -> None:
     otel.instrument(**world.options, content=True)
 
@@ -424,6 +447,11 @@ async def test_every_name_is_one_of_the_conventions(world: World) -> None:
     assert metrics == {
         gen_ai_metrics.GEN_AI_CLIENT_OPERATION_DURATION,
         gen_ai_metrics.GEN_AI_CLIENT_TOKEN_USAGE,
+        # of the conventions' own repository, which no package holds yet
+        "gen_ai.invoke_agent.duration",
+        "gen_ai.invoke_agent.inference_calls",
+        "gen_ai.invoke_agent.tool_calls",
+        "gen_ai.execute_tool.duration",
     }
     close(around.hook)
 

@@ -1,11 +1,14 @@
-"""runs and worker: durable runs served, and what their operator does: list, show, decide, cancel, prune."""
+"""runs and worker: serve durable runs, and operate them: list, count, show, decide, cancel, prune."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from asyncio import FIRST_COMPLETED
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +16,19 @@ import typer
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Provide, Refuse
 from wesichain.core import home_folder, parse_json, to_plain
-from wesichain.errors import CodecError, ConfigError, WesichainError
+from wesichain.errors import CodecError, WesichainError
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder
 
-from .loading import load_object
+from .loading import opened
 from .terminal import CTRL_C, OK, fail, note, print_json, say, table
 
 if TYPE_CHECKING:
     from wesichain.durable import DurableAgent, DurableGraph, DurableRuns, PendingDecision, RunSummary
 
-app = typer.Typer(no_args_is_help=True, help="Durable runs: list, show, decide, cancel, resume, prune.")
+app = typer.Typer(
+    no_args_is_help=True, help="Durable runs: list, count, show, decide, cancel, resume, prune."
+)
 
 Url = Annotated[
     str | None,
@@ -46,19 +51,43 @@ def list_runs(
         str | None, typer.Option(help="pending, running, completed, failed, interrupted or cancelled.")
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
+    search: Annotated[str, typer.Option(help="A text that the task or the id has.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
+    after: Annotated[str | None, typer.Option(metavar="RUN", help="The last run of the page before.")] = None,
     as_json: Json = False,
 ) -> None:
     """The runs, the newest first."""
-    found = _ask(database_url, lambda runs: runs.list(status, limit), agent=agent)
+    found = _ask(database_url, lambda runs: runs.list(status, limit, after=after, search=search), agent=agent)
     if as_json:
         print_json([to_plain(summary) for summary in found])
         return
-    table(("RUN", "AGENT", "STATUS", "VERSION", "SINCE", ""), [_row(summary) for summary in found])
+    columns = ("RUN", "AGENT", "STATUS", "VERSION", "SINCE", "COST", "TASK", "")
+    table(columns, [_row(summary) for summary in found])
+    if len(found) == limit:
+        note(f"more may follow: --after {found[-1].run_id}")
     waiting = [run for run in found if _is_stuck(run)]
     if waiting:
         versions = ", ".join(sorted({f"{run.agent} {run.version}" for run in waiting}))
         note(f"no worker serves {versions}: start one, or one with --adopt")
+
+
+@app.command()
+def stats(
+    *,
+    database_url: Url = None,
+    agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What each queue has to do, and how many living workers serve it: for people and autoscalers."""
+    found = _ask(database_url, lambda runs: runs.stats(), agent=agent)
+    if as_json:
+        print_json([to_plain(one) for one in found])
+        return
+    rows = [
+        (one.queue, one.queued, one.running, one.waiting, f"{one.oldest_queued_seconds:.0f}", one.workers)
+        for one in found
+    ]
+    table(("QUEUE", "QUEUED", "RUNNING", "WAITING", "OLDEST QUEUED (S)", "WORKERS"), rows)
 
 
 @app.command()
@@ -77,10 +106,13 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
         ("run", summary.run_id),
         ("agent", summary.agent),
         ("inside", summary.parent or ""),
+        ("task", summary.task),
         ("status", summary.status),
         ("version", summary.version + ("" if summary.served else " (no worker serves it)")),
         ("created", _when(summary.created_at)),
         ("updated", _when(summary.updated_at)),
+        ("tokens", summary.tokens or ""),
+        ("cost", "" if summary.cost is None else f"{summary.cost:.4f}"),
         ("error", summary.error or ""),
     ):
         if value:
@@ -192,8 +224,6 @@ def _ask(
 
     try:
         return asyncio.run(ask())
-    except ConfigError as error:
-        fail(error)
     except WesichainError as error:
         fail(error)
 
@@ -202,7 +232,9 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
     inside = f"inside {summary.parent}" if summary.parent else ""
     what = summary.error or ("no worker of its version" if _is_stuck(summary) else inside)
     when = _when(summary.updated_at)
-    return summary.run_id, summary.agent, summary.status, summary.version, when, what[:120]
+    cost = "" if summary.cost is None else f"{summary.cost:.4f}"
+    task = summary.task[:60]
+    return summary.run_id, summary.agent, summary.status, summary.version, when, cost, task, what[:120]
 
 
 def _is_stuck(summary: RunSummary) -> bool:
@@ -214,7 +246,12 @@ def _when(seconds: float) -> str:
 
 
 def worker(
-    agent: Annotated[str, typer.Argument(help="package.module:agent or file.py:agent, durable or not")],
+    agent: Annotated[
+        str,
+        typer.Argument(
+            help="package.module:NAME or file.py:NAME: an agent, durable or not, or a factory of one"
+        ),
+    ],
     *,
     database_url: Annotated[
         str | None, typer.Option(help="sqlite:///FILE or postgresql://...; a file of yours by default.")
@@ -230,49 +267,85 @@ def worker(
     no_record: Annotated[bool, typer.Option("--no-record", help="Keep no recordings of the runs.")] = False,
 ) -> None:
     """Run what is in the queue of an agent, and what dead workers have left. Ctrl-C or SIGTERM ends it."""
+    settings = {
+        "name": name,
+        "database_url": database_url,
+        "concurrency": concurrency,
+        "on_change": "adopt" if adopt else None,
+    }
     try:
         recorders = [] if no_record else [Recorder(home_folder() / "runs")]
-        durable = load_durable(agent).configured(
-            name=name,
-            database_url=database_url,
-            concurrency=concurrency,
-            on_change="adopt" if adopt else None,
-            events=recorders,
-        )
-        raise typer.Exit(asyncio.run(_serve(durable, grace=grace)))
+        raise typer.Exit(asyncio.run(_serve(agent, settings, recorders, grace=grace)))
     except WesichainError as error:
         fail(error)
 
 
-def load_durable(target: str) -> DurableAgent[Any] | DurableGraph[Any]:
-    """The object that a name stands for, with its own settings; of an agent, a durable one with the usual."""
+@asynccontextmanager
+async def open_durable(target: str) -> AsyncGenerator[DurableAgent[Any] | DurableGraph[Any]]:
+    """The durable agent or graph that a target names or makes, with its own settings.
+
+    An agent becomes a durable one with the usual settings.
+    """
     from wesichain.durable import DurableAgent, DurableGraph  # slow to load: no other command pays for it
 
-    found: Any = load_object(target, (Agent, DurableAgent, DurableGraph))
-    if isinstance(found, DurableAgent | DurableGraph):
-        return found  # pyright: ignore[reportUnknownVariableType]  # of what type it answers is the user's affair
-    if not isinstance(found, Agent):
-        kind = type(found).__name__
-        raise ConfigError(f"{target!r} is a {kind}, not an Agent, a DurableAgent or a DurableGraph")
-    return DurableAgent(found)  # pyright: ignore[reportUnknownArgumentType]  # likewise
+    async with opened(target, Agent, DurableAgent, DurableGraph) as found:
+        yield DurableAgent(found) if isinstance(found, Agent) else found
 
 
-async def _serve(durable: DurableAgent[Any] | DurableGraph[Any], *, grace: float) -> int:
-    stop = CancellationToken()
-    status = OK
+async def _serve(
+    target: str, settings: Mapping[str, Any], recorders: Sequence[Recorder], *, grace: float
+) -> int:
+    async with open_durable(target) as found:
+        durable = found.configured(**settings, events=recorders)
+        with _ending(grace) as end:
+            where = _shown(durable.database_url)
+            note(f"serving {durable.name!r} {durable.version} from {where}; Ctrl-C ends it")
+            serving = asyncio.ensure_future(durable.serve(end.stop, grace=grace))
+            await asyncio.wait(
+                (serving, asyncio.ensure_future(end.hurry.wait())), return_when=FIRST_COMPLETED
+            )
+            if not serving.done():
+                serving.cancel()  # what it waits for
+                with suppress(asyncio.CancelledError):
+                    await serving
+            else:
+                serving.result()
+            return end.status
 
-    def end(number: int) -> None:
-        nonlocal status
-        status = CTRL_C if number == signal.SIGINT else OK
-        note(f"stopping: runs have {grace:g} s to end; other workers go on with the rest")
-        stop.cancel("the worker was told to stop")
 
-    if sys.platform != "win32":  # there Ctrl-C ends the program at once
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, end, number)
-    note(f"serving {durable.name!r} {durable.version} from {_shown(durable.database_url)}; Ctrl-C ends it")
-    await durable.serve(stop, grace=grace)
-    return status
+class _End:
+    """What Ctrl-C and SIGTERM have asked for: first to stop, then not to wait for runs, then to leave."""
+
+    def __init__(self, grace: float) -> None:
+        self.stop, self.hurry = CancellationToken(), CancellationToken()
+        self.status = OK
+        self._grace = grace
+
+    def signal(self, number: int) -> None:
+        if self.hurry.cancelled:
+            os._exit(CTRL_C)  # what it had in hand is taken over once its lease is over
+        self.status = CTRL_C if number == signal.SIGINT else OK
+        if self.stop.cancelled:
+            note("not waiting any longer: other workers go on with the runs")
+            self.hurry.cancel("the worker was told to stop twice")
+            return
+        note(f"stopping: runs have {self._grace:g} s to end; other workers go on with the rest")
+        self.stop.cancel("the worker was told to stop")
+
+
+@contextmanager
+def _ending(grace: float) -> Generator[_End]:
+    """Have signals end the worker. They are ignored from its end on: Python itself has to end, too."""
+    end = _End(grace)
+    numbers = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)  # there it ends at once
+    for number in numbers:
+        asyncio.get_running_loop().add_signal_handler(number, end.signal, number)
+    try:
+        yield end
+    finally:
+        for number in numbers:
+            asyncio.get_running_loop().remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _shown(url: str) -> str:

@@ -7,6 +7,8 @@ import importlib.util
 import inspect
 import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -75,8 +77,41 @@ def load_agent(target: str) -> Agent[Any]:
     return _checked(load_object(target, Agent), target)
 
 
+@asynccontextmanager
+async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
+    """The object of a wanted type that a target names, for as long as the block is in use.
+
+    The target is the object, or a factory of it: a function of no arguments, sync or async, or an async
+    context manager, which is left with the block. What lives inside `async with`, such as the tools of an
+    MCP server, belongs into the last.
+    """
+    found = _named(target)
+    if not isinstance(found, wanted) and callable(found):
+        found = found()
+    if inspect.isawaitable(found):
+        found = await found
+    if isinstance(found, AbstractAsyncContextManager) and not isinstance(found, wanted):
+        async with found as made:
+            yield _of_type(made, wanted, target)
+    else:
+        yield _of_type(found, wanted, target)
+
+
+def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
+    if isinstance(found, wanted):
+        return found
+    names = [f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in (one.__name__ for one in wanted)]
+    listed = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    raise ConfigError(f"{target!r} is a {type(found).__name__}, not {listed}")
+
+
 def load_object(target: str, wanted: type | tuple[type, ...]) -> Any:
     """The object that a target names; if that is a function and none of the wanted, what it makes."""
+    found = _named(target)
+    return found if isinstance(found, wanted) or not callable(found) else found()
+
+
+def _named(target: str) -> Any:
     where, _, name = target.rpartition(":")
     if not where:
         raise ConfigError(f"{target!r} names no agent; write file.py:agent or package.module:agent")
@@ -86,8 +121,7 @@ def load_object(target: str, wanted: type | tuple[type, ...]) -> Any:
         raise ConfigError(f"there is no module {where!r}: {error}") from error
     if not hasattr(module, name):
         raise ConfigError(f"{where} has nothing named {name!r}")
-    found: Any = getattr(module, name)
-    return found if isinstance(found, wanted) or not callable(found) else found()
+    return getattr(module, name)
 
 
 def _checked(found: Any, target: str) -> Agent[Any]:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from itertools import pairwise
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunResult, result_of
-from wesichain.core import Clock, EventSink, Message, SystemClock, ToolCall
+from typing_extensions import override
+
+from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunMemory, RunResult, result_of
+from wesichain.core import Clock, Event, EventSink, Message, Part, Role, SystemClock, ToolCall, to_json
 from wesichain.errors import ConfigError, DurableError
+from wesichain.policy import Budget
 
 from .engine import Engine
 from .execution import Execution
 from .findings import Found
 from .journal import MAX_STEP, Program
+from .live_text import LiveText
 from .runs import mapped
 from .served import ServedRuns
-from .states import PendingDecision, checked_name
+from .states import PendingDecision, checked_name, shown_task
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
-from .stretches import asked_of, new_order
+from .stretches import Begin, asked_of_begin, begin_order, new_id
 from .versions import OnChange, checked_on_change, checked_version, version_of
 from .work import MakeWorld, Service, Work, checked_maker
 
 OutT = TypeVar("OutT")
+Task: TypeAlias = str | Part | Sequence[str | Part]
 PRIORITY = 10
 
 
@@ -73,8 +79,16 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         clock = clock or SystemClock()
         named = checked_name(agent.name if name is None else name)
         program = Program(version_of(agent) if version is None else checked_version(version), self._is_exact)
+        self._live = LiveText()
         self._execution = Execution(
-            agent, program, sinks=self._sinks, clock=clock, max_step=max_step, deps=self._deps
+            agent,
+            program,
+            sinks=self._sinks,
+            clock=clock,
+            max_step=max_step,
+            name=named,
+            live=self._live,
+            deps=self._deps,
         )
         service = Service(
             Serving(named, program.version, max_recoveries),
@@ -116,45 +130,88 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     # --- running -------------------------------------------------------------------------------------
 
     async def run(
-        self, task: str, *, run_id: str | None = None, history: Sequence[Message] = ()
-    ) -> RunResult[OutT]:
-        """The answer to a task. A `run_id` that exists goes on, or gives its result again.
-
-        Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling
-        the call that began a run cancels the run. One that another version began waits for a worker of it.
-        """
-        run_id, order = new_order(task, run_id, history)
-        engine = await self._serving()
-        new = NewRun(run_id, self.name, self.version, order, asked_of(order), priority=PRIORITY)
-        if not await mapped(engine.start(self._service, new)):
-            await self._check(new)
-            return self._result(await self.outcome(run_id))
-        return self._result(await self._here(engine, run_id))
-
-    async def enqueue(
         self,
-        task: str,
+        task: Task,
         *,
         run_id: str | None = None,
         history: Sequence[Message] = (),
+        conversation: RunMemory | None = None,
+        model: str | None = None,
+        budget: Budget | None = None,
+    ) -> RunResult[OutT]:
+        """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
+
+        `conversation` is read when the run begins, and its question and answer are added when this call
+        returns; called again with the same id, it adds them where they are missing. `model` ("PROVIDER:NAME")
+        and `budget` are the run's own, in whichever process it goes on. Raises as `Agent.run` does; with an
+        id that has another task, `RunIdConflictError`. Cancelling the call that began a run cancels the run.
+        One that another version began waits for a worker of it.
+        """
+        earlier = () if conversation is None else tuple(await conversation.read())
+        order = begin_order(task, history=history, earlier=earlier, model=model, budget=budget)
+        engine = await self._serving()
+        new = self._new(order, run_id)
+        if await mapped(engine.start(self._service, new)):
+            result = self._result(await self._here(engine, new.run_id))
+            await _remember(conversation, order, result, is_new=True)
+            return result
+        await self._check(new)
+        result = self._result(await self.outcome(new.run_id))
+        await _remember(conversation, order, result, is_new=False)
+        return result
+
+    async def enqueue(
+        self,
+        task: Task,
+        *,
+        run_id: str | None = None,
+        history: Sequence[Message] = (),
+        model: str | None = None,
+        budget: Budget | None = None,
         priority: int = PRIORITY,
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
         """Leave a task to whoever serves the agent; returns the id of its run.
 
-        `priority` 1 is served before 2 (10 unless told). `delay` is in seconds. `key` is what limits per
-        key count by: a customer, a tenant.
+        `priority` 1 is served before 2 (10 unless told). `delay` is in seconds. `key` is a customer or a
+        tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
         """
-        run_id, order = new_order(task, run_id, history)
-        new = NewRun(run_id, self.name, self.version, order, asked_of(order), priority=priority)
-        return await self._queue(new, delay=delay, key=key)
+        order = begin_order(task, history=history, model=model, budget=budget)
+        return await self._queue(replace(self._new(order, run_id), priority=priority), delay=delay, key=key)
+
+    @override
+    async def events(self, run_id: str) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it.
+
+        Of a run in this process, the text of the model comes as it is said, in `TextDelta` events: they are
+        not stored, and have no number (`seq` 0).
+        """
+        stored = super().events(run_id)
+        coming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
+        with self._live.listening(run_id) as said:
+            try:
+                while True:
+                    speaking = asyncio.ensure_future(said.get())
+                    await asyncio.wait((coming, speaking), return_when=asyncio.FIRST_COMPLETED)
+                    if speaking.done():
+                        yield speaking.result()
+                        continue
+                    speaking.cancel()
+                    event = await coming
+                    if event is None:
+                        return
+                    yield event
+                    coming = asyncio.ensure_future(anext(stored, None))
+            finally:
+                coming.cancel()
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
         """Go on with a run that was cancelled or refused, or interrupted and decided on; then as `run`."""
         await self._runs.status(run_id)
         await self._serving()
         await self._runs.resume(run_id)
+        self._wake()
         return self._result(await self.outcome(run_id))
 
     # --- deciding ------------------------------------------------------------------------------------
@@ -162,6 +219,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
         await self._runs.approve(run_id, token, decision, check=self._fits)
+        self._wake()
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
         """How the run ended or was interrupted, waiting for that. A run that was refused raises why."""
@@ -172,6 +230,11 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         return self._result(await self.outcome(run_id, timeout=timeout))
 
     # --- inside --------------------------------------------------------------------------------------
+
+    def _new(self, order: Begin, run_id: str | None) -> NewRun:
+        asked, shown = asked_of_begin(order), shown_task(order.task)
+        text = to_json(order)
+        return NewRun(new_id(run_id), self.name, self.version, text, asked, priority=PRIORITY, task=shown)
 
     async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
         """Wait for the outcome of a run that was begun here. A caller who is cancelled cancels the run."""
@@ -200,3 +263,18 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")
+
+
+async def _remember(
+    conversation: RunMemory | None, order: Begin, result: RunResult[Any], *, is_new: bool
+) -> None:
+    """Add the question and the answer of a run to its conversation, once."""
+    if conversation is None:
+        return
+    turn = (
+        Message(Role.USER, order.parts or order.task),
+        Message(Role.ASSISTANT, result.messages[-1].text if result.messages else str(result.output)),
+    )
+    if not is_new and turn in pairwise(await conversation.read()):
+        return
+    await conversation.extend(*turn)

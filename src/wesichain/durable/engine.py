@@ -1,7 +1,6 @@
-"""The engine: takes runs out of their queues and runs them here, and goes on with those of the dead.
+"""The engine: takes runs out of their queues and runs them here, and queues those of dead processes again.
 
-DBOS is one for a process, and so is the `Engine`. Those who only ask (status, approvals, the queue) need a
-`Store` alone, which launches nothing.
+Those who only ask (status, approvals, the queue) need a `Store` alone, which starts nothing.
 """
 
 from __future__ import annotations
@@ -14,96 +13,162 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wesichain.agent import Outcome
-from wesichain.errors import DurableError
 from wesichain.tools import CancellationToken
 
 from .journal import CancelledRunError, Inside, LostRunError
 from .store import (
     AWAY,
     Claimed,
+    EndedRun,
     Kept,
     Lease,
     NewChild,
     NewRun,
+    Note,
     NotOursError,
     Step,
+    Store,
     Wanted,
     brief,
     end_children,
 )
-from .store.watch import LOOKS, Census, StoreWatch, this_machine
+from .store.database import Line
+from .store.watch import Census, StoreWatch, this_machine
 from .stretches import run_of, stretches_of
 from .work import CANCELLED, Service, Work, WorkResult
-from .workflows import Store, Workflows, free_the_loop
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _log = logging.getLogger("wesichain.durable")
 T = TypeVar("T")
 
-_POLL = 0.2  # seconds between two looks into the queues
+# Seconds between two looks at the database: while runs wait in a queue or have just ended, while some are run
+# here, and while there is nothing to do: then a process asks less than once a second.
+_QUICK, _BUSY, _IDLE = 0.2, 0.5, 1.05
+_AWAKE = 1.0  # seconds after the last run ended or was taken, in which looks stay quick
+_THREADS = 16  # that write to the database
+_CONNECTIONS = 0  # that an idle engine keeps beside the one that it looks with
+_MISSED = 3  # looks at a row of ours that we do not run, before it is put back
 
 
 class Engine:
-    """DBOS in this process, on one database, with the agents that it serves."""
+    """The runs of this process on one database, with the agents that it serves."""
 
-    def __init__(self, url: str, *, lease: float) -> None:
+    def __init__(self, url: str, *, lease: float, machine: str | None = None) -> None:
+        """`machine` names the machine that it runs on; by default it is found out."""
         self.url = url
         self.active: dict[str, CancellationToken] = {}
         self.users: set[int] = set()
         self.loop = asyncio.get_running_loop()
         self.store = Store(url)
         self._services: dict[tuple[str, str], Service] = {}
-        self._registered: set[str] = set()
         self._claimed: dict[str, tuple[Service, str]] = {}  # rows that are ours until they have ended
         self._suspects: set[str] = set()  # of those, the ones that have not finished a step since
         self._waiting: dict[str, asyncio.Future[Outcome[Any] | None]] = {}
         self._begun: dict[tuple[str, str], deque[float]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, "wesichain-durable")
         self._is_closing = False
         self._claiming = threading.Lock()
         self._executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._lease = Lease(self._executor, this_machine(), os.getpid(), 0)
+        self._lease = Lease(self._executor, machine or this_machine(), os.getpid(), 0, lease)
+        self._pause = min(_IDLE, lease / 5)
+        self._last_active = time.monotonic()
+        self._is_watcher = False
+        self._others = Census(seconds=lease, period=self._pause)
+        self._watchers = Census(seconds=lease / 2, period=self._pause)
+        self._is_unsure = False  # whether the database may have rows of ours that we do not know of
+        self._missed: dict[str, int] = {}
         try:
-            self.store.leases.beat(self._lease)
-            self._workflows = Workflows(self.store, self._executor)
+            with self.store.database.writing() as db:
+                self.store.leases.beat(db, self._lease)
         except BaseException:
-            with suppress(Exception):
-                self.store.leases.forget(self._executor)
             self.store.close()
             raise
-        self._census = Census()
-        self._idle: dict[str, int] = {}  # rows of ours that we do not run, and how often that was seen
-        self._watch = StoreWatch(self._look, seconds=lease / LOOKS, on_failure=self._census.forget)
-        self._dispatch = StoreWatch(self._take, seconds=_POLL, on_failure=lambda: None)
+        self._line = Line()
+        self._watch = StoreWatch(self._look, on_failure=self._not_seen)
         self._watch.start()
-        self._dispatch.start()
 
-    # --- who lives -----------------------------------------------------------------------------------
+    def wake(self) -> None:
+        """Look into the queues now."""
+        self._last_active = time.monotonic()
+        self._watch.wake()
 
-    def _look(self) -> None:
-        """Say that this process lives; queue the runs of the dead; stop what was cancelled elsewhere."""
-        leases = self.store.leases
-        leases.beat(self._lease)
-        busy = leases.busy()  # before the leases: who has a row has had a lease
-        known = leases.all()
-        living = self._census.living(known)
-        for executor in (busy | {lease.executor for lease in known}) - living - {self._executor}:
-            for workflow_id in leases.recover(executor):
+    # --- looking -------------------------------------------------------------------------------------
+
+    def _look(self) -> float:
+        """Say that this process lives, watch others if it is elected, and take runs; seconds until the next.
+
+        What an idle process asks is one transaction.
+        """
+        store, active = self.store, [*self.active]
+        with store.database.writing_on(self._line) as db:
+            store.leases.beat(db, self._lease)
+            dead = self._watch_others(db)
+            missed = self._missed_rows(db)
+            waiting = [one for one in [*self._services.values()] if store.queue.has_waiting(db, one.agent)]
+            cancelled = store.ledger.cancelled(db, active)
+        for executor in dead:
+            for workflow_id in store.leases.recover(executor):
                 _log.warning("the run %s has ended the processes that ran it, and is given up", workflow_id)
-        if self._executor in busy:
-            mine = leases.runs_of(self._executor) - self._claimed.keys()
-            self._idle = {row_id: self._idle.get(row_id, 0) + 1 for row_id in mine}
-            for row_id, looks in self._idle.items():
-                if looks > LOOKS:
-                    leases.put_back(self._executor, row_id)
-        for workflow_id in self.store.ledger.cancelled([*self.active]) if self.active else ():
+        if missed:
+            store.leases.put_back(self._executor, missed)
+        for workflow_id in cancelled:
             if token := self.active.get(workflow_id):
                 token.cancel(CANCELLED)
+        number = sum(self._take(service) for service in waiting)
+        return self._next_pause(is_quick=bool(number or waiting or dead or missed))
+
+    def _next_pause(self, *, is_quick: bool) -> float:
+        now = time.monotonic()
+        if is_quick:
+            self._last_active = now
+        if now - self._last_active < _AWAKE:
+            return min(_QUICK, self._pause)
+        if self.active:
+            return min(_BUSY, self._pause)
+        self.store.database.shrink(_CONNECTIONS)
+        return self._pause
+
+    def _watch_others(self, db: sa.Connection) -> set[str]:
+        """The processes that have died, as far as it is this one that looks for them."""
+        leases, now = self.store.leases, time.monotonic()
+        if self._is_watcher:
+            self._is_watcher = leases.watch(db, self._executor)
+        if not self._is_watcher:
+            watcher = leases.watcher(db)
+            is_well = watcher is not None and watcher.executor in self._watchers.living([watcher], now)
+            if is_well or not leases.elect(db, self._lease, watcher):
+                return set()
+            self._is_watcher = True
+            self._others.forget()
+        leases.release_delayed(db)
+        known = leases.all(db)
+        living = self._others.living(known, now)
+        return ({lease.executor for lease in known} | leases.orphaned(db)) - living - {self._executor}
+
+    def _missed_rows(self, db: sa.Connection) -> list[str]:
+        """Rows that the database has as ours and that nobody runs: the answer to their claim was lost."""
+        if not self._is_unsure:
+            return []
+        mine = self.store.leases.runs_of(db, self._executor) - self._claimed.keys()
+        self._missed = {row_id: self._missed.get(row_id, 0) + 1 for row_id in mine}
+        self._is_unsure = bool(mine)
+        return [row_id for row_id, looks in self._missed.items() if looks > _MISSED]
+
+    def _not_seen(self) -> None:
+        """The database could not be asked: what was seen before proves nothing, and a claim may be lost."""
+        self._others.forget()
+        self._watchers.forget()
+        self._is_unsure = True
 
     # --- taking runs ---------------------------------------------------------------------------------
 
@@ -112,21 +177,25 @@ class Engine:
         key = service.agent, service.serving.version
         if self._services.get(key) == service:
             return
-        if service.agent not in self._registered:
-            self._registered.add(service.agent)
-            self._workflows.register(service.agent, self._run)
-        await asyncio.to_thread(self.store.leases.serve, self._executor, service.serving)
+        await self._in_thread(partial(self.store.leases.serve, self._executor, service.serving))
         self._services[key] = service
+        self.wake()
 
-    def _take(self) -> None:
-        """Take what may be taken, for each agent that is served."""
-        for service in [*self._services.values()]:
-            with self._claiming:
-                if self._is_closing:
-                    return
-                claimed = self.store.queue.claim(self._executor, self._wanted(service))
-                self._mine(service, claimed)
-            self._begin(claimed)
+    def _take(self, service: Service) -> int:
+        """Take what may be taken for an agent; how many runs that is."""
+        with self._claiming:
+            if self._is_closing:
+                return 0
+            claimed = self.store.queue.claim(self._executor, self._wanted(service))
+            self._mine(service, claimed)
+        if claimed:
+            try:
+                orders = self.store.orders([row.id for row in claimed])
+                self.loop.call_soon_threadsafe(self._begin, claimed, orders)
+            except BaseException:
+                self._let_go(claimed)
+                raise
+        return len(claimed)
 
     def _wanted(self, service: Service) -> Wanted:
         key = service.agent, service.serving.version
@@ -159,17 +228,19 @@ class Engine:
             if longest:
                 begun.append(time.monotonic())
 
-    def _begin(self, claimed: Sequence[Claimed]) -> None:
-        if not claimed:
-            return
-        try:
-            self._workflows.execute(claimed)
-        except BaseException:
-            for row in claimed:
-                if row.id not in self.active:
-                    self._claimed.pop(row.id, None)
-                    self._suspects.discard(row.id)
-            raise  # the row is put back by `_look`, since nobody runs it
+    def _let_go(self, claimed: Sequence[Claimed]) -> None:
+        """Rows that cannot be run here after all: they are put back in a while."""
+        self._is_unsure = True
+        for row in claimed:
+            self._claimed.pop(row.id, None)
+            self._suspects.discard(row.id)
+
+    def _begin(self, claimed: Sequence[Claimed], orders: Mapping[str, str]) -> None:
+        """Run rows that are ours. Called in the loop."""
+        for row in claimed:
+            task = self.loop.create_task(self._run(row.id, orders[row.id]), name=f"durable {row.id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def start(self, service: Service, new: NewRun) -> bool:
         """Begin a new run here, now; False if there is one with its id already."""
@@ -177,17 +248,21 @@ class Engine:
 
         def begin() -> bool:
             def claim(db: Any) -> None:
-                claimed.append(self.store.queue.claim_new(db, self._executor, new.version, new.run_id))
+                claimed[:] = [self.store.queue.claim_new(db, self._executor, new.version, new.run_id)]
 
-            is_new = self.store.ledger.begin(new, claim)
-            if is_new:
-                self._mine(service, claimed)
-                self._begin(claimed)
-            return is_new
+            return self.store.ledger.begin(new, claim)
 
         self._waiting.setdefault(new.run_id, self.loop.create_future())
-        is_new = await asyncio.to_thread(begin)
-        if not is_new:
+        try:
+            is_new = await self._in_thread(begin)
+        except BaseException:
+            self._is_unsure = True
+            self._waiting.pop(new.run_id, None)
+            raise
+        if is_new:
+            self._mine(service, claimed)
+            self._begin(claimed, {new.run_id: new.order})
+        else:
             self._waiting.pop(new.run_id, None)
         return is_new
 
@@ -204,17 +279,15 @@ class Engine:
 
     # --- running them --------------------------------------------------------------------------------
 
-    async def _run(self, workflow_id: str, order: str) -> str:
-        """The workflow of a row, run by DBOS: in this process, or in one that goes on where another was."""
+    async def _run(self, workflow_id: str, order: str) -> None:
+        """Run a row to its end, and keep that."""
         taken = self._claimed.get(workflow_id)
         token = self.active[workflow_id] = CancellationToken()
         outcome: Outcome[Any] | None = None
         try:
-            if taken is None:
-                raise DurableError(f"the run {workflow_id!r} was not taken by this process")
-            ended = await self._execute(*taken, workflow_id, order, token)
-            outcome = ended.outcome
-            return ended.text
+            if taken is not None:
+                ended = await self._execute(*taken, workflow_id, order, token)
+                outcome = None if ended is None else ended.outcome
         finally:
             if self.active.get(workflow_id) is token:
                 del self.active[workflow_id]
@@ -223,10 +296,12 @@ class Engine:
             waiting = self._waiting.get(workflow_id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(outcome)
+            self.wake()
 
     async def _execute(
         self, service: Service, owner: str, workflow_id: str, order: str, token: CancellationToken
-    ) -> WorkResult:
+    ) -> WorkResult | None:
+        """What the row came to; None where its end is not ours to keep: another process has it, or nobody."""
         lost = False
         number = 0
         run_id = run_of(workflow_id)
@@ -257,42 +332,50 @@ class Engine:
                 await self._insist(partial(self.store.leases.clear, workflow_id))
             return text
 
+        async def end(ended: EndedRun) -> bool:
+            also = partial(end_children, self.store.database, run_id=run_id, ended=inside.take())
+            return await self._insist(
+                partial(self.store.ledger.end, run_id, workflow_id, ended, owner=owner, also=also)
+            )
+
         try:
-            earlier, steps = await asyncio.to_thread(self._before, workflow_id)
+            first, earlier, steps = await self._in_thread(partial(self._before, workflow_id))
             number = max((done.number for done in steps), default=0)
             recorded = {done.name: done.text for done in steps}
-            work = Work(workflow_id, order, earlier, recorded, step, token, inside)
+            work = Work(workflow_id, order, earlier, recorded, step, token, inside, first)
             ended = await service.execute(work)
         except (LostRunError, *AWAY):
-            raise asyncio.CancelledError from None  # no end of the run: it is taken up again, or is over
-        except Exception as error:
+            self._is_unsure = True
+            return None  # no end of the run: it is taken up again, or is over
+        except Exception as error:  # noqa: BLE001  # whatever refuses a run is kept as its end
             _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
-            raise
+            refused = type(error).__name__, str(error)
+            await end(EndedRun("", None, refused, Note(": ".join(refused))))
+            return None
         if token.cancelled and token.reason == CANCELLED and ended.outcome.kind == "interrupted":
             await self._insist(partial(self.store.ledger.keep_ending, run_id, workflow_id, ended.text))
-            lost = True
+            return None
         if lost or (self._is_closing and token.cancelled):
-            raise asyncio.CancelledError  # nothing is recorded: another process goes on with it
-        also = partial(end_children, self.store.database, run_id=run_id, ended=inside.take())
-        note = partial(
-            self.store.ledger.ended, run_id, workflow_id, ended.outcome.kind, owner=owner, also=also
-        )
-        if not await self._insist(note):
-            raise asyncio.CancelledError  # it was cancelled and taken up again: the end is another's to tell
-        return ended
+            return None  # nothing is recorded: another process goes on with it
+        is_kept = await end(EndedRun(ended.outcome.kind, ended.text, note=ended.note))
+        return ended if is_kept else None  # it was cancelled and taken up again: the end is another's to tell
 
-    def _before(self, workflow_id: str) -> tuple[list[str], Sequence[Step]]:
-        """The endings of earlier stretches, and the steps that were finished in this one."""
+    def _before(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
+        """The first order and the endings of earlier stretches, and the steps that were finished in this."""
         _, _, number = workflow_id.partition("/")
         earlier = stretches_of(run_of(workflow_id), int(number) - 1) if number else []
-        endings = [payload.ending or "" for payload in self.store.payloads(earlier)] if earlier else []
-        return endings, self.store.steps.read(workflow_id)
+        payloads = self.store.payloads(earlier) if earlier else []
+        endings = [payload.ending or "" for payload in payloads]
+        return payloads[0].order if payloads else "", endings, self.store.steps.read(workflow_id)
+
+    async def _in_thread(self, ask: Callable[[], T]) -> T:
+        return await self.loop.run_in_executor(self._threads, ask)
 
     async def _insist(self, write: Callable[[], T]) -> T:
         """Write, for as long as it takes to reach the database."""
         while True:
             try:
-                return await asyncio.to_thread(write)
+                return await self._in_thread(write)
             except AWAY as error:
                 _log.debug("the database is away: %s", brief(error))
             await asyncio.sleep(0.5)
@@ -300,15 +383,18 @@ class Engine:
     # --- ending --------------------------------------------------------------------------------------
 
     async def close(self, *, grace: float) -> None:
-        """Take no more, let runs end for `grace` seconds, and hand on to others what goes on after that."""
-        await asyncio.to_thread(self._take_no_more)
-        await self.until_idle(grace)
-        for token in [*self.active.values()]:
-            token.cancel("the process that runs it ends")
-        await self.until_idle(2.0)
-        with ThreadPoolExecutor(1) as own:  # a thread of DBOS may be waiting for the loop
-            await asyncio.get_running_loop().run_in_executor(own, self.destroy)
-        free_the_loop()
+        """Take no more, let runs end for `grace` seconds, and hand on to others what goes on after that.
+
+        Cancelled, it waits for no run any longer, and hands on what is there.
+        """
+        await self._in_thread(self._take_no_more)
+        try:
+            await self.until_idle(grace)
+        finally:
+            for token in [*self.active.values()]:
+                token.cancel("the process that runs it ends")
+            await self.until_idle(2.0)
+            await self._in_thread(self.destroy)
 
     def _take_no_more(self) -> None:
         with self._claiming:
@@ -323,45 +409,43 @@ class Engine:
             await asyncio.sleep(0.02)
 
     def destroy(self) -> None:
-        """End DBOS here. What it still had in hand is queued for others."""
+        """Stop looking, and queue what is still in hand for others."""
         self._is_closing = True
-        self._dispatch.stop()
         self._watch.stop()
-        self._workflows.destroy()
+        self._line.close()
         try:
             self.store.leases.put_back(self._executor)
             self.store.leases.forget(self._executor)
         finally:
+            with suppress(RuntimeError):  # the loop has ended, and its tasks with it
+                self.loop.call_soon_threadsafe(self._abandon)
+            self._threads.shutdown(wait=False)
             self.store.close()
 
+    def _abandon(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
-_engine: Engine | None = None
+
+_engines: dict[tuple[str, int], Engine] = {}
 
 
 async def engine_for(url: str, *, lease: float) -> Engine:
-    """The engine of this process on this database: one at a time; another once it has nothing to do."""
-    global _engine  # noqa: PLW0603  # DBOS is one for a process
-    current = _engine
-    if current is not None:
-        is_alive = current.loop.is_running()
-        if current.url == url and is_alive:
-            return current
-        if is_alive and current.active:
-            raise DurableError(
-                f"this process runs {len(current.active)} runs on another database, and DBOS has one a "
-                f"process; wait for them, or use a process for each database"
-            )
-        _engine = None
-        current.destroy()  # not in a thread, as the launch below: nobody else may come in between
-        free_the_loop()
-    _engine = Engine(url, lease=lease)
-    return _engine
+    """The engine of this event loop on this database."""
+    for key, engine in [*_engines.items()]:
+        if engine.loop.is_closed():
+            del _engines[key]
+            engine.destroy()
+    key = url, id(asyncio.get_running_loop())
+    if key not in _engines:
+        _engines[key] = Engine(url, lease=lease)
+    return _engines[key]
 
 
 async def release(engine: Engine, user: int, *, grace: float) -> None:
     """Let go of an engine; the last one to do so ends it."""
-    global _engine  # noqa: PLW0603  # as above
     engine.users.discard(user)
-    if not engine.users and _engine is engine:
-        _engine = None
+    key = engine.url, id(engine.loop)
+    if not engine.users and _engines.get(key) is engine:
+        del _engines[key]
         await engine.close(grace=grace)

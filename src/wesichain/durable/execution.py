@@ -12,21 +12,22 @@ from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plai
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .findings import Found, given_up
+from .findings import Found, given_up, note_of
 from .journal import (
     CancelledRunError,
     DurableEffects,
-    JournalRecord,
     Program,
     StepJournal,
     StepRecord,
     fingerprint,
     is_of,
+    read_record,
 )
-from .stretches import Begin, Ending, GoOn, read_ending, run_of, write_ending
+from .live_text import LiveText
+from .store import Store
+from .stretches import Begin, Ending, GoOn, budget_of, read_ending, read_order, run_of, write_ending
 from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
-from .workflows import Store
 
 OutT = TypeVar("OutT")
 
@@ -55,9 +56,13 @@ class Execution(Generic[OutT]):
         sinks: Sequence[EventSink],
         clock: Clock,
         max_step: int,
+        name: str,
+        live: LiveText,
         deps: MakeWorld | None = None,
     ) -> None:
+        self._live = live
         self._agent = agent
+        self._name = name
         self._make_deps = deps
         self._program = program
         self._sinks = sinks
@@ -67,7 +72,8 @@ class Execution(Generic[OutT]):
     async def run_to_end(self, work: Work) -> WorkResult:
         """Carry out an order, and write down what it came to."""
         journal, outcome = await self._execute(work)
-        return WorkResult(outcome, write_ending(Ending(outcome, journal.untold()), work.earlier))
+        text = write_ending(Ending(outcome, journal.untold()), work.earlier)
+        return WorkResult(outcome, text, note_of(run_of(work.workflow_id), self._name, outcome))
 
     def _check(self, deps: Any) -> None:
         """See that they are what the agent declares, before anything is done with them."""
@@ -84,7 +90,7 @@ class Execution(Generic[OutT]):
         deps = await made_for(self._make_deps, run_id)
         if not is_looking:
             self._check(deps)
-        given: Begin | GoOn = from_json(Begin | GoOn, work.order)
+        given = read_order(work.order)
         journal = StepJournal(
             work.recorded,
             work.step,
@@ -99,6 +105,13 @@ class Execution(Generic[OutT]):
             runtime = adopting(runtime, known=ids, recorded=recorded)
         hearing = _Hearing()
         journal.told, journal.inside = hearing.events, work.inside
+        if self._live.has_listeners(run_id):
+            journal.on_text = partial(self._say, run_id)
+        begun_with = from_json(Begin, work.first) if work.first else given
+        own: dict[str, Any] = {}  # options of this run alone, which hold over its resumes
+        if isinstance(begun_with, Begin):
+            own = {"model": begun_with.model or None, "budget": budget_of(begun_with)}
+            own = {name: value for name, value in own.items() if value is not None}
         sinks = (*self._sinks, hearing)
         effects = partial(DurableEffects, journal, needs_deps=not is_looking)
         match given:
@@ -113,8 +126,9 @@ class Execution(Generic[OutT]):
                     events=sinks,
                     effects=effects,
                     clock=journal,
+                    **own,
                 )
-            case Begin(task=task, history=history):
+            case Begin(task=task, history=history, parts=parts, earlier=before):
                 ctx = RunContext[Any](run_id, 0, work.token, deps=deps, agent=self._agent.name)
 
                 async def begin() -> StepRecord:
@@ -126,8 +140,8 @@ class Execution(Generic[OutT]):
                 begun: Any = (await journal.perform(name, asked, begin)).value
                 journal.token = work.token
                 outcome = await runtime.run(
-                    task,
-                    history=history,
+                    parts or task,
+                    history=(*before, *history),
                     deps=deps,
                     instructions=begun[0],
                     advice=_advice_of(begun[1]),
@@ -136,8 +150,12 @@ class Execution(Generic[OutT]):
                     events=sinks,
                     effects=effects,
                     clock=journal,
+                    **own,
                 )
         return journal, outcome
+
+    def _say(self, run_id: str, step_id: int, text: str) -> None:
+        self._live.say(run_id, step_id, self._clock.time(), text)
 
     # --- what a run came to, of one that another process ran -----------------------------------------
 
@@ -171,7 +189,7 @@ class Execution(Generic[OutT]):
     def _work(self, store: Store, found: Found) -> Work:
         standing = found.standing
         recorded = {step.name: step.text for step in store.steps.read(standing.current)}
-        payload = store.payloads([standing.current])[0]
+        first, payload = (store.payloads([one])[0] for one in (standing.run_id, standing.current))
 
         async def step(_: str, __: object) -> str:
             raise CancelledRunError(CANCELLED)
@@ -179,14 +197,16 @@ class Execution(Generic[OutT]):
         token = CancellationToken()
         if not recorded:
             token.cancel(CANCELLED)
-        return Work(standing.current, payload.order, found.texts, recorded, step, token)
+        begun = first.order if standing.stretch else ""
+        return Work(standing.current, payload.order, found.texts, recorded, step, token, first=begun)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""
         if not work.recorded and not work.earlier:
             given = from_json(Begin, work.order)
+            history = (*given.earlier, *given.history)
             idle = self._agent.runtime.start(
-                given.task, history=given.history, run_id=run_of(work.workflow_id)
+                given.parts or given.task, history=history, run_id=run_of(work.workflow_id)
             )
             return await self._agent.runtime.run(idle, cancellation=work.token, events=())
         _, outcome = await self._execute(work, is_looking=True)
@@ -196,7 +216,7 @@ class Execution(Generic[OutT]):
 def _events_of(store: Store, workflow_id: str) -> list[Event]:
     """The events that stand with the steps of a workflow."""
     texts = (step.text for step in store.steps.read(workflow_id))
-    return [event for text in texts if text for event in from_json(JournalRecord, text).told]
+    return [event for text in texts if text for event in read_record(text).told]
 
 
 def _with(outcome: Outcome[Any], **fields: object) -> Outcome[Any]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
-from wesichain.agent import Failed, Interrupted
-from wesichain.core import Event, RunStarted, dataclass, from_json
+from wesichain.agent import Completed, Failed, Interrupted
+from wesichain.core import Event, RunStarted, dataclass, from_json, to_json
 from wesichain.errors import DurableError
 
-from .journal import JournalRecord, Visitors, visit_scope
-from .questions import decisions_on, graph_ending
+from .journal import Visitors, read_record, visit_scope
+from .questions import GraphEnding, decisions_on, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary
-from .store import ChildRun, Standing, Step
-from .stretches import Ending, pending_of, read_ending, stretches_of
-from .workflows import Store
+from .store import ChildRun, Note, Standing, Step, Store
+from .store.watch import is_gone
+from .stretches import Ending, read_ending, stretches_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +48,63 @@ def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
     return (graph_ending(texts) or read_ending(texts)).events
 
 
+def note_of(run_id: str, agent: str, outcome: Completed[Any] | Failed[Any] | Interrupted[Any]) -> Note:
+    """What lists show of an outcome."""
+    spent = outcome.spent
+    tokens = spent.usage.input_tokens + spent.usage.output_tokens
+    cost: float | None = getattr(outcome, "cost", None)
+    waiting = [
+        PendingDecision(
+            run_id, agent, item.call, item.token, item.scope, item.expires_at, item.external, item.question
+        )
+        for item in (outcome.pending if isinstance(outcome, Interrupted) else ())
+    ]
+    return Note(_why(outcome), _written(waiting), cost if cost is not None else spent.cost or None, tokens)
+
+
+def graph_note(run_id: str, agent: str, ending: GraphEnding) -> Note:
+    """What lists show of the ending of a graph's run."""
+    return Note(ending.error or None, _written(decisions_on(run_id, agent, ending)))
+
+
+def _written(waiting: Sequence[PendingDecision]) -> str | None:
+    return to_json(tuple(waiting)) if waiting else None
+
+
+def _why(outcome: Completed[Any] | Failed[Any] | Interrupted[Any]) -> str | None:
+    match outcome:
+        case Failed(error=error):
+            return f"{type(error).__name__}: {error}"
+        case Interrupted(reason=reason):
+            return reason
+        case _:
+            return None
+
+
 def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
     """The calls of an interrupted run that wait, or waited, for a person."""
     if standing.status != "SUCCESS" or standing.outcome != "interrupted":
         return []
-    found = found_of(store, standing)
-    ending = graph_ending(found.texts)
-    if ending is not None:
-        return decisions_on(standing.run_id, standing.agent, ending)
+    text = (standing.note or _read_note(store, standing)).waiting
+    found: tuple[PendingDecision, ...] = from_json(tuple[PendingDecision, ...], text) if text else ()
+    return [replace(item, run_id=standing.run_id, task=standing.task) for item in found]
+
+
+def undecided_of(
+    store: Store, standings: Sequence[Standing], decided: Collection[tuple[str, str]]
+) -> list[PendingDecision]:
+    """The calls of these runs that wait for a person."""
+    waiting = [standing for standing in standings if standing.state == "interrupted"]
     return [
-        PendingDecision(
-            standing.run_id,
-            standing.agent,
-            item.call,
-            item.token,
-            item.scope,
-            item.expires_at,
-            item.external,
-            item.question,
-        )
-        for item in pending_of(found.ending)
+        item
+        for standing in waiting
+        for item in waiting_of(store, standing)
+        if (item.run_id, item.token) not in decided
     ]
 
 
-def undecided_of(store: Store, standing: Standing) -> list[PendingDecision]:
-    if standing.state != "interrupted":
-        return []
-    decided = store.ledger.decisions(standing.run_id)
-    return [item for item in waiting_of(store, standing) if item.token not in decided]
-
-
-def summary_of(store: Store, standing: Standing, served: Collection[str]) -> RunSummary:
+def summary_of(store: Store, standing: Standing, served: Collection[tuple[str, str]]) -> RunSummary:
+    note = standing.note or Note()
     return RunSummary(
         standing.run_id,
         standing.agent,
@@ -86,13 +113,16 @@ def summary_of(store: Store, standing: Standing, served: Collection[str]) -> Run
         standing.created_at,
         standing.updated_at,
         _error(store, standing) if standing.state in ("failed", "interrupted") else None,
-        standing.version in served,
+        (standing.agent, standing.version) in served,
         standing.priority,
         standing.key,
+        task=standing.task,
+        cost=note.cost,
+        tokens=note.tokens,
     )
 
 
-def summary_of_child(child: ChildRun, served: Collection[str]) -> RunSummary:
+def summary_of_child(child: ChildRun, served: Collection[tuple[str, str]]) -> RunSummary:
     top = child.top
     return RunSummary(
         child.id,
@@ -102,15 +132,21 @@ def summary_of_child(child: ChildRun, served: Collection[str]) -> RunSummary:
         child.created_at,
         child.updated_at,
         child.error,
-        top.version in served,
+        (top.agent, top.version) in served,
         top.priority,
         top.key,
         child.parent,
+        top.task,
     )
 
 
-def status_of(state: str, version: str, served: Collection[str]) -> RunStatus:
-    return RunStatus(RunState(state), version, served=version in served)
+def served_of(store: Store) -> set[tuple[str, str]]:
+    """The agents and versions that living processes serve."""
+    return {(one.agent, one.version) for one in store.leases.served() if not is_gone(one.lease)}
+
+
+def status_of(state: str, top: Standing, served: Collection[tuple[str, str]]) -> RunStatus:
+    return RunStatus(RunState(state), top.version, served=(top.agent, top.version) in served)
 
 
 class ChildEvents:
@@ -142,20 +178,19 @@ def _error(store: Store, standing: Standing) -> str | None:
     """Why a run has failed, or what it waits for."""
     if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
         return given_up(store.ledger.recoveries(standing.current))
+    return (standing.note or _read_note(store, standing)).error
+
+
+def _read_note(store: Store, standing: Standing) -> Note:
+    """What lists show of a run whose ending an older version kept: read from that."""
     found = found_of(store, standing)
     if standing.status == "ERROR":
         kind, message = found.error or ("DurableError", "DBOS gave it up")
-        return f"{kind}: {message}"
+        return Note(f"{kind}: {message}")
     graph = graph_ending(found.texts)
     if graph is not None:
-        return graph.error
-    match found.ending.outcome:
-        case Failed(error=error):
-            return f"{type(error).__name__}: {error}"
-        case Interrupted(reason=reason):
-            return reason
-        case _:
-            return None
+        return graph_note(standing.run_id, standing.agent, graph)
+    return note_of(standing.run_id, standing.agent, found.ending.outcome)
 
 
 def given_up(times: int) -> str:
@@ -185,7 +220,7 @@ class Told:
         for step in steps:
             self.after = step.number
             if step.text:
-                self.take_all(from_json(JournalRecord, step.text).told)
+                self.take_all(read_record(step.text).told)
 
     def take_all(self, events: Sequence[Event]) -> None:
         self._events.update((event.seq, event) for event in events)

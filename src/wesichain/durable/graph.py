@@ -28,11 +28,12 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
+from .findings import graph_note
 from .journal import CancelledRunError, Telling, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .runs import mapped
 from .served import ServedRuns
-from .states import RunState, checked_id, checked_name
+from .states import RunState, checked_id, checked_name, shown_task
 from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
 from .stretches import asked_of, run_of
 from .versions import OnChange, checked_on_change, checked_version
@@ -162,6 +163,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         order = dump_json({"answers": to_plain(value) if is_by_id else {ids[0]: to_plain(value)}})
         if not await self._runs.ask(lambda store: store.ledger.follow(run_id, lambda _, __: order)):
             raise DurableError(f"the run {run_id!r} waits for no answer")
+        self._wake()
 
     async def resume(self, run_id: str, value: JsonValue = None) -> StateT:
         """Go on with a run that was cancelled or failed, or answer what it waits with; then as `run`."""
@@ -171,6 +173,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
             await self.answer(run_id, value)
         else:
             await self._runs.resume(run_id)
+        self._wake()
         return await self.result(run_id)
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> StateT:
@@ -194,13 +197,15 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         """Answer a waiting question with `Provide(value)`, or decide on a call of an agent in a node, once;
         with the last one the run is queued."""
         await self._runs.approve(run_id, token, decision)
+        self._wake()
 
     # --- inside --------------------------------------------------------------------------------------
 
     def _new(self, state: Any, run_id: str | None) -> NewRun:
         order = dump_json({"state": to_plain(state)})
         run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
-        return NewRun(run_id, self.name, self.version, order, asked_of(order), priority=_PRIORITY)
+        task = shown_task("" if state is None else dump_json(to_plain(state)))
+        return NewRun(run_id, self.name, self.version, order, asked_of(order), priority=_PRIORITY, task=task)
 
     async def _execute(self, work: Work) -> WorkResult:
         """Carry the thread on, from where its checkpoints say that it is."""
@@ -223,7 +228,8 @@ class DurableGraph(ServedRuns, Generic[StateT]):
             keeping.cancel()
         outcome = replace(outcome, events=rest)
         made: Any = outcome  # the engine asks for its kind alone
-        return WorkResult(made, write_graph_ending(outcome))
+        note = graph_note(run_of(work.workflow_id), self.name, outcome)
+        return WorkResult(made, write_graph_ending(outcome), note)
 
     @staticmethod
     async def _ended(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Self, TypeAlias, TypeVar
 
@@ -31,6 +32,7 @@ from .findings import (
     erase,
     found_of,
     last_events,
+    served_of,
     status_of,
     summary_of,
     summary_of_child,
@@ -39,19 +41,21 @@ from .findings import (
 )
 from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import ChildRun, Standing, Step, checked_url
+from .store import ChildRun, Page, RunStats, Standing, Step, Store, checked_url
 from .store.database import as_durable, is_away
+from .store.watch import is_gone
 from .stretches import GoOn, stretches_of
-from .workflows import Store
 
 R = TypeVar("R")
 _WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
 _PAUSE = 0.1  # seconds between two looks at a run that is let go
+_INBOX = 10_000  # runs that wait, at most, of which all is listed
 _SOME = 500  # runs that are deleted between two looks
 _LET_GO = 15.0  # seconds that a process has to end a run which was cancelled elsewhere
 
 Check = Callable[[PendingDecision, Decision], None]
 Pending: TypeAlias = list[PendingDecision]
+Stats: TypeAlias = list[RunStats]
 
 
 def default_url() -> str:
@@ -62,12 +66,19 @@ def default_url() -> str:
 class DurableRuns:
     """The durable runs of a database: lists, shows, decides, cancels, resumes and deletes them.
 
-    `agent` limits it to the runs of one. Without a `database_url` it is the file in the user's data folder.
+    `agent` limits it to the runs of one. Without a `database_url` it is the file in the user's data folder. A
+    database that is not there is a `DurableError`, unless it may be created.
     """
 
     def __init__(
-        self, database_url: str | None = None, *, agent: str | None = None, clock: Clock | None = None
+        self,
+        database_url: str | None = None,
+        *,
+        agent: str | None = None,
+        clock: Clock | None = None,
+        create: bool = False,
     ) -> None:
+        self._create = create
         self._url = None if database_url is None else checked_url(database_url)
         self._agent = agent
         self._clock = clock or SystemClock()
@@ -80,22 +91,48 @@ class DurableRuns:
 
     # --- looking -------------------------------------------------------------------------------------
 
-    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
-        """The runs, the newest first: all, or those in a state. Runs inside others name their parent."""
+    async def list(
+        self,
+        status: str | None = None,
+        limit: int = 100,
+        *,
+        after: str | None = None,
+        search: str = "",
+    ) -> list[RunSummary]:
+        """The runs, the newest first: all, or those in a state. Runs inside others name their parent.
+
+        `after` is the id of the last run of the page before; `search` a text that the task or the id has.
+        """
         state = None if status is None else _state(status)
         if limit < 1:
             raise ConfigError(f"limit={limit} must be above zero")
 
         def listed(store: Store) -> list[RunSummary]:
-            found = store.ledger.listed(state=state, agent=self._agent, before=None, limit=limit)
-            inside = store.children.listed(state=state, agent=self._agent, limit=limit)
-            agents = {standing.agent for standing in (*found, *(child.top for child in inside))}
-            served = {agent: store.leases.served(agent) for agent in agents}
-            rows = [summary_of(store, standing, served[standing.agent]) for standing in found]
-            rows += [summary_of_child(child, served[child.top.agent]) for child in inside]
-            return sorted(rows, key=lambda row: row.created_at, reverse=True)[:limit]
+            last = None if after is None else store.ledger.place(after)
+            page = Page(limit, state, self._agent, search, last)
+            served = served_of(store)
+            rows = [summary_of(store, standing, served) for standing in store.ledger.listed(page)]
+            rows += [summary_of_child(child, served) for child in store.children.listed(page)]
+            return sorted(rows, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
 
         return await self.ask(listed)
+
+    async def stats(self) -> Stats:
+        """What each queue has to do, and how many living workers serve it."""
+
+        def stats(store: Store) -> Stats:
+            workers: dict[str, set[str]] = {}
+            for one in store.leases.served():
+                if not is_gone(one.lease):
+                    workers.setdefault(one.agent, set()).add(one.lease.executor)
+            found = {one.queue: one for one in store.ledger.stats()}
+            names = sorted({*found, *workers}) if self._agent is None else [self._agent]
+            return [
+                replace(found.get(name, RunStats(name, 0, 0, 0, 0.0)), workers=len(workers.get(name, ())))
+                for name in names
+            ]
+
+        return await self.ask(stats)
 
     async def show(self, run_id: str) -> RunSummary:
         """One run, as it is listed."""
@@ -103,9 +140,8 @@ class DurableRuns:
         def shown(store: Store) -> RunSummary:
             child = self._child(store, run_id)
             if child is not None:
-                return summary_of_child(child, store.leases.served(child.top.agent))
-            standing = self._standing(store, run_id)
-            return summary_of(store, standing, store.leases.served(standing.agent))
+                return summary_of_child(child, served_of(store))
+            return summary_of(store, self._standing(store, run_id), served_of(store))
 
         return await self.ask(shown)
 
@@ -116,7 +152,7 @@ class DurableRuns:
             child = self._child(store, run_id)
             standing = self._standing(store, run_id) if child is None else child.top
             state = standing.state if child is None else child.state
-            return status_of(state, standing.version, store.leases.served(standing.agent))
+            return status_of(state, standing, served_of(store))
 
         return await self.ask(status)
 
@@ -127,8 +163,8 @@ class DurableRuns:
             if run_id is not None:
                 found = [self._standing(store, run_id)]
             else:
-                found = store.ledger.listed(state="interrupted", agent=self._agent, before=None, limit=10_000)
-            return [item for standing in reversed(found) for item in undecided_of(store, standing)]
+                found = store.ledger.listed(Page(_INBOX, "interrupted", self._agent))
+            return undecided_of(store, found[::-1], store.ledger.decided())
 
         return await self.ask(waiting)
 
@@ -148,7 +184,8 @@ class DurableRuns:
         """Wait some seconds for the process that ran a cancelled run to say what it had come to."""
 
         def is_told(store: Store) -> bool:
-            is_living = any(lease.executor == executor for lease in store.leases.all())
+            living = [lease for lease in store.leases.living() if not is_gone(lease)]
+            is_living = any(lease.executor == executor for lease in living)
             return not is_living or store.ledger.kept_ending(run_id) is not None
 
         for _ in range(round(patience / _PAUSE)):
@@ -288,7 +325,7 @@ class DurableRuns:
 
         def some(store: Store) -> int:
             before = database_time(store) - older_than
-            found = store.ledger.listed(state=None, agent=self._agent, before=before, limit=_SOME)
+            found = store.ledger.listed(Page(_SOME, None, self._agent), before=before)
             for standing in found:
                 erase(store, standing)
             return len(found)
@@ -317,7 +354,9 @@ class DurableRuns:
 
         def ask() -> R:
             with self._opening:
-                store = self._opened = self._opened or Store(self.database_url)
+                store = self._opened = self._opened or Store(
+                    self.database_url, create=self._create, connections=1
+                )
             return question(store)
 
         while True:

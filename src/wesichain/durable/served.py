@@ -27,7 +27,7 @@ class ServedRuns:
         self._service = service
         self._lease = lease
         self._clock = clock
-        self._runs = DurableRuns(database_url, agent=self.name, clock=clock)
+        self._runs = DurableRuns(database_url, agent=self.name, clock=clock, create=True)
         self._engine: Engine | None = None
 
     @property
@@ -44,9 +44,19 @@ class ServedRuns:
         """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
         return await self._runs.status(run_id)
 
-    async def list(self, status: str | None = None, limit: int = 100) -> list[RunSummary]:
-        """The runs of this name and those inside them, the newest first: all, or those in a state."""
-        return await self._runs.list(status, limit)
+    async def list(
+        self,
+        status: str | None = None,
+        limit: int = 100,
+        *,
+        after: str | None = None,
+        search: str = "",
+    ) -> list[RunSummary]:
+        """The runs of this name and those inside them, the newest first: all, or those in a state.
+
+        `after` is the id of the last run of the page before; `search` a text that the task or the id has.
+        """
+        return await self._runs.list(status, limit, after=after, search=search)
 
     async def show(self, run_id: str) -> RunSummary:
         """One run, as it is listed: its state, its version, whether a worker serves that."""
@@ -108,7 +118,13 @@ class ServedRuns:
         new = replace(new, delay=delay or None, key=key or None)
         if not await self._runs.ask(lambda store: store.ledger.begin(new)):
             await self._check(new)
+        self._wake()
         return new.run_id
+
+    def _wake(self) -> None:
+        """Have this process look into its queues now, if it serves."""
+        if self._engine is not None:
+            self._engine.wake()
 
     async def _check(self, new: NewRun) -> None:
         """See that the run with this id is of this name and was given the same."""

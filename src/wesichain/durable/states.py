@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Self
 
 from typing_extensions import override
 
-from wesichain.core import Question, ToolCall, dataclass
+from wesichain.core import OMIT, Question, ToolCall, dataclass
 from wesichain.errors import ConfigError, DurableError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
@@ -64,7 +65,8 @@ class RunStatus(str):
 class RunSummary:
     """A run, as it is listed. Times are seconds since 1970, by the database's clock.
 
-    `version` is the program that the run belongs to; `served` tells whether a living worker serves it.
+    `version` is the program that the run belongs to; `served` tells whether a living worker serves it. `task`
+    is the beginning of what it was asked. `cost` and `tokens` are those of a run that has ended or waits.
     `parent` is the run that it runs inside of, of an agent that another one uses as
     a tool, or that is a node of a graph.
     """
@@ -80,6 +82,9 @@ class RunSummary:
     priority: int = 0
     key: str | None = None
     parent: str | None = None
+    task: str = ""
+    cost: float | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,15 @@ class PendingDecision:
     expires_at: float | None = None
     external: bool = False  # nothing is run here: somebody provides the result
     question: Question | None = None  # it has begun, and somebody provides the answer to this
+    task: str = field(default="", metadata=OMIT)  # the beginning of what the run was asked
+
+
+_SHOWN = 500  # letters of a task, in lists
+
+
+def shown_task(text: str) -> str:
+    """A task as lists show it: its beginning, on one line."""
+    return " ".join(text[: 2 * _SHOWN].split())[:_SHOWN]
 
 
 def is_inside_id(run_id: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -17,18 +17,24 @@ from wesichain.agent import Completed, Decision, Failed, Interrupted
 from wesichain.core import (
     OMIT,
     Event,
+    JsonValue,
     Message,
-    PendingCall,
+    Part,
+    Price,
+    Text,
     dataclass,
     from_json,
     is_array,
     is_object,
     to_json,
+    to_plain,
 )
-from wesichain.errors import DurableError
+from wesichain.errors import ConfigError, DurableError
+from wesichain.policy import Budget
 
 from .states import checked_id
 
+_FIRST_TAG = '{"kind":"go_on"'
 _SHORT = "~"  # begins the text of an ending that is kept as an addition
 
 
@@ -39,6 +45,10 @@ class Begin:
     kind: ClassVar[str] = "begin"
     task: str
     history: tuple[Message, ...] = field(default=(), metadata=OMIT)
+    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a task that is more than text
+    earlier: tuple[Message, ...] = field(default=(), metadata=OMIT)  # of the conversation it is part of
+    model: str = field(default="", metadata=OMIT)  # PROVIDER:NAME, in place of the agent's
+    budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +68,81 @@ class Ending:
     events: tuple[Event, ...] = ()
 
 
-def new_order(task: str, run_id: str | None, history: Sequence[Message]) -> tuple[str, str]:
-    """The id and the order of a new run."""
-    run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
-    return run_id, to_json(Begin(task, tuple(history)))
+def new_id(run_id: str | None) -> str:
+    """The id of a new run: the one that is given, if it may be one."""
+    return secrets.token_hex(16) if run_id is None else checked_id(run_id)
+
+
+def begin_order(
+    task: object,
+    *,
+    history: Sequence[Message] = (),
+    earlier: Sequence[Message] = (),
+    model: object = None,
+    budget: Budget | None = None,
+) -> Begin:
+    """The order to begin a run of a task: a text, or texts and parts."""
+    if model is not None and not isinstance(model, str):
+        raise ConfigError(
+            f"model={model!r:.60}: a durable run may go on in another process, so its model is named, as "
+            f"'PROVIDER:NAME'; give the object to the Agent"
+        )
+    content = content_of(task)
+    text = (
+        content
+        if isinstance(content, str)
+        else "\n".join(one.text for one in content if isinstance(one, Text))
+    )
+    return Begin(
+        text,
+        tuple(history),
+        () if isinstance(content, str) else content,
+        tuple(earlier),
+        model or "",
+        None if budget is None else to_plain(budget),
+    )
+
+
+def content_of(task: object) -> str | tuple[Part, ...]:
+    """The task as a text, or as parts if it is more than that."""
+    if isinstance(task, str):
+        return task
+    given: tuple[Any, ...] = (task,) if isinstance(task, Part) else tuple(task)  # type: ignore[arg-type]  # checked below
+    parts = tuple(Text(one) if isinstance(one, str) else one for one in given)
+    for one in parts:
+        if not isinstance(one, Part):
+            raise ConfigError(f"{one!r:.60} is no part of a task: use texts, Image, Document or Audio")
+    return parts
+
+
+def budget_of(order: Begin) -> Budget | None:
+    """The budget that a run was given, if it was."""
+    plain: Any = order.budget
+    if plain is None:
+        return None
+    prices = {
+        model: Price(**price) if is_object(price) else tuple(price)
+        for model, price in plain.get("prices", {}).items()
+    }
+    return Budget(**{**plain, "prices": prices})
+
+
+def read_order(text: str) -> Begin | GoOn:
+    """The order of a workflow. The first databases of 0.2.0 call `GoOn` by another tag."""
+    if text.startswith(_FIRST_TAG):
+        text = '{"kind":"resume_run"' + text.removeprefix(_FIRST_TAG)
+    order: Begin | GoOn = from_json(Begin | GoOn, text)
+    return order
 
 
 def asked_of(order: str) -> str:
-    """By which two orders are known to be the same."""
+    """The hash by which two orders are known to be the same."""
     return sha256(order.encode()).hexdigest()
+
+
+def asked_of_begin(order: Begin) -> str:
+    """The hash of an order, whatever the conversation had come to when the run began."""
+    return asked_of(to_json(replace(order, earlier=())))
 
 
 def run_of(workflow_id: str) -> str:
@@ -142,7 +218,3 @@ def is_same(one: Any, two: Any) -> bool:
     if is_array(one):
         return len(one) == len(two) and all(map(is_same, one, two))
     return bool(one == two)
-
-
-def pending_of(ending: Ending) -> tuple[PendingCall, ...]:
-    return ending.outcome.pending if isinstance(ending.outcome, Interrupted) else ()

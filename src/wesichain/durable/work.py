@@ -12,7 +12,7 @@ from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
 from .journal import Inside, Step
-from .store import Concurrency, Rate, Serving
+from .store import Concurrency, Note, Rate, Serving
 
 CANCELLED = "the run was cancelled"
 
@@ -28,14 +28,16 @@ class Work:
     step: Step
     token: CancellationToken
     inside: Inside | None = None
+    first: str = ""  # the order that the run began with, of a later stretch
 
 
 @dataclass(frozen=True, slots=True)
 class WorkResult:
-    """The outcome of a stretch of work, and the text by which it is kept."""
+    """The outcome of a stretch of work, the text by which it is kept, and what lists show of it."""
 
     outcome: Outcome[Any]
     text: str
+    note: Note = Note()
 
 
 Execute: TypeAlias = Callable[[Work], Awaitable[WorkResult]]

@@ -42,6 +42,71 @@ def test_a_name_that_holds_none(name: str) -> None:
     assert not is_secret_name(name)
 
 
+HEX = "0123456789abcdef0123456789abcdef"
+LONG = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5zA7bC9dE1fG3hI5j"
+WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)})
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        pytest.param(f"GROQ: gsk_{LONG}", LONG, id="groq"),
+        pytest.param(f"use xai-{LONG}{LONG[:28]} now", LONG, id="xai"),
+        pytest.param(f"pplx-{LONG}", LONG, id="perplexity"),
+        pytest.param(f"r8_{LONG[:37]}", LONG[:37], id="replicate"),
+        pytest.param(f"dapi{HEX}", HEX, id="databricks"),
+        pytest.param(f"dapi{HEX}-2", HEX, id="databricks with its number"),
+        pytest.param(f"dop_v1_{HEX}{HEX}", HEX, id="digitalocean"),
+        pytest.param(f"key-{HEX}", HEX, id="mailgun"),
+        pytest.param(f"nvapi-{LONG}", LONG, id="nvidia"),
+        pytest.param(f"tvly-{LONG[:32]}", LONG[:32], id="tavily"),
+        pytest.param(f"hvs.{LONG}", LONG, id="vault"),
+        pytest.param(f"shpat_{HEX}", HEX, id="shopify"),
+        pytest.param(f"glsa_{LONG[:32]}_0123abcd", LONG[:32], id="grafana"),
+        pytest.param(f"lsv2_pt_{HEX}_{HEX[:10]}", HEX, id="langsmith"),
+        pytest.param(
+            "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs", "ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+            id="discord",
+        ),
+        pytest.param("123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1", "AAHdqTcvCH1vGW", id="telegram"),
+        pytest.param(
+            "https://api.telegram.org/bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1/getMe", "AAHdqTcvCH",
+            id="telegram in a URL",
+        ),
+        pytest.param(
+            "https://x.blob.core.windows.net/c/b?sv=2022-11-02&sp=r&sig=aB3dE5fG7hI9jK1lM3nO5pQ%3D&se=2030",
+            "aB3dE5fG7hI9jK1lM3nO5pQ", id="azure sas",
+        ),
+        pytest.param(f"https://b.s3.amazonaws.com/k?X-Amz-Signature={HEX}{HEX}", HEX, id="aws signed URL"),
+        pytest.param(f"https://storage.googleapis.com/b/o?X-Goog-Signature={HEX}{HEX}", HEX, id="google signed URL"),
+        pytest.param("<password>hunter2</password>", "hunter2", id="an XML element"),
+        pytest.param("<ns:apiKey>hunter2x</ns:apiKey>", "hunter2x", id="an XML element with a prefix"),
+        pytest.param("password=hunter2".translate(WIDE), "hunter2".translate(WIDE), id="full-width letters"),
+        pytest.param(f"gsk_{LONG}".translate(WIDE), LONG.translate(WIDE), id="a full-width key"),
+    ],
+)  # fmt: skip
+def test_a_key_of_a_provider_is_known_by_its_form(text: str, secret: str) -> None:
+    found = BARE.text(text)
+    assert secret not in found
+    assert "[redacted:" in found
+    assert BARE.text(found) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call_aB3dE5fG7hI9jK1lM3nO5pQ7", "chatcmpl-aB3dE5fG7hI9jK1lM3nO5pQ7", "toolu_01A09q90qw90lq917835lq9",
+        f"run {HEX}", f"sha256:{HEX}{HEX}", f"commit-{HEX}01234567", "550e8400-e29b-41d4-a716-446655440000",
+        "gsk_is_the_prefix_of_groq_keys", "key-value-store-and-other-words", "keyboard-shortcuts-of-the-editor",
+        "at 12:30:45 and 1234567890:12", "a.b.c of the design", "<passage>hunter2</passage>",
+        "?signal=a-long-word-that-is-none", "<password>required</password>", "Hello, world!".translate(WIDE),
+        "dapi is a prefix", "module.sub_module.function_with_a_long_name_here",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
+    assert BARE.text(text) == text
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from wesichain.cli.loading import load_agent, load_object
+from wesichain.agent import Agent
+from wesichain.cli.loading import load_object, opened
 from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
 from wesichain.core import home_folder, to_json
 from wesichain.errors import ConfigError, WesichainError
@@ -36,7 +37,9 @@ from wesichain.trace import Recorder
 def eval_(
     cases: Annotated[Path, typer.Argument(help='JSON Lines: {"task": TEXT, "expected": ANSWER, ...}.')],
     *,
-    agent: Annotated[str, typer.Option(help="The agent: file.py:agent or package.module:agent.")],
+    agent: Annotated[
+        str, typer.Option(help="file.py:NAME or package.module:NAME: an agent, or a factory of one.")
+    ],
     checks: Annotated[
         list[str] | None,
         typer.Option("--check", help="A function (case, outcome): file.py:name. Repeatable."),
@@ -76,12 +79,11 @@ def eval_(
         if not chosen:
             raise ConfigError(f"no case of {cases} has the tag {tag!r}")
         earlier = read_results(against) if against is not None else None
-        program = load_agent(agent)
         functions: list[Check] = [load_object(name, object) for name in checks or ()]
         known = _known(results, chosen, resume=resume)
         work = partial(
-            evaluate,
-            program,
+            _evaluate,
+            agent,
             chosen,
             checks=functions,
             judge=Judge(judge) if judge else None,
@@ -101,6 +103,12 @@ def eval_(
     wanted = at_least if at_least is not None else 0.0 if comparison is not None else 1.0
     is_bad = report.share < wanted or (comparison is not None and comparison.is_worse)
     raise typer.Exit(FAILED if is_bad else OK)
+
+
+async def _evaluate(agent: str, cases: Sequence[Case], **settings: Any) -> Report:
+    """Evaluate the agent that a target names or makes."""
+    async with opened(agent, Agent) as program:
+        return await evaluate(program, cases, **settings)
 
 
 def _known(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Result, ...]:

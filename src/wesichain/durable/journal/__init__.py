@@ -2,7 +2,7 @@
 
 from .durable_effects import DurableEffects, is_of
 from .inside import Inside, Visitors, visit_scope
-from .records import Conversed, JournalRecord, Raised, StepRecord, fingerprint, written
+from .records import Conversed, JournalRecord, Raised, StepRecord, fingerprint, read_record, written
 from .step_journal import MAX_STEP, CancelledRunError, LostRunError, Program, Step, StepJournal
 from .telling import Telling
 
@@ -23,6 +23,7 @@ __all__ = [
     "Visitors",
     "fingerprint",
     "is_of",
+    "read_record",
     "visit_scope",
     "written",
 ]

@@ -15,6 +15,9 @@ from wesichain.core import (
     Part,
     Role,
     dataclass,
+    from_plain,
+    is_object,
+    parse_json,
     to_json,
 )
 from wesichain.errors import CodecError
@@ -71,6 +74,16 @@ class JournalRecord:
     entry: StepRecord
     by: str = field(default="", metadata=OMIT)
     told: tuple[Event, ...] = field(default=(), metadata=OMIT)
+
+
+def read_record(text: str) -> JournalRecord:
+    """The record of a step from its text. The first databases of 0.2.0 call the entry by another name."""
+    plain = parse_json(text)
+    if is_object(plain) and "deed" in plain:
+        plain = {**plain, "entry": plain["deed"]}
+        del plain["deed"]
+    record: JournalRecord = from_plain(JournalRecord, plain)
+    return record
 
 
 def written(record: JournalRecord, *, limit: int) -> tuple[JournalRecord, str]:

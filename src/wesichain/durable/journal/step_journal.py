@@ -13,15 +13,17 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import Clock, Event, dataclass, from_json
+from wesichain.core import Clock, Event, dataclass
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 
 from .inside import Inside
-from .records import JournalRecord, StepRecord, fingerprint, written
+from .records import JournalRecord, StepRecord, fingerprint, read_record, written
 
 Act: TypeAlias = Callable[[], Awaitable[StepRecord]]
 Step: TypeAlias = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[str]]
+
+OnStepText: TypeAlias = Callable[[int, str], None]
 
 MAX_STEP = 4 * 1024 * 1024  # bytes
 
@@ -62,7 +64,7 @@ class StepJournal(Clock):
         max_step: int = MAX_STEP,
         program: Program = _SOME,
     ) -> None:
-        self._recorded = {name: from_json(JournalRecord, text) for name, text in recorded.items() if text}
+        self._recorded = {name: read_record(text) for name, text in recorded.items() if text}
         self._step = step
         self._clock = clock
         self._max_step = max_step
@@ -78,6 +80,7 @@ class StepJournal(Clock):
         self.told: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run
         self.inside: Inside | None = None  # where the runs inside are listed
+        self.on_text: OnStepText | None = None  # takes the text of a step while the model says it
 
     def knows(self, name: str) -> bool:
         """Whether a step of this name has ended before, and has not been told again yet."""
@@ -140,7 +143,7 @@ class StepJournal(Clock):
                 raise
             self.token.cancel(str(lost))
             return await asyncio.Future[JournalRecord]()  # the loop watches the token, and ends this wait
-        return kept[-1] if kept else from_json(JournalRecord, text)
+        return kept[-1] if kept else read_record(text)
 
     @override
     def time(self) -> float:

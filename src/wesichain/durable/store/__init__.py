@@ -2,13 +2,13 @@
 
 from .children import Children, ChildRun, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
-from .leases import Lease, Leases, Serving
-from .ledger import APPLICATION, Ledger, NewRun, Standing, queue_of
+from .leases import Lease, Leases, Served, Serving
+from .ledger import EndedRun, Ledger, NewRun, Note, Page, RunStats, Standing, queue_of
 from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
 from .step_table import Kept, NotOursError, Step, StepTable
+from .store import Payload, Store
 
 __all__ = [
-    "APPLICATION",
     "AWAY",
     "ChildRun",
     "Children",
@@ -16,6 +16,7 @@ __all__ = [
     "Concurrency",
     "Database",
     "EndedChild",
+    "EndedRun",
     "Kept",
     "Lease",
     "Leases",
@@ -23,12 +24,18 @@ __all__ = [
     "NewChild",
     "NewRun",
     "NotOursError",
+    "Note",
+    "Page",
+    "Payload",
     "Queue",
     "Rate",
+    "RunStats",
+    "Served",
     "Serving",
     "Standing",
     "Step",
     "StepTable",
+    "Store",
     "Wanted",
     "brief",
     "checked_url",

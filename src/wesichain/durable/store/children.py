@@ -12,29 +12,28 @@ from typing import TYPE_CHECKING, Any
 from wesichain.core import dataclass
 
 from .database import Database
-from .ledger import COLUMNS, STATES, TABLES, Standing, standing_of
+from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES
+from .ledger import Page, Standing, standing_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _OPEN = (
     "UPDATE wesichain_children SET outcome = '', error = NULL, updated_at = {now} "
-    "WHERE run = :run AND scope = :scope AND EXISTS "
-    "(SELECT 1 FROM {workflows} WHERE workflow_uuid = :workflow AND owner_xid = :owner)"
+    f"WHERE run = :run AND scope = :scope AND EXISTS (SELECT 1 {IF_OWNED})"
 )
 _NEW = (
     "INSERT INTO wesichain_children "
     "(run, scope, id, parent, agent, outcome, created_at, updated_at) "
-    "SELECT :run, :scope, :id, :parent, :agent, '', {now}, {now} FROM {workflows} "
-    "WHERE workflow_uuid = :workflow AND owner_xid = :owner ON CONFLICT DO NOTHING"
+    "SELECT :run, :scope, :id, :parent, :agent, '', {now}, {now} " + IF_OWNED + " ON CONFLICT DO NOTHING"
 )
 _ENDED = (
     "UPDATE wesichain_children SET outcome = :outcome, error = :error, updated_at = {now} "
     "WHERE run = :run AND scope = :scope"
 )
 _COLUMNS = (
-    f"{COLUMNS}, c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error, "
-    f"c.created_at AS begun_at, c.updated_at AS changed_at {TABLES} "
+    f"{RUN_COLUMNS}, c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, "
+    f"c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
     "JOIN wesichain_children c ON c.run = r.run"
 )
 _ONE = f"{_COLUMNS} WHERE c.id = :id"
@@ -115,14 +114,11 @@ class Children:
         rows = self._db.read(_ONE, {"id": child_id})
         return _child(rows[0]) if rows else None
 
-    def listed(self, *, state: str | None, agent: str | None, limit: int) -> list[ChildRun]:
-        """The newest, of the runs of all agents or of one."""
-        wheres, values = ["1 = 1"], dict[str, object](limit=limit)
-        if state is not None:
-            wheres.append(_STATES[state])
-        if agent is not None:
-            wheres.append("r.agent = :agent")
-            values["agent"] = agent
+    def listed(self, page: Page) -> list[ChildRun]:
+        """The runs of a page, the newest first."""
+        wheres, values = page.conditions("c.created_at", "c.id", "r.agent", "r.task")
+        if page.state is not None:
+            wheres.append(_STATES[page.state])
         return [_child(row) for row in self._db.read(f"{_MANY}{' AND '.join(wheres)}{_ORDER}", values)]
 
 
@@ -137,5 +133,13 @@ def _child(row: Any) -> ChildRun:
     top = standing_of(row)
     changed = row.changed_at / 1000 if row.ended else max(row.changed_at / 1000, top.updated_at)
     return ChildRun(
-        row.id, row.parent, row.child, row.scope, row.ended, row.error, row.begun_at / 1000, changed, top
+        row.id,
+        row.parent,
+        row.child,
+        row.scope,
+        row.ended,
+        row.child_error,
+        row.begun_at / 1000,
+        changed,
+        top,
     )

@@ -19,6 +19,8 @@ from typing_extensions import override
 
 from wesichain.errors import ConfigError, DurableError, MissingDependencyError
 
+from .dbos_tables import names_of
+
 try:
     import sqlalchemy as sa
     from sqlalchemy.event import listen
@@ -31,14 +33,21 @@ except ModuleNotFoundError as missing:  # it comes with DBOS
 AWAY = (OperationalError, InterfaceError)  # what is raised while the database cannot be reached
 _TOLD_OFF = ("already exists", "duplicate", "locked")
 _FOR_GOOD = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
+_FULL = ("disk is full", "no space left")  # as SQLite and Postgres say it
 _PICKLE = "py_pickle"  # the name by which DBOS knows that format
 _REFUSED = f"{_PICKLE} (refused)"
 
+FORMAT = 2  # of our tables: 0.2.0 wrote the first, and no number with it
+
 _TABLES = (
+    """CREATE TABLE IF NOT EXISTS wesichain_format (
+        store TEXT PRIMARY KEY, number BIGINT NOT NULL
+    )""",
     """CREATE TABLE IF NOT EXISTS wesichain_runs (
         run TEXT PRIMARY KEY, agent TEXT NOT NULL, asked TEXT NOT NULL, stretch BIGINT NOT NULL,
         current TEXT NOT NULL, outcome TEXT NOT NULL, cancelled BIGINT NOT NULL, ending TEXT,
-        created_at BIGINT NOT NULL
+        created_at BIGINT NOT NULL, task TEXT, noted BIGINT, error TEXT, waiting TEXT,
+        cost DOUBLE PRECISION, tokens BIGINT
     )""",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_created ON wesichain_runs (created_at, run)",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_outcome ON wesichain_runs (outcome, created_at)",
@@ -52,7 +61,12 @@ _TABLES = (
     )""",
     "CREATE INDEX IF NOT EXISTS wesichain_children_created ON wesichain_children (created_at, id)",
     """CREATE TABLE IF NOT EXISTS wesichain_leases (
-        executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL
+        executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL,
+        beat_at BIGINT NOT NULL DEFAULT 0, lease BIGINT NOT NULL DEFAULT 0
+    )""",
+    """CREATE TABLE IF NOT EXISTS wesichain_watch (
+        name TEXT PRIMARY KEY, executor TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,
+        beat BIGINT NOT NULL
     )""",
     """CREATE TABLE IF NOT EXISTS wesichain_serving (
         executor TEXT NOT NULL, agent TEXT NOT NULL, version TEXT NOT NULL, max_recoveries BIGINT NOT NULL,
@@ -66,6 +80,24 @@ _TABLES = (
     )""",
 )
 
+# Columns that tables of the first format lack, with their types.
+_ADDED = {
+    "wesichain_runs": {
+        "task": "TEXT",
+        "noted": "BIGINT",
+        "error": "TEXT",
+        "waiting": "TEXT",
+        "cost": "DOUBLE PRECISION",
+        "tokens": "BIGINT",
+    },
+    "wesichain_leases": {"beat_at": "BIGINT NOT NULL DEFAULT 0", "lease": "BIGINT NOT NULL DEFAULT 0"},
+}
+_FORMATTED = (
+    "INSERT INTO wesichain_format (store, number) VALUES ('durable', :number) "
+    "ON CONFLICT (store) DO UPDATE SET number = excluded.number "
+    "WHERE wesichain_format.number < excluded.number"
+)
+
 
 def checked_url(url: str) -> str:
     """The URL of a database that runs can be kept in, with a whole path; nothing is made."""
@@ -74,6 +106,11 @@ def checked_url(url: str) -> str:
     if url.startswith(("postgresql://", "postgres://")):
         return f"postgresql://{url.partition('://')[2]}"
     raise ConfigError("a database URL is sqlite:///FILE or postgresql://...")
+
+
+def _shown(url: str) -> str:
+    """A database's URL without its password."""
+    return sa.make_url(url).render_as_string(hide_password=True)
 
 
 def brief(error: BaseException) -> str:
@@ -92,47 +129,98 @@ def _make_file(url: str) -> None:
         raise DurableError(f"the database {path} cannot be made: {error}") from error
 
 
+class Line:
+    """A connection that one thread keeps: what it asks again and again needs no pool, and no ping of one."""
+
+    def __init__(self) -> None:
+        self.connection: sa.Connection | None = None
+
+    def close(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            with suppress(SQLAlchemyError):
+                connection.close()
+
+
 class Database:
     """A database of durable runs. Any thread may use it; every failure of it is a `DurableError`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = True, connections: int = 20) -> None:
+        """`connections` are kept open at most; more are opened while they are needed."""
         self.url = url
         self.is_sqlite = url.startswith("sqlite")
         if self.is_sqlite:
             check_sqlite(sys.version_info, sqlite3.sqlite_version_info)
-            _make_file(url)
-        self.engine = _engine_of(url, is_sqlite=self.is_sqlite)
-        self.workflows = "workflow_status" if self.is_sqlite else "dbos.workflow_status"
-        self.steps = "operation_outputs" if self.is_sqlite else "dbos.operation_outputs"
-        self.now = (
+            if create:
+                _make_file(url)
+            elif not Path(url.removeprefix("sqlite:///")).is_file():
+                raise DurableError(f"there is no database {url.removeprefix('sqlite:///')}")
+        self.engine = _engine_of(url, connections, is_sqlite=self.is_sqlite)
+        now = (
             "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
             if self.is_sqlite
             else "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
         )
+        self._names = {**names_of(is_sqlite=self.is_sqlite), "now": now}
         self._made: dict[str, sa.TextClause] = {}
 
-    def make(self, migrate: Callable[[], object]) -> None:
-        """Make the tables of DBOS, by `migrate`, and ours, where they are not there."""
+    def make(self, migrate: Callable[[], object], check: Callable[[], object]) -> None:
+        """Create the tables of DBOS, by `migrate`, and ours, where they are missing.
+
+        A database that another version wrote and this one cannot read is refused, and not touched: `check`
+        looks at the tables of DBOS.
+        """
         try:
+            self._check_format()
+            _insist(migrate)  # changes nothing in a database that a newer DBOS has made
+            check()
             _insist(self._make_tables)
-            _insist(migrate)
         except SQLAlchemyError as error:
             raise DurableError(f"the database cannot be used: {brief(error)}") from error
+
+    def check_there(self) -> None:
+        """Refuse a database that has no durable runs."""
+        try:
+            tables = sa.inspect(self.engine).get_table_names()
+        except SQLAlchemyError as error:
+            raise as_durable(error) from error
+        if "wesichain_leases" not in tables:
+            raise DurableError(f"the database {_shown(self.url)} has no durable runs: nothing was made there")
+
+    def _check_format(self) -> None:
+        tables = {*sa.inspect(self.engine).get_table_names()}
+        if "wesichain_leases" in tables and "wesichain_runs" not in tables:
+            raise DurableError(
+                "this database was written by wesichain 0.1, whose durable runs this version cannot read: "
+                "let wesichain 0.1 finish them, and use a new database from here on; nothing was changed"
+            )
+        if "wesichain_format" not in tables:
+            return
+        number = self.read("SELECT MAX(number) AS number FROM wesichain_format")[0].number
+        if number is not None and number > FORMAT:
+            raise DurableError(
+                f"this database was written by a newer wesichain (format {number}, and this version reads up "
+                f"to {FORMAT}): upgrade wesichain; nothing was changed"
+            )
 
     def _make_tables(self) -> None:
         if self.is_sqlite:
             with self.engine.connect() as db:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
         with self.engine.begin() as db:
-            for table in _TABLES:
-                db.exec_driver_sql(table)
+            for statement in _TABLES:
+                db.exec_driver_sql(statement)
+            for table, added in _ADDED.items():
+                there = {*db.exec_driver_sql(f"SELECT * FROM {table} LIMIT 0").keys()}
+                for name in added.keys() - there:
+                    db.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {added[name]}")
+            db.execute(sa.text(_FORMATTED), {"number": FORMAT})
 
     def sql(self, text: str) -> sa.TextClause:
-        """A statement. `{workflows}`, `{steps}` and `{now}` stand for what this database calls them."""
+        """A statement, with its marks (`{workflows}`, `{now}`) filled in for this database."""
         made = self._made.get(text)
         if made is None:
-            filled = text.format(workflows=self.workflows, steps=self.steps, now=self.now)
-            made = self._made[text] = sa.text(filled)
+            made = self._made[text] = sa.text(text.format(**self._names))
         return made
 
     @contextmanager
@@ -145,9 +233,31 @@ class Database:
                 db.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:lock))"), {"lock": lock})
             yield db
 
+    @contextmanager
+    def writing_on(self, line: Line) -> Generator[sa.Connection]:
+        """A transaction that writes, on a connection that is kept for the next one."""
+        if line.connection is None:
+            line.connection = self.engine.connect()
+            line.connection.detach()  # the pool knows nothing of it
+        db = line.connection
+        try:
+            with db.begin():
+                if self.is_sqlite:
+                    db.exec_driver_sql("BEGIN IMMEDIATE")
+                yield db
+        except BaseException:
+            line.close()
+            raise
+
     def read(self, text: str, values: Mapping[str, object] | None = None) -> list[Any]:
         with self.engine.connect() as db:
             return list(db.execute(self.sql(text), values or {}))
+
+    def shrink(self, size: int) -> None:
+        """Close the connections that are not in use, if there are more of them than this."""
+        pool: Any = self.engine.pool
+        if pool.checkedin() > size:
+            self.engine.dispose()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -165,21 +275,31 @@ def check_sqlite(python: tuple[Any, ...], library: tuple[int, ...]) -> None:
 
 def is_away(error: BaseException) -> bool:
     """Whether to try again may help: the database is away or busy, and not closed to us for good."""
-    return isinstance(error, AWAY) and not any(text in str(error).lower() for text in _FOR_GOOD)
+    return isinstance(error, AWAY) and not any(text in str(error).lower() for text in (*_FOR_GOOD, *_FULL))
 
 
 def as_durable(error: SQLAlchemyError) -> DurableError:
     """The error that the caller of a public method sees."""
+    if any(text in str(error).lower() for text in _FULL):
+        return DurableError(f"the disk of the database is full: {brief(error)}; free some space on it")
     if is_away(error):
         return DurableError(f"the database cannot be reached: {brief(error)}")
     return DurableError(f"the database refused this: {brief(error)}")
 
 
-def _engine_of(url: str, *, is_sqlite: bool) -> sa.Engine:
+def _engine_of(url: str, connections: int, *, is_sqlite: bool) -> sa.Engine:
     made = sa.make_url(url) if is_sqlite else sa.make_url(url).set(drivername="postgresql+psycopg")
-    patience: dict[str, Any] = {"timeout": 30.0} if is_sqlite else {"application_name": "wesichain"}
+    # Statements are not prepared: behind a PgBouncer that pools transactions, the next one of a connection
+    # may reach another server process, which does not know them.
+    on_server = {"application_name": "wesichain", "prepare_threshold": None}
+    patience: dict[str, Any] = {"timeout": 30.0} if is_sqlite else on_server
     engine = sa.create_engine(
-        made, pool_size=20, max_overflow=20, pool_timeout=30, pool_pre_ping=True, connect_args=patience
+        made,
+        pool_size=connections,
+        max_overflow=40 - connections,
+        pool_timeout=30,
+        pool_pre_ping=True,
+        connect_args=patience,
     )
 
     def prepare(connection: Any, _: object) -> None:

@@ -1,20 +1,52 @@
 """Leases: which processes run runs, what they serve, and which runs died with them.
 
+A lease is a counter that its process moves. One process of all is elected to watch the others: it reads
+their leases and queues the runs of the dead; the others look at one row, that of the watcher, and replace it
+when it stands still. So what a process asks of the database does not grow with the number of processes.
+
 A run that dies with its process is suspected of having killed it. A suspect is run beside no other suspect
 until it has finished a step; if the process dies again before that, it alone is blamed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from wesichain.core import dataclass
 
 from .database import Database
+from .dbos_tables import (
+    APPLICATION,
+    GIVE_UP,
+    OF_EXECUTOR,
+    ORPHANED,
+    PUT_BACK,
+    PUT_BACK_RETURNING,
+    PUT_ONE_BACK,
+    RELEASE_DELAYED,
+)
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _BEAT = (
-    "INSERT INTO wesichain_leases (executor, host, pid, beat) VALUES (:executor, :host, :pid, 0) "
-    "ON CONFLICT (executor) DO UPDATE SET beat = wesichain_leases.beat + 1"
+    "INSERT INTO wesichain_leases (executor, host, pid, beat, beat_at, lease) "
+    "VALUES (:executor, :host, :pid, 0, {now}, :lease) "
+    "ON CONFLICT (executor) DO UPDATE SET beat = wesichain_leases.beat + 1, beat_at = excluded.beat_at"
 )
-_LEASES = "SELECT executor, host, pid, beat FROM wesichain_leases"
+_LEASES = "SELECT executor, host, pid, beat, lease FROM wesichain_leases"
+_LIVING = f"{_LEASES} WHERE beat_at = 0 OR beat_at > {{now}} - 2 * lease"
+_WATCHER = "SELECT executor, host, pid, beat FROM wesichain_watch WHERE name = 'dead'"
+_ELECT = (
+    "INSERT INTO wesichain_watch (name, executor, host, pid, beat) "
+    "VALUES ('dead', :executor, :host, :pid, 0) ON CONFLICT (name) DO NOTHING"
+)
+_REPLACE = (
+    "UPDATE wesichain_watch SET executor = :executor, host = :host, pid = :pid, beat = beat + 1 "
+    "WHERE name = 'dead' AND executor = :old AND beat = :beat"
+)
+_WATCH = "UPDATE wesichain_watch SET beat = beat + 1 WHERE name = 'dead' AND executor = :executor"
 _SERVE = (
     "INSERT INTO wesichain_serving (executor, agent, version, max_recoveries) "
     "VALUES (:executor, :agent, :version, :max_recoveries) ON CONFLICT (executor, agent, version) DO NOTHING"
@@ -25,24 +57,10 @@ _VERSION = (
     "ON CONFLICT (agent, version) DO NOTHING"
 )
 _SERVED = (
-    "SELECT DISTINCT s.version FROM wesichain_serving s JOIN wesichain_leases l ON l.executor = s.executor "
-    "WHERE s.agent = :agent"
+    "SELECT s.agent, s.version, l.executor, l.host, l.pid, l.beat, l.lease "
+    "FROM wesichain_serving s JOIN wesichain_leases l ON l.executor = s.executor "
+    "WHERE l.beat_at = 0 OR l.beat_at > {now} - 2 * l.lease"
 )
-_UNDER_WAY = (
-    "SELECT DISTINCT executor_id FROM {workflows} "
-    "WHERE status = 'PENDING' AND status IN ('ENQUEUED', 'PENDING') AND queue_name LIKE 'wesichain.%'"
-)
-_MINE = (
-    "SELECT workflow_uuid FROM {workflows} "
-    "WHERE status = 'PENDING' AND status IN ('ENQUEUED', 'PENDING') AND executor_id = :executor"
-)
-_PUT_BACK = (
-    "UPDATE {workflows} SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, "
-    "updated_at = {now} "
-    "WHERE status = 'PENDING' AND executor_id = :executor AND queue_name LIKE 'wesichain.%'"
-)
-_PUT_ONE_BACK = f"{_PUT_BACK} AND workflow_uuid = :id"
-_RETURNING = f"{_PUT_BACK} RETURNING workflow_uuid, queue_name"
 _WATCHED = "SELECT id FROM wesichain_suspects WHERE watched = :executor"
 _BLAME = (
     "INSERT INTO wesichain_suspects (id, recoveries, watched) VALUES (:id, 1, '') "
@@ -52,24 +70,22 @@ _BLAME = (
 _UNWATCH = "UPDATE wesichain_suspects SET watched = '' WHERE watched = :executor"
 _CLEAR = "DELETE FROM wesichain_suspects WHERE id = :id"
 _LIMIT = "SELECT MAX(max_recoveries) FROM wesichain_serving WHERE executor = :executor AND agent = :agent"
-_GIVE_UP = (
-    "UPDATE {workflows} SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', queue_name = NULL, "
-    "completed_at = {now}, updated_at = {now} WHERE workflow_uuid = :id AND status = 'ENQUEUED'"
-)
 _FORGET = (
     "DELETE FROM wesichain_leases WHERE executor = :executor",
     "DELETE FROM wesichain_serving WHERE executor = :executor",
+    "DELETE FROM wesichain_watch WHERE executor = :executor",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A process that runs runs, and how often it has said that it lives."""
+    """A process that runs runs, how often it has said that it lives, and for how many seconds that holds."""
 
     executor: str
     host: str
     pid: int
     beat: int
+    seconds: float = 0.0  # of a process of an older version: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +97,62 @@ class Serving:
     max_recoveries: int
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A version of an agent that a process serves, and that process's lease."""
+
+    agent: str
+    version: str
+    lease: Lease
+
+
 class Leases:
     """Who lives, what they serve, and what becomes of the runs of the dead."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def beat(self, lease: Lease) -> None:
+    # --- what a process does each time it looks: parts of one transaction -----------------------------
+
+    def beat(self, db: sa.Connection, lease: Lease) -> None:
         """Say that this process lives."""
         values = {"executor": lease.executor, "host": lease.host, "pid": lease.pid}
-        with self._db.writing() as db:
-            db.execute(self._db.sql(_BEAT), values)
+        db.execute(self._db.sql(_BEAT), {**values, "lease": int(lease.seconds * 1000)})
 
-    def all(self) -> list[Lease]:
-        return [Lease(*row) for row in self._db.read(_LEASES)]
+    def watch(self, db: sa.Connection, executor: str) -> bool:
+        """Go on watching the others; False if another process does."""
+        return db.execute(self._db.sql(_WATCH), {"executor": executor}).rowcount == 1
+
+    def watcher(self, db: sa.Connection) -> Lease | None:
+        """The process that watches the others, with how often it has looked."""
+        row = db.execute(self._db.sql(_WATCHER)).first()
+        return None if row is None else Lease(row.executor, row.host, row.pid, row.beat)
+
+    def elect(self, db: sa.Connection, lease: Lease, instead: Lease | None) -> bool:
+        """Become the watcher, of several who try one, where there is none or that one is dead."""
+        me: dict[str, object] = {"executor": lease.executor, "host": lease.host, "pid": lease.pid}
+        if instead is None:
+            return db.execute(self._db.sql(_ELECT), me).rowcount == 1
+        values = {**me, "old": instead.executor, "beat": instead.beat}
+        return db.execute(self._db.sql(_REPLACE), values).rowcount == 1
+
+    def all(self, db: sa.Connection) -> list[Lease]:
+        """The leases of all processes, for the watcher."""
+        return [_lease(row) for row in db.execute(self._db.sql(_LEASES))]
+
+    def orphaned(self, db: sa.Connection) -> set[str]:
+        """The processes that have a run in hand and no lease."""
+        return {row.executor or "" for row in db.execute(self._db.sql(ORPHANED))}
+
+    def release_delayed(self, db: sa.Connection) -> None:
+        """Queue the runs whose delay is over."""
+        db.execute(self._db.sql(RELEASE_DELAYED))
+
+    def runs_of(self, db: sa.Connection, executor: str) -> set[str]:
+        """The rows that a process has in hand, as the database sees it."""
+        return {row.id for row in db.execute(self._db.sql(OF_EXECUTOR), {"executor": executor})}
+
+    # --- who serves what ------------------------------------------------------------------------------
 
     def serve(self, executor: str, serving: Serving) -> None:
         """Say what this process serves. A version that was never served before is the newest."""
@@ -108,38 +166,38 @@ class Leases:
             db.execute(self._db.sql(_SERVE), values)
             db.execute(self._db.sql(_VERSION), {"agent": serving.agent, "version": serving.version})
 
-    def served(self, agent: str) -> set[str]:
-        """The versions of an agent that somebody serves."""
-        return {row.version for row in self._db.read(_SERVED, {"agent": agent})}
+    def served(self) -> list[Served]:
+        """What is served, by processes whose lease has been renewed in time, by the database's clock."""
+        return [Served(row.agent, row.version, _lease(row)) for row in self._db.read(_SERVED)]
 
-    def busy(self) -> set[str]:
-        """The processes that have a run in hand, or had one when they died."""
-        return {row.executor_id or "" for row in self._db.read(_UNDER_WAY)}
+    def living(self) -> list[Lease]:
+        """The leases that have been renewed in time, by the database's clock."""
+        return [_lease(row) for row in self._db.read(_LIVING)]
 
-    def runs_of(self, executor: str) -> set[str]:
-        return {row.workflow_uuid for row in self._db.read(_MINE, {"executor": executor})}
+    # --- what becomes of runs --------------------------------------------------------------------------
 
-    def put_back(self, executor: str, workflow_id: str | None = None) -> None:
-        """Queue what a process has in hand, or one of its rows, for others. Nobody is blamed."""
-        values = {"executor": executor} if workflow_id is None else {"executor": executor, "id": workflow_id}
+    def put_back(self, executor: str, workflow_ids: Iterable[str] | None = None) -> None:
+        """Queue what a process has in hand, or some of its rows, for others. Nobody is blamed."""
         with self._db.writing() as db:
-            db.execute(self._db.sql(_PUT_BACK if workflow_id is None else _PUT_ONE_BACK), values)
-            if workflow_id is None:
+            if workflow_ids is None:
+                db.execute(self._db.sql(PUT_BACK), {"executor": executor})
                 db.execute(self._db.sql(_UNWATCH), {"executor": executor})
+            for workflow_id in workflow_ids or ():
+                db.execute(self._db.sql(PUT_ONE_BACK), {"executor": executor, "id": workflow_id})
 
     def recover(self, executor: str) -> list[str]:
         """Queue the runs of a dead process again, of several who try by one; returns those given up."""
         given_up: list[str] = []
         sql, dead = self._db.sql, {"executor": executor}
         with self._db.writing(f"wesichain dead {executor}") as db:
-            rows = {row.workflow_uuid: row.queue_name for row in db.execute(sql(_RETURNING), dead)}
+            rows = {row.id: row.queue for row in db.execute(sql(PUT_BACK_RETURNING), dead)}
             watched = {row.id for row in db.execute(sql(_WATCHED), dead)} & rows.keys()
             for workflow_id in watched or rows:
                 recoveries = db.execute(sql(_BLAME), {"id": workflow_id}).scalar_one()
-                agent = str(rows[workflow_id]).removeprefix("wesichain.")
+                agent = str(rows[workflow_id]).removeprefix(f"{APPLICATION}.")
                 limit = db.execute(sql(_LIMIT), {**dead, "agent": agent}).scalar()
                 if limit is not None and recoveries > limit:
-                    db.execute(sql(_GIVE_UP), {"id": workflow_id})
+                    db.execute(sql(GIVE_UP), {"id": workflow_id})
                     given_up.append(workflow_id)
             db.execute(sql(_UNWATCH), dead)
             for statement in _FORGET:
@@ -152,6 +210,12 @@ class Leases:
             db.execute(self._db.sql(_CLEAR), {"id": workflow_id})
 
     def forget(self, executor: str) -> None:
+        """Take a process that has ended off the lists."""
         with self._db.writing() as db:
             for statement in _FORGET:
                 db.execute(self._db.sql(statement), {"executor": executor})
+
+
+def _lease(row: object) -> Lease:
+    found: sa.Row[tuple[str, str, int, int, int]] = row  # type: ignore[assignment]  # the columns of a lease
+    return Lease(found.executor, found.host, found.pid, found.beat, found.lease / 1000)

@@ -11,63 +11,56 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from wesichain.core import dataclass
+from wesichain.core import dataclass, dump_json
 from wesichain.errors import DurableError
 
 from .database import Database
-
-APPLICATION = "wesichain"
-OVER = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")  # as DBOS has it
+from .dbos_tables import (
+    APPLICATION,
+    CANCEL,
+    CANCELLED,
+    END,
+    KEEP_OUTPUT,
+    OVER,
+    OVER_BEFORE,
+    REQUEUE,
+    RUN_COLUMNS,
+    RUN_TABLES,
+    STATES,
+    STATS,
+)
 
 _NEW = (
     "INSERT INTO wesichain_runs "
-    "(run, agent, asked, stretch, current, outcome, cancelled, created_at) "
-    "VALUES (:run, :agent, :asked, 0, :run, '', 0, {now}) ON CONFLICT (run) DO NOTHING"
+    "(run, agent, asked, stretch, current, outcome, cancelled, created_at, task) "
+    "VALUES (:run, :agent, :asked, 0, :run, '', 0, {now}, :task) ON CONFLICT (run) DO NOTHING"
 )
-COLUMNS = (
-    "SELECT r.run, r.agent, r.current, r.stretch, r.outcome, r.cancelled, r.asked, r.created_at, "
-    "w.status, w.application_version AS version, w.executor_id AS executor, w.updated_at, w.priority, "
-    "w.queue_partition_key AS key"
-)
-TABLES = "FROM wesichain_runs r JOIN {workflows} w ON w.workflow_uuid = r.current"
-_ONE = f"{COLUMNS} {TABLES} WHERE r.run = :run"
-_MANY = f"{COLUMNS} {TABLES} WHERE "
-STATES: Mapping[str, str] = {
-    "pending": "w.status IN ('ENQUEUED', 'DELAYED')",
-    "running": "w.status = 'PENDING'",
-    "completed": "w.status = 'SUCCESS' AND r.outcome = 'completed' AND r.cancelled = 0",
-    "interrupted": "w.status = 'SUCCESS' AND r.outcome = 'interrupted' AND r.cancelled = 0",
-    "failed": "((w.status = 'SUCCESS' AND r.outcome = 'failed') "
-    "OR w.status IN ('ERROR', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'))",
-    "cancelled": "(w.status = 'CANCELLED' OR (w.status = 'SUCCESS' AND r.outcome = 'interrupted' "
-    "AND r.cancelled = 1))",
-}
+_ONE = f"{RUN_COLUMNS} {RUN_TABLES} WHERE r.run = :run"
+_MANY = f"{RUN_COLUMNS} {RUN_TABLES} WHERE "
 _LOCK = "UPDATE wesichain_runs SET run = run WHERE run = :run"
 _DECIDE = (
     "INSERT INTO wesichain_decisions (run, token, decision) VALUES (:run, :token, :decision) "
     "ON CONFLICT (run, token) DO NOTHING"
 )
 _DECIDED = "SELECT token, decision FROM wesichain_decisions WHERE run = :run"
+_DECIDED_OF_WAITING = (
+    "SELECT d.run, d.token FROM wesichain_decisions d JOIN wesichain_runs r ON r.run = d.run "
+    "WHERE r.outcome = 'interrupted'"
+)
+_PLACE = (
+    "SELECT created_at FROM wesichain_runs WHERE run = :run "
+    "UNION ALL SELECT created_at FROM wesichain_children WHERE id = :run"
+)
 _NEXT = (
     "UPDATE wesichain_runs SET stretch = :stretch, current = :current, outcome = '', cancelled = 0, "
     "ending = NULL WHERE run = :run"
 )
 _ENDED = (
-    "UPDATE wesichain_runs SET outcome = :outcome WHERE run = :run AND current = :current "
-    "AND EXISTS (SELECT 1 FROM {workflows} WHERE workflow_uuid = :current AND owner_xid = :owner)"
+    "UPDATE wesichain_runs SET outcome = :outcome, noted = stretch, error = :error, waiting = :waiting, "
+    "cost = :cost, tokens = :tokens WHERE run = :run AND current = :current"
 )
 _CANCEL = "UPDATE wesichain_runs SET cancelled = 1 WHERE run = :run"
 _UNCANCEL = "UPDATE wesichain_runs SET cancelled = 0, ending = NULL WHERE run = :run"
-_CANCEL_ROW = (
-    "UPDATE {workflows} SET status = 'CANCELLED', owner_xid = NULL, queue_name = NULL, "
-    "deduplication_id = NULL, started_at_epoch_ms = NULL, updated_at = {now}, completed_at = {now} "
-    "WHERE workflow_uuid = :current AND status IN ('ENQUEUED', 'DELAYED', 'PENDING')"
-)
-_REQUEUE_ROW = (
-    "UPDATE {workflows} SET status = 'ENQUEUED', owner_xid = NULL, queue_name = :queue, "
-    "started_at_epoch_ms = NULL, updated_at = {now}, completed_at = NULL "
-    "WHERE workflow_uuid = :current AND status = 'CANCELLED'"
-)
 _KEEP = "UPDATE wesichain_runs SET ending = :ending WHERE run = :run AND current = :current AND cancelled = 1"
 _KEPT = "SELECT ending FROM wesichain_runs WHERE run = :run"
 _SUSPECT = "SELECT recoveries FROM wesichain_suspects WHERE id = :id"
@@ -75,9 +68,6 @@ _DELETE = (
     "DELETE FROM wesichain_decisions WHERE run = :run",
     "DELETE FROM wesichain_children WHERE run = :run",
     "DELETE FROM wesichain_runs WHERE run = :run",
-)
-_CANCELLED = (
-    "SELECT w.workflow_uuid AS id FROM {workflows} w WHERE w.status = 'CANCELLED' AND w.workflow_uuid IN "
 )
 
 
@@ -98,6 +88,39 @@ class NewRun:
     priority: int = 10
     delay: float | None = None
     key: str | None = None
+    task: str = ""  # as lists show it
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What lists show of a run that has ended or waits, so that they need not read its ending."""
+
+    error: str | None = None
+    waiting: str | None = None  # the calls that wait for a person, as JSON
+    cost: float | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """How a workflow has ended: its outcome and the text of its ending, or the error that refused it."""
+
+    outcome: str
+    text: str | None
+    refused: tuple[str, str] | None = None  # class and message
+    note: Note = Note()
+
+
+@dataclass(frozen=True, slots=True)
+class RunStats:
+    """The runs of one queue, for whoever decides how many workers it needs."""
+
+    queue: str
+    queued: int
+    running: int
+    waiting: int
+    oldest_queued_seconds: float
+    workers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +141,8 @@ class Standing:
     updated_at: float
     priority: int
     key: str | None
+    task: str
+    note: Note | None  # None of a run that an older version ended
 
     @property
     def is_over(self) -> bool:
@@ -137,6 +162,34 @@ class Standing:
                 return "cancelled" if self.is_cancelled and self.outcome == "interrupted" else self.outcome
             case _:
                 return "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which runs a list shows: in a state, of an agent, that have a text, behind a place, so many."""
+
+    limit: int
+    state: str | None = None
+    agent: str | None = None
+    search: str = ""
+    after: tuple[int, str] | None = None  # created at, in milliseconds, and the id
+
+    def conditions(
+        self, created: str, run: str, agent: str, task: str
+    ) -> tuple[list[str], dict[str, object]]:
+        """The conditions of a statement whose columns have these names, and their values."""
+        wheres, values = ["1 = 1"], dict[str, object](limit=self.limit)
+        if self.agent is not None:
+            wheres.append(f"{agent} = :agent")
+            values["agent"] = self.agent
+        if self.search:
+            wheres.append(f"(LOWER({task}) LIKE :search ESCAPE '!' OR LOWER({run}) LIKE :search ESCAPE '!')")
+            escaped = self.search.lower().translate({ord(mark): f"!{mark}" for mark in "!%_"})
+            values["search"] = f"%{escaped}%"
+        if self.after is not None:
+            wheres.append(f"({created} < :created OR ({created} = :created AND {run} < :last))")
+            values["created"], values["last"] = self.after
+        return wheres, values
 
 
 Enqueue = Callable[[sa.Connection, NewRun, str], None]  # puts a row into its queue, in this transaction
@@ -162,21 +215,44 @@ class Ledger:
         rows = self._db.read(_ONE, {"run": run_id})
         return standing_of(rows[0]) if rows else None
 
-    def listed(
-        self, *, state: str | None, agent: str | None, before: float | None, limit: int
-    ) -> list[Standing]:
-        """The runs in a state, the newest first; `before`: those that have been over since then."""
-        wheres, values = ["1 = 1"], dict[str, object](limit=limit)
-        if state is not None:
-            wheres.append(STATES[state])
-        if agent is not None:
-            wheres.append("r.agent = :agent")
-            values["agent"] = agent
+    def listed(self, page: Page, *, before: float | None = None) -> list[Standing]:
+        """The runs of a page, the newest first; `before`: those that have been over since then."""
+        wheres, values = page.conditions("r.created_at", "r.run", "r.agent", "r.task")
+        if page.state is not None:
+            wheres.append(STATES[page.state])
         if before is not None:
-            wheres.append(f"w.updated_at < :before AND w.status IN {OVER} AND NOT ({STATES['interrupted']})")
+            wheres.append(OVER_BEFORE)
             values["before"] = int(before * 1000)
         text = f"{_MANY}{' AND '.join(wheres)} ORDER BY r.created_at DESC, r.run DESC LIMIT :limit"
         return [standing_of(row) for row in self._db.read(text, values)]
+
+    def place(self, run_id: str) -> tuple[int, str]:
+        """The place of a run, or of a run inside another, in the order of lists."""
+        rows = self._db.read(_PLACE, {"run": run_id})
+        if not rows:
+            raise DurableError(f"there is no run {run_id!r} in this database")
+        return rows[0].created_at, run_id
+
+    def stats(self) -> list[RunStats]:
+        """The queued, running and waiting runs of each agent that has any."""
+        found: dict[str, RunStats] = {}
+        rows = self._db.read("SELECT q.*, {now} AS now FROM (" + STATS + ") q")
+        for row in rows:
+            agent = str(row.queue).removeprefix(f"{APPLICATION}.")
+            old = found.get(agent, RunStats(agent, 0, 0, 0, 0.0))
+            age = 0.0 if row.oldest is None else max(0.0, (row.now - row.oldest) / 1000)
+            found[agent] = RunStats(
+                agent,
+                old.queued + int(row.queued),
+                old.running + int(row.running),
+                old.waiting + int(row.waiting),
+                max(old.oldest_queued_seconds, age),
+            )
+        return [found[agent] for agent in sorted(found)]
+
+    def decided(self) -> set[tuple[str, str]]:
+        """The decisions on interrupted runs that have not been queued again yet: run and token."""
+        return {(row.run, row.token) for row in self._db.read(_DECIDED_OF_WAITING)}
 
     def decisions(self, run_id: str) -> Mapping[str, str]:
         return {row.token: row.decision for row in self._db.read(_DECIDED, {"run": run_id})}
@@ -185,10 +261,13 @@ class Ledger:
         rows = self._db.read(_SUSPECT, {"id": workflow_id})
         return rows[0].recoveries if rows else 0
 
-    def cancelled(self, workflow_ids: Sequence[str]) -> list[str]:
+    def cancelled(self, db: sa.Connection, workflow_ids: Sequence[str]) -> list[str]:
+        """Those of the workflows that were cancelled."""
+        if not workflow_ids:
+            return []
         names = ", ".join(f":i{number}" for number in range(len(workflow_ids)))
         values = {f"i{number}": item for number, item in enumerate(workflow_ids)}
-        return [row.id for row in self._db.read(f"{_CANCELLED}({names})", values)] if values else []
+        return [row.id for row in db.execute(self._db.sql(f"{CANCELLED}({names})"), values)]
 
     def kept_ending(self, run_id: str) -> str | None:
         rows = self._db.read(_KEPT, {"run": run_id})
@@ -199,7 +278,7 @@ class Ledger:
     def begin(self, new: NewRun, also: Also | None = None) -> bool:
         """Put a new run into its queue; False if there is one with its id."""
         with self._db.writing() as db:
-            values = {"run": new.run_id, "agent": new.agent, "asked": new.asked}
+            values = {"run": new.run_id, "agent": new.agent, "asked": new.asked, "task": new.task}
             if db.execute(self._db.sql(_NEW), values).rowcount != 1:
                 return False
             self._enqueue(db, new, new.run_id)
@@ -246,7 +325,7 @@ class Ledger:
             standing = self._locked(db, run_id)
             if standing.status != "SUCCESS" or standing.outcome == "interrupted":
                 db.execute(self._db.sql(_CANCEL), {"run": run_id})
-                db.execute(self._db.sql(_CANCEL_ROW), {"current": standing.current})
+                db.execute(self._db.sql(CANCEL), {"current": standing.current})
             return standing
 
     def uncancel(self, run_id: str) -> None:
@@ -255,18 +334,29 @@ class Ledger:
             standing = self._locked(db, run_id)
             db.execute(self._db.sql(_UNCANCEL), {"run": run_id})
             values = {"current": standing.current, "queue": queue_of(standing.agent)}
-            db.execute(self._db.sql(_REQUEUE_ROW), values)
+            db.execute(self._db.sql(REQUEUE), values)
 
-    def ended(
-        self, run_id: str, workflow_id: str, outcome: str, *, owner: str, also: Also | None = None
+    def end(
+        self, run_id: str, workflow_id: str, ended: EndedRun, *, owner: str, also: Also | None = None
     ) -> bool:
-        """Note how a workflow is about to end, if it is still its owner's. It holds once DBOS says so."""
-        values = {"run": run_id, "current": workflow_id, "outcome": outcome, "owner": owner}
+        """Keep the end of a workflow, if it is still its owner's; all of it in one transaction."""
+        workflow: dict[str, object] = {"current": workflow_id}
+        output = {"output": None if ended.text is None else dump_json(ended.text), "error": None}
+        if ended.refused is not None:
+            output["error"] = dump_json(dict(zip(("name", "message"), ended.refused, strict=True)))
+        status = "SUCCESS" if ended.refused is None else "ERROR"
+        note = ended.note
+        values = {"error": note.error, "waiting": note.waiting, "cost": note.cost, "tokens": note.tokens}
         with self._db.writing() as db:
-            is_ours = db.execute(self._db.sql(_ENDED), values).rowcount == 1
-            if is_ours and also is not None:
+            finish = {**workflow, "owner": owner, "status": status}
+            if db.execute(self._db.sql(END), finish).rowcount != 1:
+                return False
+            db.execute(self._db.sql(KEEP_OUTPUT), {**workflow, **output})
+            run = {**workflow, **values, "run": run_id, "outcome": ended.outcome}
+            db.execute(self._db.sql(_ENDED), run)
+            if also is not None:
                 also(db)
-        return is_ours
+        return True
 
     def keep_ending(self, run_id: str, workflow_id: str, ending: str) -> None:
         """Keep what a cancelled run had come to; DBOS keeps nothing of it."""
@@ -319,4 +409,6 @@ def standing_of(row: Any) -> Standing:
         row.updated_at / 1000,
         row.priority,
         row.key,
+        row.task or "",
+        Note(row.error, row.waiting, row.cost, row.tokens) if row.noted == row.stretch else None,
     )

@@ -1,6 +1,7 @@
 """The queue: which runs a process takes next, within the limits of its agent. One transaction decides.
 
-The rows are those of DBOS; the limits are those of the process that takes them: each has its own.
+Limits of a queue and of a key hold over all processes: they are counted in the database. Where more waits
+than can be taken, keys take turns within a priority, whoever of them has queued more.
 """
 
 from __future__ import annotations
@@ -16,6 +17,22 @@ from wesichain.core import dataclass
 from wesichain.errors import ConfigError
 
 from .database import Database
+from .dbos_tables import (
+    ANY_VERSION,
+    ANY_WAITING,
+    BEGUN,
+    CLAIM,
+    FAIR,
+    HAS_KEYS,
+    IN_ORDER,
+    IN_TURN,
+    LOCKED,
+    NOT_OF_KEYS,
+    OWN_VERSION,
+    RUNNING,
+    TURNS,
+    WAITING,
+)
 from .ledger import queue_of
 
 Per = Literal["queue", "worker", "key"]
@@ -78,39 +95,6 @@ def rates_of(given: Rate | tuple[int, float] | Sequence[Rate] | None) -> tuple[R
     return (Rate(parts[0], parts[1]),)
 
 
-_WAITING = (
-    "SELECT w.workflow_uuid AS id, w.application_version AS version, w.queue_partition_key AS key "
-    "FROM {workflows} w LEFT JOIN wesichain_suspects s ON s.id = w.workflow_uuid "
-    "WHERE w.queue_name = :queue AND w.status = 'ENQUEUED' AND w.status IN ('ENQUEUED', 'PENDING') "
-)
-_OWN = "AND w.application_version = :version "
-_ADOPTED = (
-    "AND (w.application_version = :version OR NOT EXISTS (SELECT 1 FROM wesichain_serving v "
-    "WHERE v.agent = :agent AND v.version = w.application_version) "
-    "OR EXISTS (SELECT 1 FROM wesichain_versions o "
-    "JOIN wesichain_versions n ON n.agent = o.agent AND n.version = :version "
-    "WHERE o.agent = :agent AND o.version = w.application_version AND o.number < n.number)) "
-)
-_ORDER = "ORDER BY w.priority, w.created_at, w.workflow_uuid LIMIT :free"
-_LOCKED = " FOR UPDATE OF w SKIP LOCKED"
-_ANY = (  # the second condition lets SQLite see that an index of the rows in flight will do
-    "SELECT 1 FROM {workflows} w WHERE w.queue_name = :queue AND w.status = 'ENQUEUED' "
-    "AND w.status IN ('ENQUEUED', 'PENDING') LIMIT 1"
-)
-_RUNNING = (
-    "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
-    "AND status = 'PENDING' AND status IN ('ENQUEUED', 'PENDING') GROUP BY queue_partition_key"
-)
-_BEGUN = (
-    "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
-    "AND started_at_epoch_ms > {now} - :period GROUP BY queue_partition_key"
-)
-_CLAIM = (
-    "UPDATE {workflows} SET status = 'PENDING', owner_xid = :owner, executor_id = :executor, "
-    "application_version = :version, application_name = 'wesichain', started_at_epoch_ms = {now}, "
-    "recovery_attempts = COALESCE(recovery_attempts, 0) + 1, updated_at = {now} "
-    "WHERE workflow_uuid = :id AND status = 'ENQUEUED'"
-)
 _WATCH = "UPDATE wesichain_suspects SET watched = :executor WHERE id = :id"
 
 
@@ -142,10 +126,14 @@ class Queue:
     def __init__(self, database: Database) -> None:
         self._db = database
 
+    def has_waiting(self, db: sa.Connection, agent: str) -> bool:
+        """Whether anything waits in the queue of an agent."""
+        return db.execute(self._db.sql(ANY_WAITING), {"queue": queue_of(agent)}).first() is not None
+
     def claim(self, executor: str, wanted: Wanted) -> list[Claimed]:
         """Take the next rows, as the limits allow."""
         queue = queue_of(wanted.agent)
-        if wanted.free < 1 or not self._db.read(_ANY, {"queue": queue}):
+        if wanted.free < 1:
             return []
         is_shared = wanted.concurrency.is_shared or any(rate.per != "worker" for rate in wanted.rates)
         with self._db.writing(queue if is_shared else None) as db:
@@ -187,24 +175,28 @@ class Queue:
         if free < 1:
             return []
         values: dict[str, object] = {"queue": queue, "version": wanted.version, "free": free}
-        text = _WAITING + ("AND s.id IS NOT NULL " if suspect else "AND s.id IS NULL ")
+        which = "AND s.id IS NOT NULL " if suspect else "AND s.id IS NULL "
         if wanted.adopts:
-            text, values["agent"] = text + _ADOPTED, wanted.agent
+            which, values["agent"] = which + ANY_VERSION, wanted.agent
         else:
-            text += _OWN
+            which += OWN_VERSION
         full = [*room.full]
         if full:
-            names = ", ".join(f":k{number}" for number in range(len(full)))
-            text += f"AND (w.queue_partition_key IS NULL OR w.queue_partition_key NOT IN ({names})) "
+            which += NOT_OF_KEYS.format(keys=", ".join(f":k{number}" for number in range(len(full))))
             values.update((f"k{number}", key) for number, key in enumerate(full))
-        return list(db.execute(self._db.sql(text + _ORDER + ("" if self._db.is_sqlite else _LOCKED)), values))
+        locked = "" if self._db.is_sqlite else LOCKED
+        text = WAITING + which + IN_ORDER
+        if db.execute(self._db.sql(HAS_KEYS), {"queue": queue}).first() is not None:
+            text = FAIR.format(turns=TURNS + which + IN_TURN)
+            values["candidates"] = 4 * free + 64  # others may be taking the first of them at this moment
+        return list(db.execute(self._db.sql(text + locked), values))
 
     def _claim(
         self, db: sa.Connection, executor: str, version: str, workflow_id: str, *, is_suspect: bool = False
     ) -> Claimed:
         owner = secrets.token_hex(16)
         values = {"id": workflow_id, "owner": owner, "executor": executor, "version": version}
-        db.execute(self._db.sql(_CLAIM), values)
+        db.execute(self._db.sql(CLAIM), values)
         if is_suspect:
             db.execute(self._db.sql(_WATCH), {"executor": executor, "id": workflow_id})
         return Claimed(workflow_id, owner, is_suspect)
@@ -219,7 +211,7 @@ class _Room:
         self._by_key: dict[str, int] = {}
         self._default: list[tuple[int, Counter[str]]] = []
         if concurrency.is_shared:
-            running = _counts(db.execute(database.sql(_RUNNING), {"queue": queue}))
+            running = _counts(db.execute(database.sql(RUNNING), {"queue": queue}))
             if concurrency.queue is not None:
                 self.left = min(self.left, concurrency.queue - running.total())
             if concurrency.key is not None:
@@ -228,7 +220,7 @@ class _Room:
             if rate.per == "worker":
                 continue
             values = {"queue": queue, "period": int(rate.seconds * 1000)}
-            begun = _counts(db.execute(database.sql(_BEGUN), values))
+            begun = _counts(db.execute(database.sql(BEGUN), values))
             if rate.per == "queue":
                 self.left = min(self.left, rate.runs - begun.total())
             else:

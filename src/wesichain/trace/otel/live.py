@@ -26,6 +26,7 @@ from wesichain.core import (
     RunFailed,
     RunInterrupted,
     RunStarted,
+    TextDelta,
     ToolCall,
     around,
     dump_json,
@@ -34,6 +35,7 @@ from wesichain.trace.redaction import Redactor
 
 from .api import (
     Histogram,
+    Meter,
     MeterProvider,
     Span,
     SpanKind,
@@ -60,6 +62,7 @@ from .conventions import (
 # The buckets that the conventions advise.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+_CALLS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _UNNAMED = "agent"  # what an agent is called that was given no name
 Attributes: TypeAlias = dict[str, str | int]
 
@@ -76,10 +79,21 @@ class _Run:
     told: Attributes  # what is measured with it
     conversation: str = ""
     has_provider: bool = False
+    inference_calls: int = 0
+    tool_calls: int = 0
+
+
+@dataclass(slots=True)
+class _FirstChunk:
+    """A model call whose first chunk has not come yet."""
+
+    began: float
+    told: Attributes
 
 
 _run: ContextVar[_Run | None] = ContextVar("wesichain_otel_run", default=None)
 _chat: ContextVar[Span | None] = ContextVar("wesichain_otel_chat", default=None)
+_first_chunk: ContextVar[_FirstChunk | None] = ContextVar("wesichain_otel_first_chunk", default=None)
 _conversation: ContextVar[str] = ContextVar("wesichain_otel_conversation", default="")
 
 
@@ -139,6 +153,43 @@ class Instrumentation(CallHook):
             explicit_bucket_boundaries_advisory=_TOKENS,
         )
 
+        self._first_chunk = self._seconds(
+            meter, "gen_ai.client.operation.time_to_first_chunk", "How long the first chunk of a stream took."
+        )
+        self._durations = {
+            name: self._seconds(meter, f"gen_ai.{metric}.duration", description)
+            for name, metric, description in (
+                ("invoke_agent", "invoke_agent", "How long runs took."),
+                ("invoke_workflow", "workflow", "How long runs of graphs took."),
+                ("execute_tool", "execute_tool", "How long tool calls took."),
+            )
+        }
+        self._inference_calls, self._tool_calls = (
+            meter.create_histogram(
+                f"gen_ai.invoke_agent.{name}",
+                unit="{call}",
+                description=description,
+                explicit_bucket_boundaries_advisory=_CALLS,
+            )
+            for name, description in (
+                ("inference_calls", "The model calls of a run."),
+                ("tool_calls", "The tool calls of a run."),
+            )
+        )
+
+    @staticmethod
+    def _seconds(meter: Meter, name: str, description: str) -> Histogram:
+        return meter.create_histogram(
+            name, unit="s", description=description, explicit_bucket_boundaries_advisory=_SECONDS
+        )
+
+    def _measure(self, seconds: float, told: Attributes) -> None:
+        """The duration of an operation, and, of an agent, a graph or a tool, under its own name too."""
+        self._duration.record(seconds, told)
+        own = self._durations.get(str(told.get("gen_ai.operation.name")))
+        if own is not None:
+            own.record(seconds, told)
+
     def close(self) -> None:
         """Trace no more; runs that go on end their spans."""
         if around.hook is self:
@@ -158,6 +209,11 @@ class Instrumentation(CallHook):
             self._start(event, name, said)
         elif isinstance(event, RunCompleted | RunFailed | RunInterrupted):
             self._end(event)
+        elif isinstance(event, TextDelta):
+            first = _first_chunk.get()
+            if first is not None:
+                _first_chunk.set(None)
+                self._first_chunk.record(perf_counter() - first.began, first.told)
         elif isinstance(event, HandedOff) and (run := _run.get()) is not None and run.run_id == event.run_id:
             run.span.add_event("handed_off", handoff_of(event))
 
@@ -198,7 +254,9 @@ class Instrumentation(CallHook):
             case RunInterrupted():
                 span.set_attribute("wesichain.interrupted", event.reason)
         span.end()
-        self._duration.record(perf_counter() - run.began, run.told)
+        self._measure(perf_counter() - run.began, run.told)
+        self._inference_calls.record(run.inference_calls, run.told)
+        self._tool_calls.record(run.tool_calls, run.told)
         attach(run.before)
         _run.set(run.outer)
 
@@ -246,11 +304,14 @@ class Instrumentation(CallHook):
                 span.set_attribute("gen_ai.input.messages", self._clean(messages_of(request.messages)))
                 if request.tools:
                     span.set_attribute("gen_ai.tool.definitions", definitions_of(request.tools))
-            held = _chat.set(span)
+            held, first = _chat.set(span), _first_chunk.set(_FirstChunk(perf_counter(), told))
+            if (run := _run.get()) is not None:
+                run.inference_calls += 1
             try:
                 answer = await reply
             finally:
                 _chat.reset(held)
+                _first_chunk.reset(first)
             if isinstance(answer, LlmResponse):
                 self._tell_reply(span, answer, told)
             return answer
@@ -283,6 +344,8 @@ class Instrumentation(CallHook):
     @override
     async def tool(self, call: ToolCall, description: str, result: Coroutine[Any, Any, Any]) -> Any:
         told: Attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
+        if (run := _run.get()) is not None:
+            run.tool_calls += 1
         with self._current(f"execute_tool {call.name}", told, SpanKind.INTERNAL) as span:
             span.set_attributes({"gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"})
             if description:
@@ -319,7 +382,7 @@ class Instrumentation(CallHook):
             attach(before)
             span.end()
             if is_measured:
-                self._duration.record(perf_counter() - start, told)
+                self._measure(perf_counter() - start, told)
 
     def _said(self) -> Attributes:
         run = _run.get()

@@ -1,4 +1,4 @@
-"""Secrets in disguise: in base64, and with invisible letters between theirs."""
+"""Secrets in disguise: in base64, in full-width letters, and with invisible letters between theirs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,20 @@ _LETTERS = bytes(120 if chr(code).isalnum() or chr(code) in "+/_-" else 32 for c
 _LONG = b"x" * 16
 _CREDENTIALS = r"[^\s:/@]{1,64}:(?!//)[^\s:]{4,128}"  # user:password, as a header has it
 _LONGEST = 65536  # letters of base64 that are looked into; nobody hides a key in more
+
+
+_WIDE = "[\uff01-\uff5e]"
+_NARROW = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+
+
+def has_wide(text: str) -> bool:
+    """Whether some of its letters are full-width forms of ASCII."""
+    return not text.isascii() and _regex(_WIDE).search(text) is not None
+
+
+def narrowed(text: str) -> str:
+    """The text with its full-width letters as ASCII, each in its place."""
+    return text.translate(_NARROW)
 
 
 def has_unseen(text: str) -> bool:

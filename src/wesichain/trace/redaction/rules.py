@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TypeAlias
 from urllib.parse import quote
 
-from .disguises import bared, encoded, has_long_word, has_unseen
+from .disguises import bared, encoded, has_long_word, has_unseen, has_wide, narrowed
 from .phrases import commands, may_hold_command, said_after
 
 _regex = cache(re.compile)  # patterns are compiled when they are first needed: that takes milliseconds
@@ -120,13 +120,16 @@ def _pair_at(text: str, spot: int) -> tuple[int, int] | None:
         return None
     name_end = matched.end()
     separator = _regex(_SEPARATOR).match(text, name_end)
-    if separator is None and not text.startswith(" ", name_end):
+    is_element = text.startswith(">", name_end)
+    if separator is None and not is_element and not text.startswith(" ", name_end):
         return None
     start = spot
     floor = max(0, spot - 64)
     while start > floor and text[start - 1] in _NAME_LETTERS:
         start -= 1
     name = text[start:name_end]
+    if is_element:
+        return _element_at(text, start, name_end) if is_secret_name(name) else None
     if separator is not None:
         begin, mark = separator.end(), separator.group().strip("\"'\\ \t\r\n")
     else:
@@ -141,6 +144,16 @@ def _pair_at(text: str, spot: int) -> tuple[int, int] | None:
         found = said_after(text, name_end, name.lower())
         return None if found is None or text[slice(*found)].lower() in _HARMLESS else found
     return _value_at(text, begin, name.lower(), mark)
+
+
+def _element_at(text: str, start: int, name_end: int) -> tuple[int, int] | None:
+    """The text of an element: <password>...</password>."""
+    end = text.find("<", name_end)
+    opens = start > 0 and text[start - 1] in "<:"  # a name may have the prefix of its namespace
+    if not opens or not text.startswith("</", end) or end - name_end < 2:
+        return None
+    value = text[name_end + 1 : end]
+    return None if value.strip().lower() in _HARMLESS or is_placeholder(value) else (name_end + 1, end)
 
 
 def _value_at(text: str, begin: int, name: str, mark: str) -> tuple[int, int] | None:
@@ -166,6 +179,13 @@ def _value_at(text: str, begin: int, name: str, mark: str) -> tuple[int, int] | 
 # --- shapes: keys, tokens, URLs, PEM blocks -------------------------------------------------------
 
 
+# Providers that begin their keys with a word of their own. What follows is long and has a digit in it.
+_VENDORS = (
+    "gsk_", "xai-", "pplx-", "r8_", "fw_", "tvly-", "nvapi-", "lsv2_pt_", "lsv2_sk_", "shpat_", "shpca_",
+    "shppa_", "shpss_", "glsa_", "sbp_", "lin_api_", "ntn_", "hvs.", "PMAK-", "NRAK-", "ATATT3", "key-",
+    "dapi", "dop_v1_", "doo_v1_", "dor_v1_",
+)  # fmt: skip
+_VENDOR = rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _VENDORS))})(?=[A-Za-z_\-]*+\d)[\w\-]{{20,}}+"
 _PEM_NAME = r"(?:[A-Z0-9]{1,20}+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 # Each begins with plain letters, which the engine finds fast, and looks back from there.
 # A first group is not part of the secret and stays.
@@ -185,6 +205,12 @@ _SHAPES = {
     "twilio-key": r"(?:SK|AC)(?<!\wSK)(?<!\wAC)[0-9a-f]{32}(?!\w)",
     "huggingface-token": r"hf_(?<!\whf_)[A-Za-z0-9]{16,}+",
     "stripe-key": r"[rsp](?<!\w[rsp])k_(?:live|test)_[A-Za-z0-9]{8,}+",
+    "vendor-key": _VENDOR,
+    # three parts: whose, when, and the signature
+    "discord-token": r"[MNO](?<![\w.\-][MNO])[\w\-]{22,27}\.[\w\-]{6,7}\.[\w\-]{27,}+",
+    "telegram-token": r"(?<!\d)\d{8,10}:[\w\-]{35}(?![\w\-])",
+    # a URL that is signed: whoever has the signature may use it
+    "signature": r"((?i:[?&;](?:[\w\-]{0,32}-)?sig(?:nature)?=))(?!\[redacted:)[^\s&;\"'<>\\]{16,}+",
     "jwt": r"eyJ(?<![\w\-]eyJ)[\w\-]{8,}+\.[\w\-]{8,}+(?:\.[\w\-]*+)?",
     "bearer-token": (
         r"((?:earer|EARER)\s{1,8}+)"
@@ -192,6 +218,9 @@ _SHAPES = {
     ),
     "url-credentials": r"""(://)(?!\[redacted:url-credentials\]@)[^\s/?#"'<>\\]+(?=@)""",
 }
+
+
+_LONG_WORDS = ("vendor-key", "discord-token", "telegram-token")  # shapes that hold a long word
 
 
 def _shapes(text: str) -> Iterator[Span]:
@@ -225,6 +254,8 @@ def hide_secrets(text: str, values: Sequence[str] = ()) -> str:
 
 def _spans(text: str, values: Sequence[str]) -> Iterator[Span]:
     yield from _seen(text, values)
+    if has_wide(text):
+        yield from _seen(narrowed(text), values)
     if has_unseen(text):
         bare, place = bared(text)
         for start, end, label in _seen(bare, values):
@@ -253,11 +284,20 @@ def may_hold_secret(text: str, values: Sequence[str] = ()) -> bool:
     """Whether a rule could find anything: plain searches mostly, and never wrong when it says no."""
     if _may_hold_plain(text):
         return True
+    if has_wide(text) and may_hold_secret(narrowed(text), values):
+        return True
     if not text.isascii() and has_unseen(text):
         bare, _ = bared(text)
         if any(value in bare for value in values) or may_hold_secret(bare, values):
             return True
-    return has_long_word(text) and any(encoded(text, lambda said: any(_plain(said, values))))
+    if not has_long_word(text):
+        return False
+    return _has_vendor_key(text) or any(encoded(text, lambda said: any(_plain(said, values))))
+
+
+def _has_vendor_key(text: str) -> bool:
+    """Whether a long word has the form of a provider's key."""
+    return any(_regex(_SHAPES[label], re.ASCII).search(text) for label in _LONG_WORDS)
 
 
 def _may_hold_plain(text: str) -> bool:
@@ -281,11 +321,13 @@ def _may_hold_plain(text: str) -> bool:
         or ("S" in text and ("SG." in text or "SK" in text))
         or ("J" in text and "eyJ" in text)
         or ("@" in text and "://" in text)
+        or ("=" in text and ("sig" in text or "Sig" in text or "SIG" in text))
         or "earer" in text
         or "EARER" in text
     ):
         return True
-    parts = _NAME_PARTS if ":" in text or "=" in text or "'," in text or '",' in text else _SPOKEN_PARTS
+    is_named = ":" in text or "=" in text or "'," in text or '",' in text or "</" in text
+    parts = _NAME_PARTS if is_named else _SPOKEN_PARTS
     if parts is _SPOKEN_PARTS and (len(text) < 12 or " " not in text):
         return False
     low = text.lower()

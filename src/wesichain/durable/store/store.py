@@ -1,0 +1,117 @@
+"""The store: an open database of durable runs. DBOS is used by its client, which launches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import sqlalchemy as sa
+
+from wesichain.core import dataclass
+from wesichain.errors import DurableError, MissingDependencyError
+
+try:
+    from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
+except ModuleNotFoundError as missing:
+    if missing.name != "dbos":
+        raise
+    raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
+
+from .children import Children
+from .database import Database, brief
+from .dbos_tables import APPLICATION, check_tables
+from .leases import Leases
+from .ledger import Ledger, NewRun, queue_of
+from .queue import Queue
+from .step_table import StepTable
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The input of a workflow, and its ending."""
+
+    order: str
+    ending: str | None
+    error: tuple[str, str] | None  # class and message, of one that was refused
+
+
+class Store:
+    """An open database of durable runs, with its tables. Blocks; any thread may use it."""
+
+    def __init__(self, url: str, *, create: bool = True, connections: int = 20) -> None:
+        """Open the database at a URL; where it has no durable runs yet, `create` says whether it will."""
+        self.database = Database(url, create=create, connections=connections)
+        try:
+            if not create:
+                self.database.check_there()
+            check = partial(check_tables, self.database, version("dbos"))
+            self.database.make(lambda: DBOS.migrate(url), check)
+            self._client = DBOSClient(
+                system_database_engine=self.database.engine,
+                serializer=DBOSPortableJSONSerializer(),
+                application_name=APPLICATION,
+                retry_connection_errors=False,
+            )
+        except DurableError:
+            self.database.close()
+            raise
+        except Exception as error:
+            self.database.close()
+            raise DurableError(f"the database cannot be used: {brief(error)}") from error
+        self.ledger = Ledger(self.database, self._enqueue)
+        self.leases = Leases(self.database)
+        self.queue = Queue(self.database)
+        self.steps = StepTable(self.database)
+        self.children = Children(self.database)
+
+    def close(self) -> None:
+        self._client.destroy()
+        self.database.close()
+
+    def _enqueue(self, db: sa.Connection, new: NewRun, workflow_id: str) -> None:
+        options: dict[str, Any] = {
+            "workflow_name": queue_of(new.agent),
+            "queue_name": queue_of(new.agent),
+            "workflow_id": workflow_id,
+            "app_version": new.version,
+            "priority": new.priority,
+        }
+        if new.delay is not None:
+            options["delay_seconds"] = new.delay
+        if new.key is not None:
+            options["queue_partition_key"] = new.key
+        self._client.enqueue_in_transaction(db, options, new.order)  # type: ignore[arg-type]  # as it lists them
+
+    def payloads(self, workflow_ids: Sequence[str]) -> list[Payload]:
+        """The inputs and endings of these workflows, in their order."""
+        found = {row.workflow_id: row for row in self._client.list_workflows(workflow_ids=[*workflow_ids])}
+        return [_payload(found[workflow_id]) for workflow_id in workflow_ids if workflow_id in found]
+
+    def orders(self, workflow_ids: Sequence[str]) -> dict[str, str]:
+        """The inputs of these workflows, by their ids."""
+        found = self._client.list_workflows(workflow_ids=[*workflow_ids], load_output=False)
+        return {row.workflow_id: _payload(row).order for row in found}
+
+    def delete(self, run_id: str, workflow_ids: Sequence[str]) -> None:
+        """Erase a run and what DBOS has of it. If it is cut off in between, the run is still listed."""
+        self._client.delete_workflows([*workflow_ids])
+        self.ledger.delete(run_id)
+
+    def rewind(self, workflow_id: str, agent: str) -> None:
+        """Queue a workflow that was refused again, with all its steps."""
+        after = max((step.number for step in self.steps.read(workflow_id)), default=0) + 1
+        self._client.rewind_workflow(workflow_id, start_step=after, queue_name=queue_of(agent))
+
+
+def _payload(status: Any) -> Payload:
+    given: Any = status.input or {"args": ("",)}
+    if isinstance(given, str):
+        raise DurableError(f"what the run {status.workflow_id!r} was given cannot be read: it is not JSON")
+    error = status.error
+    return Payload(
+        str(given["args"][0]),
+        status.output,
+        None if error is None else (str(getattr(error, "name", type(error).__name__)), str(error)),
+    )

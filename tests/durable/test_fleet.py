@@ -1,0 +1,166 @@
+"""A fleet of workers: what an idle one asks, who watches the others, who is served, and how keys share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.conftest import ROOT
+from tests.durable.test_agent import adder, served
+from tests.durable.test_kill import another
+from tests.durable.test_workers import MAIN
+from wesichain import Agent
+from wesichain.core import LlmRequest
+from wesichain.durable import Concurrency, DurableAgent, DurableRuns, Rate, RunState
+from wesichain.durable.engine import Engine
+from wesichain.durable.store import NewRun, Store, Wanted
+from wesichain.testing import FunctionLlm
+
+STATS = """
+SELECT xact_commit + xact_rollback,
+  (SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
+FROM pg_stat_database WHERE datname = current_database()
+"""
+
+
+def stats(url: str) -> tuple[int, int]:
+    with psycopg.connect(url, autocommit=True) as db:
+        row: Any = db.execute(STATS).fetchone()
+        return row[0], row[1]
+
+
+@pytest.mark.slow
+async def test_an_idle_worker_asks_less_than_once_a_second_and_keeps_two_connections_at_most(
+    postgres: str,
+) -> None:
+    url = another(postgres)
+    async with DurableAgent(adder(), "adder", database_url=url) as worker:
+        await asyncio.gather(*(worker.run("1 + 2?") for _ in range(8)))  # it was busy before
+        await asyncio.sleep(13)  # an idle server process tells what it did ten seconds later
+        before, began = stats(url), time.monotonic()
+        await asyncio.sleep(10)
+        after, passed = stats(url), time.monotonic() - began
+    assert (after[0] - before[0] - 1) / passed <= 1.0
+    assert after[1] <= 2
+
+
+async def test_served_tells_whether_the_worker_lives(url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MAIN, "worker", "tests.durable.work:agent", "--no-record"]
+    environment = {**os.environ, "EFFECTS": str(tmp_path / "effects")}
+    worker = subprocess.Popen(
+        [*command, "--database-url", url], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+    )
+    async with DurableRuns(url) as runs, DurableAgent(adder(), "other", database_url=url) as other:
+        waiting = await other.enqueue("1 + 2?")
+        async with asyncio.timeout(60):
+            while not [one for one in await runs.stats() if one.queue == "work" and one.workers == 1]:
+                await asyncio.sleep(0.1)
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        found = {one.queue: one for one in await runs.stats()}
+        assert "work" not in found, "nobody serves it, and it has nothing to do"
+        assert (found["other"].queued, found["other"].workers) == (1, 0)
+        assert found["other"].oldest_queued_seconds >= 0
+        assert not (await runs.status(waiting)).served
+        assert not (await runs.show(waiting)).served
+
+
+async def test_a_worker_on_another_machine_that_is_silent_is_not_served(url: str) -> None:
+    engine = Engine(url, lease=0.5, machine="far away")
+    durable = DurableAgent(adder(), "adder", database_url=url)
+    async with DurableRuns(url) as runs:
+        await engine.serve(durable._service)
+        assert [one.workers for one in await runs.stats()] == [1]
+        engine._watch.stop()  # it hangs
+        async with asyncio.timeout(30):
+            while await runs.stats():
+                await asyncio.sleep(0.05)
+    engine.destroy()
+
+
+async def test_one_worker_watches_and_another_takes_its_place(url: str) -> None:
+    engines = [Engine(url, lease=1.0, machine=f"machine {number}") for number in range(3)]
+
+    def watchers() -> list[int]:
+        return [number for number, engine in enumerate(engines) if engine._is_watcher]
+
+    async def until_watched() -> int:
+        async with asyncio.timeout(30):
+            while len(watchers()) != 1:
+                await asyncio.sleep(0.02)
+        return watchers()[0]
+
+    first = await until_watched()
+    engines[first]._watch.stop()  # it hangs, with its place kept
+    engines[first]._is_watcher = False
+    second = await until_watched()
+    assert second != first
+    for engine in engines:
+        engine.destroy()
+
+
+async def test_the_third_run_of_one_key_is_not_behind_sixty_of_another(url: str) -> None:
+    order: list[str] = []
+
+    async def reply(request: LlmRequest) -> str:
+        order.append(str(request.messages[-1].content)[:1])
+        await asyncio.sleep(0.01)
+        return "done"
+
+    durable = DurableAgent(Agent(FunctionLlm(reply)), "shared", database_url=url, concurrency=2)
+    async with durable:
+        ids = [await durable.enqueue(f"a{number}", key="a") for number in range(60)]
+        ids += [await durable.enqueue(f"b{number}", key="b") for number in range(3)]
+        async with served(durable):
+            for run_id in ids:
+                await durable.result(run_id, timeout=60)
+    assert len(order) == 63
+    assert max(place for place, key in enumerate(order) if key == "b") < 12
+
+
+def test_keys_take_turns_behind_what_they_run_already_and_priorities_go_first(url: str) -> None:
+    store = Store(url)
+    for number in range(6):
+        store.ledger.begin(NewRun(f"a{number}", "x", "v", "{}", "", key="a"))
+    wanted = Wanted("x", "v", False, 2, True, Concurrency(2), ())  # two at a time
+    assert [row.id for row in store.queue.claim("one", wanted)] == ["a0", "a1"]
+    for number in range(3):
+        store.ledger.begin(NewRun(f"b{number}", "x", "v", "{}", "", key="b"))
+    store.ledger.begin(NewRun("plain", "x", "v", "{}", ""))
+    store.ledger.begin(NewRun("urgent", "x", "v", "{}", "", priority=1, key="a"))
+    taken = [row.id for _ in range(3) for row in store.queue.claim("one", wanted)]
+    assert taken == ["urgent", "b0", "plain", "b1", "b2", "a2"]
+    store.close()
+
+
+async def test_a_rate_holds_over_all_workers(url: str) -> None:
+    """Two workers, and as many runs begin as one may begin."""
+    store = Store(url)
+    for number in range(12):
+        store.ledger.begin(NewRun(f"r{number}", "x", "v", "{}", ""))
+    rate = (Rate(5, 60.0),)
+    wanted = Wanted("x", "v", False, 4, True, Concurrency(4), rate)  # each has room for four
+    taken = [len(store.queue.claim(name, wanted)) for name in ("one", "two", "one", "two")]
+    assert taken == [4, 1, 0, 0]
+    both = Wanted("y", "v", False, 4, True, Concurrency(4, queue=6), ())  # six in all workers together
+    for number in range(12):
+        store.ledger.begin(NewRun(f"s{number}", "y", "v", "{}", ""))
+    assert [len(store.queue.claim(name, both)) for name in ("one", "two", "one")] == [4, 2, 0]
+    store.close()
+
+
+async def test_a_delayed_run_is_begun_when_its_time_has_come(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url, lease=1.0) as durable:
+        run_id = await durable.enqueue("1 + 2?", delay=0.5)
+        async with served(durable):
+            assert (await durable.result(run_id, timeout=30)).output == "three"
+        assert await durable.status(run_id) == RunState.COMPLETED

@@ -1,0 +1,141 @@
+"""A durable agent takes what an agent takes: parts, a conversation, a model, a budget; and streams text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.durable.test_agent import deleter, served
+from wesichain import Agent, Budget, Image, tool
+from wesichain.agent import Approve, Failed, MemoryConversations
+from wesichain.core import LlmRequest, LlmResponse, Role, TextChunk, TextDelta
+from wesichain.durable import DurableAgent, DurableRuns
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    RunFailedError,
+    RunIdConflictError,
+    RunInterruptedError,
+)
+from wesichain.testing import FunctionLlm, calls
+
+PICTURE = Image(data=b"\x89PNG picture", media_type="image/png")
+
+
+async def test_parts_reach_the_model_in_the_process_that_runs_the_run(url: str) -> None:
+    seen: list[Any] = []
+
+    def reply(request: LlmRequest) -> str:
+        seen.append(request.messages[-1].content)
+        return "a picture"
+
+    def durable() -> DurableAgent[str]:
+        return DurableAgent(Agent(FunctionLlm(reply)), "looker", database_url=url)
+
+    async with durable() as client:
+        run_id = await client.enqueue(["What is this?", PICTURE])
+        assert (await client.list())[0].task == "What is this?"
+    async with durable() as worker, served(worker):
+        assert (await worker.result(run_id, timeout=30)).output == "a picture"
+        assert (await worker.run(["What is this?", PICTURE], run_id=run_id)).output == "a picture"
+        with pytest.raises(RunIdConflictError):
+            await worker.run("What is this?", run_id=run_id)
+        with pytest.raises(ConfigError, match="no part of a task"):
+            await worker.run(["What is this?", 3])  # type: ignore[list-item]  # what is tested
+    assert [[type(part).__name__ for part in content] for content in seen] == [["Text", "Image"]]
+    assert seen[0][1].data == PICTURE.data
+
+
+async def test_a_conversation_is_read_and_extended_once(url: str) -> None:
+    def reply(request: LlmRequest) -> str:
+        return f"answer {sum(message.role is Role.USER for message in request.messages)}"
+
+    talks = MemoryConversations()
+    durable = DurableAgent(Agent(FunctionLlm(reply)), "talker", database_url=url)
+    async with durable:
+        assert (await durable.run("one", conversation=talks.open("c"))).output == "answer 1"
+        assert (await durable.run("two", conversation=talks.open("c"), run_id="r")).output == "answer 2"
+        again = await durable.run("two", conversation=talks.open("c"), run_id="r")
+        assert again.output == "answer 2", "the same run, though the conversation has grown"
+        said = [message.text for message in await talks.open("c").read()]
+        assert said == ["one", "answer 1", "two", "answer 2"]
+        await durable.enqueue("three", run_id="s")  # as if its caller had died before the answer came
+        await durable.run("three", conversation=talks.open("c"), run_id="s")
+        assert [message.text for message in await talks.open("c").read()][-2:] == ["three", "answer 1"]
+
+
+async def test_a_budget_of_the_run_holds_over_its_resumes_in_another_process(url: str) -> None:
+    @tool(approval=True)
+    def ask(number: int) -> str:
+        """Ask."""
+        return str(number)
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        return calls(("ask", {"number": turn}))
+
+    def durable() -> DurableAgent[str]:
+        return DurableAgent(Agent(FunctionLlm(reply), tools=[ask]), "asker", database_url=url)
+
+    async with durable() as first:
+        with pytest.raises(RunInterruptedError):
+            await first.run("go", run_id="r", budget=Budget(steps=2, prices={"m": (1.0, 2.0)}))
+        (waiting,) = await first.pending("r")
+        await first.approve("r", waiting.token, Approve())
+    async with durable() as second:
+        with pytest.raises(RunInterruptedError):
+            await second.resume("r")
+        (waiting,) = await second.pending("r")
+        await second.approve("r", waiting.token, Approve())
+        with pytest.raises(RunFailedError) as failed:
+            await second.resume("r")
+    assert isinstance(failed.value.outcome, Failed)
+    assert isinstance(failed.value.outcome.error, BudgetExceededError)
+
+
+async def test_a_model_of_the_run_is_a_name(url: str) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(ConfigError, match="PROVIDER:NAME"):
+            await durable.run("go", model=FunctionLlm(lambda _: "x"))  # type: ignore[arg-type]  # what is tested
+        run_id = await durable.enqueue("go", model="openai:another")
+        order = await durable._runs.ask(lambda store: store.orders([run_id])[run_id])
+        assert '"model":"openai:another"' in order
+
+
+class Talker:
+    """A model that says its answer word by word."""
+
+    name = "talker"
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        return LlmResponse("one two three")
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[Any]:
+        for word in ("one ", "two ", "three"):
+            yield TextChunk(word)
+            await asyncio.sleep(0.01)
+        yield LlmResponse("one two three")
+
+
+async def test_text_is_streamed_to_those_who_listen_in_the_process_and_not_stored(url: str) -> None:
+    durable = DurableAgent(Agent(Talker()), "talker", database_url=url)
+    async with durable:
+        run_id = await durable.enqueue("speak")
+
+        async def listen() -> list[Any]:
+            return [event async for event in durable.events(run_id)]
+
+        listening = asyncio.ensure_future(listen())
+        await asyncio.sleep(0)  # it listens from its first step on
+        async with served(durable):
+            assert (await durable.result(run_id, timeout=30)).output == "one two three"
+            heard = await asyncio.wait_for(listening, 30)
+    texts = [event.text for event in heard if isinstance(event, TextDelta)]
+    assert texts == ["one ", "two ", "three"]
+    stored = [event for event in heard if not isinstance(event, TextDelta)]
+    assert [event.seq for event in stored] == [*range(1, len(stored) + 1)]
+    async with DurableRuns(url) as runs:
+        assert [event async for event in runs.events(run_id)] == stored
