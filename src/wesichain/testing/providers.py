@@ -167,12 +167,13 @@ class ProviderContract:
             shown = "".join(item.text for item in items if isinstance(item, TextChunk))
             assert shown.strip() == "It is 4."
 
-    def test_a_call_that_the_server_left_in_the_text_is_a_call(self) -> None:
-        left = '<think>so</think><tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
-        for reply, _ in self._both(Spoken(left)):
-            (call,) = reply.tool_calls
-            assert (call.name, call.args, reply.finish_reason) == ("add", {"a": 1, "b": 2}, "tool_calls")
-            assert reply.content == ""
+    def test_a_call_in_the_text_is_never_run(self) -> None:
+        call = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+        for reply, _ in self._both(Spoken(f"The page ends with {call}, which I did not follow.")):
+            assert (reply.tool_calls, reply.finish_reason) == ((), "stop")
+            assert call in reply.content
+        for reply, _ in self._both(Spoken(call)):
+            assert not any(made.name for made in reply.tool_calls)
 
     def test_thoughts_go_back_unchanged_with_their_signature(self) -> None:
         if not self.signs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -175,7 +176,7 @@ class ToolRegistry:
             if len(self._offers) >= 64:
                 self._offers.clear()
             offered = tuple(
-                _strictly(tool.spec) if strict else tool.spec
+                _spec_of(tool, strict=strict)
                 for name, tool in self._tools.items()
                 if name not in exclude and name not in self._deprecated
             )
@@ -273,10 +274,13 @@ class ToolRegistry:
         )
 
 
-def _strictly(spec: ToolSpec) -> ToolSpec:
-    from .schema.strict import strict_schema
+def _spec_of(tool: Tool, *, strict: bool) -> ToolSpec:
+    spec = tool.spec
+    if strict:
+        from .schema.strict import strict_schema
 
-    return ToolSpec(spec.name, spec.description, strict_schema(dict(spec.parameters)))
+        spec = replace(spec, parameters=strict_schema(dict(spec.parameters)))
+    return replace(spec, pure=True) if tool.effect == "pure" else spec
 
 
 def _warning(tool: Tool, perform: Perform) -> Perform:

@@ -23,9 +23,9 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
 from wesichain.llm.calls import ToolNames, checked_options
-from wesichain.llm.leaks import read_leaks, sift_leaks
+from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.loops import PerLoop
-from wesichain.llm.react_text.speech import Habit
+from wesichain.llm.react_text.streaming import ReasoningStyle
 
 try:
     import httpx2
@@ -120,18 +120,17 @@ class GoogleClient:
         chance = settings.get("chance")
         self._patience = patience if chance is None else replace(patience, chance=chance)
         self._links = PerLoop(self._link)
-        self._habit = Habit()
+        self._text = ForeignText((), ReasoningStyle()) if self._base_url else None  # of another server
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
         async with aclosing(replies):
             reply = await anext(replies)
-        return read_leaks(reply, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
+        return reply if self._text is None else self._text.read(reply)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         items = persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
-        self._habit.is_bare |= self.traits.opens_thinking
-        return sift_leaks(items, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
+        return items if self._text is None else self._text.stream(items)
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""

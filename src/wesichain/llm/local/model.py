@@ -10,8 +10,9 @@ from typing import Any, Self
 
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, StreamItem, TextChunk, Usage
 from wesichain.errors import ConfigError, LlmResponseError
-from wesichain.llm.leaks import sift_leaks
-from wesichain.llm.react_text.thinking import opened_by
+from wesichain.llm.foreign_text import ForeignText
+from wesichain.llm.react_text.reasoning import opened_by
+from wesichain.llm.react_text.streaming import ReasoningStyle
 
 from .files import DEFAULT_MODEL, Progress
 from .grammar import answer_grammar, reply_grammar
@@ -112,7 +113,7 @@ class LocalLlm:
         answer, also where its template begins the thinking in the prompt.
         """
         items = self._stream(request)
-        return items if request.tools else sift_leaks(items, ())
+        return items if request.tools else ForeignText((), ReasoningStyle()).stream(items)
 
     async def _stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         async with self._place.reach() as address:
