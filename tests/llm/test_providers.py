@@ -18,6 +18,7 @@ from wesichain.testing import Answer, ProviderContract, Spoken
 class TestChatCompletions(ProviderContract):
     wire = ChatWire()
     cuts = ("length", "model_length")
+    own_words = True
     finishes = ("length", "content_filter", "refusal")
 
 

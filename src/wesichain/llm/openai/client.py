@@ -129,11 +129,11 @@ class OpenAiClient(HttpLlm):
 
     @override
     def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        return ChatReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
+        return ChatReply.read(body, names=names, endpoint=endpoint, omitted=omitted, is_own=self._is_own)
 
     @override
     def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> Reply:
-        return ChatReply(names, endpoint, omitted)
+        return ChatReply(names, endpoint, omitted, is_own=self._is_own)
 
     @override
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
