@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
 import pytest
 
+from tests.llm.wires import MessagesWire
+from wesichain import Agent
 from wesichain.core import LlmResponse
 from wesichain.errors import LlmResponseError
 from wesichain.llm.calls import ToolNames
@@ -14,6 +17,7 @@ from wesichain.llm.finish_reasons import ANTHROPIC, CHAT, CONVERSE, GEMINI, RESP
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.response_reply import ResponseReply
 from wesichain.llm.transport import Endpoint
+from wesichain.testing import Answer
 
 AT = Endpoint("api.example.org", "m", key_variable="KEY")
 NAMES = ToolNames(())
@@ -144,3 +148,16 @@ def test_an_end_that_gemini_does_not_explain_is_an_error() -> None:
     reply = GeminiReply(NAMES, AT)
     assert [*reply.take({"candidates": [{"content": {"parts": [{"text": "So"}]}, "finishReason": "OTHER"}]})]
     assert reply.whole().finish_reason == "error"
+
+
+async def test_a_pause_without_text_is_continued_with_what_the_provider_had() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tides"}}
+    paused = {"type": "message", "content": [search], "stop_reason": "pause_turn", "usage": {}}
+    done = {"type": "message", "content": [{"type": "text", "text": "High."}], "stop_reason": "end_turn"}
+    wire = MessagesWire()
+    answers = [Answer(200, json.dumps(body).encode(), {}) for body in (paused, done)]
+    async with wire.serve(*answers) as server:
+        result = await Agent(wire.client(server.url)).run("How is the tide?")
+        sent = json.loads(server.requests[1][2])
+    assert result.output == "High."
+    assert sent["messages"][-1] == {"role": "assistant", "content": [search]}
