@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ._version import __version__
 from .agent import Agent, AgentRuntime, Approve, ApproveWith, Provide, Refuse
-from .core import Document, Image, LlmRequest, LlmResponse, Message, Role, ToolCall, later
+from .core import Document, Image, LlmRequest, LlmResponse, Message, ModelSettings, Role, ToolCall, later
 from .errors import RunFailedError, RunInterruptedError, WesichainError
 from .middleware import Middleware
 from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN, SelfCorrect
@@ -56,6 +56,7 @@ __all__ = [
     "LlmResponse",
     "Message",
     "Middleware",
+    "ModelSettings",
     "ObserveErrors",
     "Provide",
     "ReActAgentNode",

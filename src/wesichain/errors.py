@@ -249,13 +249,20 @@ class ToolFailedError(AgentError):
 
 
 class BudgetExceededError(AgentError):
-    """A limit of the budget is used up. `resource` says which."""
+    """A limit of the budget is used up. `resource` says which, `owner` whose account it is (not stored)."""
 
     def __init__(
-        self, message: str, *, step_id: int = 0, resource: str = "steps", limit: float = 0, used: float = 0
+        self,
+        message: str,
+        *,
+        step_id: int = 0,
+        resource: str = "steps",
+        limit: float = 0,
+        used: float = 0,
+        owner: object = None,
     ) -> None:
         super().__init__(message, step_id=step_id)
-        self.resource, self.limit, self.used = resource, limit, used
+        self.resource, self.limit, self.used, self.owner = resource, limit, used, owner
 
 
 class LoopDetectedError(AgentError):

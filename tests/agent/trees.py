@@ -9,12 +9,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
-from wesichain.agent import Agent, Approve, Decision, Handoff, Interrupted, Outcome, Provide, Refuse
+from wesichain.agent import (
+    Agent,
+    Approve,
+    ApproveWith,
+    Decision,
+    Handoff,
+    Interrupted,
+    Outcome,
+    Provide,
+    Refuse,
+)
+from wesichain.context import Window
 from wesichain.core import (
     LlmResponse,
     Message,
@@ -27,9 +39,18 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.errors import ToolFailedError
+from wesichain.middleware import Middleware
 from wesichain.policy import Budget, ObserveErrors, PolicyEngine, Recovery, Reprompt, Retry, Rule
 from wesichain.policy import N as Times
-from wesichain.tools import CancellationToken, DynamicTools, RunContext, ToolContext, ToolSearch, tool
+from wesichain.tools import (
+    CancellationToken,
+    DynamicTools,
+    Finish,
+    RunContext,
+    ToolContext,
+    ToolSearch,
+    tool,
+)
 
 Kind = Literal[
     "ok",
@@ -44,6 +65,11 @@ Kind = Literal[
     "child",
     "handoff",
     "search",
+    "several",
+    "gathered",
+    "swallowed",
+    "several_once",
+    "finish",
 ]
 NAMES = ("ann", "bob", "cleo")
 KINDS: tuple[Kind, ...] = ("ok", "sync", "sleep", "fail", "flaky", "once", "approval", "external", "nested")
@@ -65,9 +91,16 @@ class AgentSpec:
     idempotent: bool = False  # as a tool
     changing: bool = False  # its tools are found, or given anew in each step
     forgetful: bool = False  # whoever hands over to it shows it the task and the last turn alone
+    anonymous: bool = False  # its model gives its calls no ids
+    instructed: bool = False  # its instructions are a function of the context
+    advised: bool = False  # it has a playbook
+    wrapped: bool = False  # middleware around its runs, model calls and tool calls
+    window: bool = False  # a view cuts what it is shown
+    steps: int = 60  # that a run of it may take
+    on_limit: Literal["fail", "partial", "answer"] = "fail"
 
 
-PRICES = {"model-leaf": (9.0, 2.0), "model-twig": (3.0, 1.0)} | {
+PRICES = {f"model-{name}": (9.0, 2.0) for name in ("leaf", "twig", "twin", "pair", "quiet")} | {
     f"model-{name}{depth}{'h' * hands}": (depth + 1.0, 2.0 + hands)
     for name in NAMES
     for depth in range(3)
@@ -83,6 +116,7 @@ class World:
     effects: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     asked: int = 0
+    is_replayed: bool = False  # nobody may be asked for anything
 
 
 def tree_of(seed: int) -> AgentSpec:
@@ -94,6 +128,41 @@ def team_of(seed: int) -> AgentSpec:
     """The tree of a seed, in which agents also hand over to others, and have tools that change."""
     draw = random.Random(f"team {seed}")
     return _with_handoffs(_agent(draw, draw.choice((0, 1, 2))), draw, 3)
+
+
+def grove_of(seed: int) -> AgentSpec:
+    """The tree of a seed whose tools run several agents, and whose agents are made of everything that there is."""
+    draw = random.Random(f"grove {seed}")
+    spec = _with_everything(_agent(draw, draw.choice((0, 1, 1, 2))), draw)
+    return _with_handoffs(spec, draw, 2) if draw.random() < 0.3 else spec
+
+
+MANY: tuple[Kind, ...] = ("several", "gathered", "swallowed", "several_once")
+
+
+def _with_everything(spec: AgentSpec, draw: random.Random) -> AgentSpec:
+    turns = tuple(tuple(_equipped(call, draw) for call in turn) for turn in spec.turns)
+    has_children = any(call.child or call.kind in MANY for turn in turns for call in turn)
+    return replace(
+        spec,
+        turns=turns or ((CallSpec(draw.choice(MANY), draw.randint(1, 3)),),),
+        anonymous=draw.random() < 0.3,
+        instructed=draw.random() < 0.4,
+        advised=draw.random() < 0.3,
+        wrapped=draw.random() < 0.3,
+        window=draw.random() < 0.3,
+        # Runs side by side share what is above them in an order that is nobody's to promise.
+        steps=60 if has_children or draw.random() < 0.7 else draw.randint(1, 2),
+        on_limit=draw.choice(("fail", "partial", "answer")),
+    )
+
+
+def _equipped(call: CallSpec, draw: random.Random) -> CallSpec:
+    if call.child is not None:
+        return replace(call, child=_with_everything(call.child, draw))
+    if draw.random() < 0.45:
+        return CallSpec(draw.choice(MANY), draw.randrange(4))
+    return CallSpec("finish", call.n) if draw.random() < 0.06 else call
 
 
 def _with_handoffs(spec: AgentSpec, draw: random.Random, left: int) -> AgentSpec:
@@ -170,7 +239,11 @@ class TreeLlm:
             return LlmResponse(f"{self._spec.name} heard {heard}", usage=Usage(5, 3))
         hands = "h" * self._spec.name.count("h")
         calls = tuple(
-            ToolCall(f"{hands}t{turn}c{index}", _tool_of(spec), _args_of(spec, f"{turn}.{index}.{spec.n}"))
+            ToolCall(
+                "" if self._spec.anonymous else f"{hands}t{turn}c{index}",
+                _tool_of(spec),
+                _args_of(spec, f"{turn}.{index}.{spec.n}"),
+            )
             for index, spec in enumerate(self._spec.turns[turn])
         )
         return LlmResponse(f"turn {turn}", calls, Usage(7, 2), "tool_calls")
@@ -288,7 +361,93 @@ async def nested(n: int, ctx: ToolContext) -> str:
     return (await leaf.run(f"nested {n}", parent=ctx)).output
 
 
+TWIN = AgentSpec("twin", ((CallSpec("once", 1), CallSpec("sleep", 1)), (CallSpec("approval", 1),)))
+PAIR = AgentSpec("pair", ((CallSpec("once", 2),),))
+QUIET = AgentSpec("quiet", ())
+
+
+def _runs(n: int, ctx: ToolContext, kind: str) -> list[Callable[[], Any]]:
+    """Runs inside a call: n of them, of the same agents and of others, which ask, send and sleep."""
+    specs = [TWIN, PAIR, TWIN][:n] if kind != "swallowed" else [QUIET, TWIN, TWIN][:n]
+    agents = [
+        Agent(TreeLlm(spec), tools=[ok, once, sleep, approval], name=spec.name, policy=ObserveErrors())
+        for spec in specs
+    ]
+    return [
+        partial(agent.run, f"{kind} {n} part {number}", parent=ctx) for number, agent in enumerate(agents)
+    ]
+
+
+@tool
+async def several(n: int, ctx: ToolContext) -> str:
+    """Runs agents one after the other."""
+    return " and ".join([(await run()).output for run in _runs(n, ctx, "several")])
+
+
+@tool(effect="once")
+async def several_once(n: int, ctx: ToolContext) -> str:
+    """Runs agents one after the other, and does harm if it is run twice."""
+    return " and ".join([(await run()).output for run in _runs(n, ctx, "several_once")])
+
+
+@tool
+async def gathered(n: int, ctx: ToolContext) -> str:
+    """Runs agents side by side, two runs to a branch."""
+
+    async def branch(run: Any, number: int) -> str:
+        first = (await run()).output
+        twin = Agent(TreeLlm(PAIR), tools=[once], name="pair", policy=ObserveErrors())
+        return f"{first}, {(await twin.run(f'after {number}: {first}', parent=ctx)).output}"
+
+    runs = _runs(n, ctx, "gathered")
+    return " and ".join(await asyncio.gather(*[branch(run, number) for number, run in enumerate(runs)]))
+
+
+@tool
+async def swallowed(n: int, ctx: ToolContext) -> str:
+    """Runs agents side by side, and makes little of those that fail."""
+    results = await asyncio.gather(*[run() for run in _runs(n, ctx, "swallowed")], return_exceptions=True)
+    return " and ".join("lost" if isinstance(one, BaseException) else one.output for one in results)
+
+
+@tool(effect="once")
+async def finish(n: int, ctx: ToolContext) -> Finish[str]:
+    """Ends the run."""
+    WORLD.effects[ctx.idempotency_key] += 1
+    return Finish(f"finished {n}")
+
+
 TOOLS = [ok, sync, sleep, fail, flaky, once, approval, external, nested]
+EVERYTHING = [*TOOLS, several, several_once, gathered, swallowed, finish]
+
+
+class Advising:
+    """A playbook that says one thing, and nothing in a replay."""
+
+    def retrieve(self, task: str, *, domain: str, k: int = 3) -> Any:
+        assert not WORLD.is_replayed, "a replay looks nothing up"
+        return []
+
+
+class PassingOn(Middleware):
+    """Middleware that looks on."""
+
+    async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+        return await call_next(task)
+
+    async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+        return await call_next(request)
+
+    async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
+        return await call_next(call)
+
+
+def _instructions_of(spec: AgentSpec) -> Any:
+    def instructions(ctx: RunContext[Any]) -> str:
+        assert not WORLD.is_replayed, "a replay asks for no instructions"
+        return f"You are {spec.name}, below {len(ctx.scope)}."
+
+    return instructions if spec.instructed else f"You are {spec.name}."
 
 
 def _given(ctx: RunContext[Any]) -> list[Any]:
@@ -316,14 +475,18 @@ def build(spec: AgentSpec) -> Agent[Any, str]:
     ]
     return Agent(
         TreeLlm(spec),
-        tools=[*(CHANGING if spec.changing else TOOLS), *below],
+        tools=[*(CHANGING if spec.changing else EVERYTHING), *below],
         handoffs=[
             Handoff(build(other), history=last_turn if other.forgetful else None) for other in others.values()
         ],
-        instructions=f"You are {spec.name}.",
+        instructions=_instructions_of(spec),
         name=spec.name,
         policy=policy_of(spec),
-        budget=Budget(steps=60, free_retries=30, cost=1e9, prices=PRICES),
+        playbook=Advising() if spec.advised else None,
+        middleware=[PassingOn()] if spec.wrapped else [],
+        context=[Window(400)] if spec.window else [],
+        on_limit=spec.on_limit,
+        budget=Budget(steps=spec.steps, free_retries=30, cost=1e9, prices=PRICES),
         tool_concurrency=spec.concurrency,
         exclude_after=None,
         loop_guard=None,
@@ -335,6 +498,8 @@ def decide(item: PendingCall) -> Decision:
     args: Any = item.call.args
     if item.external:
         return Provide({"from": "outside", "n": args["n"]}) if args["n"] % 2 else Provide(error="none")
+    if args == {"n": 2}:
+        return ApproveWith({"n": 5})
     return Refuse("no") if args == {"n": 3} else Approve()
 
 

@@ -14,6 +14,7 @@ from wesichain.core import (
     Approve,
     ApproveWith,
     Audio,
+    Citation,
     Document,
     ErrorStep,
     Event,
@@ -61,8 +62,20 @@ part_tuple = st.lists(part, max_size=3).map(tuple)
 content = text | part_tuple
 call = st.builds(ToolCall, text, text, json_value)
 call_tuple = st.lists(call, max_size=3).map(tuple)
+citation = st.builds(
+    Citation, *[st.none() | text] * 4, st.none() | st.integers(0, 99), st.none() | st.integers(0, 99)
+)
+cited = st.lists(citation, max_size=2).map(tuple)
 message = st.builds(
-    Message, st.sampled_from(Role), content, st.none() | text, call_tuple, text, json_value, st.booleans()
+    Message,
+    st.sampled_from(Role),
+    content,
+    st.none() | text,
+    call_tuple,
+    text,
+    json_value,
+    st.booleans(),
+    cited,
 )
 message_tuple = st.lists(message, max_size=3).map(tuple)
 schema = st.dictionaries(text, json_value, max_size=3).map(lambda extra: {**extra, "type": "object"})
@@ -71,7 +84,9 @@ spec_tuple = st.lists(spec, max_size=2).map(tuple)
 request = st.builds(LlmRequest, text, message_tuple, spec_tuple, st.none() | schema)
 finish = st.sampled_from(["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error"])
 text_tuple = st.lists(text, max_size=2).map(tuple)
-response = st.builds(LlmResponse, text, call_tuple, usage, finish, text, json_value, part_tuple, text_tuple)
+response = st.builds(
+    LlmResponse, text, call_tuple, usage, finish, text, json_value, part_tuple, text_tuple, cited
+)
 chunk = st.builds(TextChunk, text) | st.builds(ToolCallChunk, st.integers(0, 9), text, text, text)
 step = st.one_of(
     st.builds(Thought, text),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import openai
 import pytest
 
 from tests.llm.provider_kit import KEY, OPENAI, REQUEST
@@ -23,7 +24,7 @@ from wesichain.core import (
     ToolCallChunk,
     ToolSpec,
 )
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.openai import OpenAiClient
 
 EMPTY = {"type": "object", "properties": {}}
@@ -71,9 +72,33 @@ async def test_azure_is_reached_by_deployment_and_version() -> None:
     assert received.headers["api-key"] == KEY
 
 
+@pytest.mark.parametrize("function", [False, True], ids=["no-key", "a-function-for-tokens"])
+async def test_azure_needs_a_key_or_tokens(function: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_OPENAI_API_KEY", raising=False)
+    async with ToxicServer(reply(200, OPENAI.whole)) as server:
+        given: Any = {"api_key": lambda: "token"} if function else {}
+        client = OpenAiClient("d", api_version="2024-10-21", base_url=server.url, **given)
+        if function:
+            assert (await client.complete(REQUEST)).content == "hello"
+        else:
+            with pytest.raises(ConfigError, match=r"no key for 127.*AZURE_OPENAI_API_KEY"):
+                await client.complete(REQUEST)
+            assert server.received == []
+        await client.aclose()
+
+
+async def test_a_refused_key_of_a_client_of_ones_own_is_that_client_s() -> None:
+    async with ToxicServer(reply(401, "{}")) as server:
+        own = openai.AsyncOpenAI(base_url=server.url, api_key="mine")
+        with pytest.raises(LlmRejectedError, match="client=") as caught:
+            await OpenAiClient("m", client=own).complete(REQUEST)
+        await own.close()
+    assert "no key was sent" not in str(caught.value)
+
+
 async def test_azure_needs_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
-    with pytest.raises(ConfigError, match="base_url"):
+    with pytest.raises(ConfigError, match=r"Azure needs the endpoint.*AZURE_OPENAI_ENDPOINT"):
         await OpenAiClient("gpt-x", api_key=KEY, api_version="2024-10-21").complete(REQUEST)
 
 

@@ -27,6 +27,7 @@ from tests.llm.toxic_server import (
     black_hole,
     blanks,
     bomb,
+    chunked,
     closed_port,
     drip,
     endless,
@@ -49,23 +50,47 @@ HELLO_AGAIN = (b'{"choices": [', b"data: {")
 SILENCE = [
     pytest.param(black_hole, id="black-hole"),
     pytest.param(then(b"data: {", end=black_hole), id="stalls-in-the-middle"),
-    pytest.param(then(end=drip(b'data: {"a": 1}\n\n')), id="drips"),
 ]
 
 
 @each_provider
 @each_way
 @pytest.mark.parametrize("answer", SILENCE)
-async def test_a_reply_that_does_not_come_ends_at_the_deadline(
-    provider: Provider, how: str, answer: Answer
-) -> None:
+async def test_a_silence_ends_at_the_deadline(provider: Provider, how: str, answer: Answer) -> None:
     async with ToxicServer(answer) as server, provider.client(server.url, deadline=0.3) as client:
         began = time.monotonic()
         error = await fault(client, how)
         assert 0.25 < time.monotonic() - began < 5  # generous: the machine may be busy
     assert type(error) is LlmTransportError
     assert error.retryable
+    assert f"no byte from 127.0.0.1:{server.port} for 0.3 s" in str(error)
+
+
+@each_provider
+@each_way
+async def test_a_reply_that_drips_ends_when_its_time_as_a_whole_is_over(provider: Provider, how: str) -> None:
+    answer = then(end=drip(b'data: {"a": 1}\n\n'))
+    async with ToxicServer(answer) as server, provider.client(server.url, total=0.3) as client:
+        began = time.monotonic()
+        error = await fault(client, how)
+        assert 0.25 < time.monotonic() - began < 5  # generous: the machine may be busy
+    assert type(error) is LlmTransportError
+    assert error.retryable
     assert f"no complete reply from 127.0.0.1:{server.port} within 0.3 s" in str(error)
+
+
+@each_provider
+async def test_a_stream_that_is_alive_is_not_cut_at_the_deadline(provider: Provider) -> None:
+    async def alive(writer: asyncio.StreamWriter) -> None:
+        """Comments keep the connection alive for twice the deadline: bytes, but no item of the reply."""
+        for _ in range(40):
+            writer.write(chunked(b": still here\n\n"))
+            await writer.drain()
+            await asyncio.sleep(0.05)
+        writer.write(chunked(provider.stream) + b"0\r\n\r\n")
+
+    async with ToxicServer(then(end=alive)) as server, provider.client(server.url, deadline=1.0) as client:
+        assert (await ask(client, "sse")).content == "hello"
 
 
 POISON = [
@@ -204,7 +229,14 @@ async def test_a_base_url_that_is_no_address_is_a_config_error(provider: Provide
 
 
 @pytest.mark.parametrize(
-    "settings", [{"retries": -1}, {"deadline": 0}, {"deadline": float("nan")}, {"max_bytes": 0}]
+    "settings",
+    [
+        {"retries": -1},
+        {"deadline": 0},
+        {"deadline": float("nan")},
+        {"total": 0},
+        {"max_bytes": 0},
+    ],
 )
 def test_limits_that_make_no_sense_are_config_errors(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError):

@@ -82,12 +82,20 @@ async def test_a_pause_beyond_the_deadline_is_not_begun() -> None:
     assert (clock.pauses, error.retryable, error.retry_after) == ([], True, 86_400.0)
 
 
-async def test_the_deadline_is_over_all_attempts() -> None:
+async def test_the_total_is_over_all_attempts() -> None:
     clock = HandClock()
-    manner = {"retries": 1000, "clock": clock, "deadline": 60.0}
+    manner = {"retries": 1000, "clock": clock, "total": 60.0}
     async with ToxicServer(BUSY) as server, OPENAI.client(server.url, **manner) as client:
         await fault(client, "json")
     assert 50 < sum(clock.pauses) < 60
+
+
+async def test_without_a_total_only_the_retries_bound_a_request() -> None:
+    clock = HandClock()
+    manner = {"retries": 5, "clock": clock, "total": None, "chance": lambda: 0.0}
+    async with ToxicServer(BUSY) as server, OPENAI.client(server.url, **manner) as client:
+        await fault(client, "json")
+    assert clock.pauses == [0.5, 1, 2, 4, 8]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])

@@ -19,7 +19,6 @@ from wesichain.policy import Account, Budget, Spent
         pytest.param({"tokens": -1}, id="negative-tokens"),
         pytest.param({"seconds": -0.1}, id="negative-time"),
         pytest.param({"free_retries": -1}, id="negative-free-retries"),
-        pytest.param({"cost": 1.0}, id="a-cost-without-prices"),
         pytest.param({"steps": None}, id="steps-without-end"),
         pytest.param({"steps": "3"}, id="a-text-for-steps"),
         pytest.param({"tokens": "5"}, id="a-text-for-tokens"),

@@ -6,7 +6,7 @@ from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse, late
 
 from .agent import Agent
 from .drive import Drive
-from .effects import Caller, Effects, LiveEffects
+from .effects import Caller, Effects, Entry, LiveEffects
 from .emitter import Emitter, name_of
 from .model_names import resolve_model
 from .options import AgentOptions, OnLimit, RunOptions
@@ -28,7 +28,7 @@ from .phases import (
 )
 from .results import RunResult, Source, result_of
 from .rules import LoopGuard, Refused, Tally
-from .run_under_way import Running, Settings
+from .run_state import RunState, Settings
 from .runtime import AgentRuntime
 from .trail import Observed, Trail
 
@@ -78,6 +78,7 @@ __all__ = [
     "Drive",
     "Effects",
     "Emitter",
+    "Entry",
     "EventQueue",
     "Failed",
     "Handoff",
@@ -100,9 +101,9 @@ __all__ = [
     "RunMemory",
     "RunOptions",
     "RunResult",
+    "RunState",
     "RunSteps",
     "RunStream",
-    "Running",
     "Settings",
     "Source",
     "SqliteConversations",

@@ -27,9 +27,18 @@ from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
-from .drive import Drive
+from .drive import AnyRun, Drive
+from .effects import advice_at, instructions_at
 from .model_names import AnyModel, resolve_model
-from .options import NO_OPTIONS, AgentOptions, as_sinks, memory_in, run_options
+from .options import (
+    NO_OPTIONS,
+    AgentOptions,
+    RunOptions,
+    as_sinks,
+    memory_in,
+    run_options,
+    signature_with,
+)
 from .phases import Completed, Interrupted, Outcome
 from .results import RunResult, question_of, result_of
 from .runtime import AgentRuntime
@@ -54,6 +63,10 @@ Text: TypeAlias = str | Awaitable[str | None] | None
 Instructions: TypeAlias = (
     str | Callable[[], Text] | Callable[[RunContext[AnyDeps]], Text] | Callable[[str], Text] | None
 )
+
+
+# Where an `Agent` begins with something else than an `AgentRuntime`.
+AGENT_DEFAULTS: Mapping[str, Any] = {"tool_concurrency": 8, "exclude_after": None}
 
 
 class Agent(Translated, Generic[DepsT_contra, OutT]):
@@ -146,12 +159,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self._playbook = playbook
         self._domain = domain
         self._output_type = output_type
-        given_options: Any = {
-            "tool_concurrency": 8,
-            "exclude_after": None,
-            "default_policy": SelfCorrect(),
-            **options,
-        }
+        given_options: Any = {**AGENT_DEFAULTS, "default_policy": SelfCorrect(), **options}
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
             resolve_model(model),
             tools,
@@ -268,25 +276,35 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Outcome[OutT]:
         """A run whose instructions have to be asked for, or that is part of a conversation."""
-        outcome = await (await self._open(task, history, options)).run_to_end()
-        await self._ended_of(options)(outcome)
+        run = await self._open(task, history, options)
+        outcome = await run.run_to_end()
+        if isinstance(run, Drive):
+            await self._ended_of(options)(outcome)
         return outcome
 
     async def _open(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
-    ) -> Drive[OutT]:
+    ) -> AnyRun[OutT]:
         """A run that has not begun, with its instructions and what came before it."""
         rest: Any = {**options}
         conversation = memory_in(rest)
+        inner = rest["inner"] = self.runtime.place(task, rest.get("parent"))
+        if inner is not None and inner.outcome is not None:
+            return self.runtime.open(task, **rest)  # it has its instructions and its history already
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
-        if callable(self._instructions) and rest.get("instructions") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
-            rest["instructions"] = await self.prompt(words, self._context(rest))
-        if self._playbook is not None and rest.get("advice") is None:
-            rest["run_id"] = rest.get("run_id") or self.runtime.new_id(rest.get("parent"))
-            rest["advice"] = await self.advise(words, rest["run_id"])
+        asks = callable(self._instructions) and rest.get("instructions") is None
+        looks_up = self._playbook is not None and rest.get("advice") is None
+        if asks or looks_up:
+            rest["run_id"] = run_id = rest.get("run_id") or self.runtime.new_id(inner)
+            journal = self.runtime.journal_of(run_options(rest), inner)
+            if asks:
+                rest["instructions"] = await journal.remember(
+                    instructions_at(0), lambda: self.prompt(words, self._context(rest))
+                )
+            if looks_up:
+                rest["advice"] = await journal.remember(advice_at(0), lambda: self.advise(words, run_id))
         known: Any = getattr(conversation, "id", None)
         if around.hook is None or not isinstance(known, str):
             return self.runtime.open(task, history=history, **rest)
@@ -388,3 +406,17 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             gives=self._output_type,
             read=self.runtime.read_output,
         )
+
+
+def _show_options() -> None:
+    """Let `help` and `inspect.signature` show every option, from the one place that has it."""
+    agent: Any = Agent
+    shown = signature_with(agent.__init__, AgentOptions, {**AGENT_DEFAULTS, "policy": SelfCorrect()})
+    agent.__init__.__signature__ = shown
+    agent.__signature__ = shown.replace(parameters=[*shown.parameters.values()][1:])
+    for name in ("run", "run_sync", "stream", "iterate", "outcome", "resume"):
+        method = getattr(agent, name)
+        method.__signature__ = signature_with(method, RunOptions, {"conversation": None})
+
+
+_show_options()

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from wesichain.core import (
     Action,
@@ -48,7 +48,7 @@ from wesichain.errors import (
     ReplayMismatchError,
 )
 
-from .calls import Batch, Site
+from .calls import Batch, InnerRun
 from .phases import (
     Acting,
     Active,
@@ -63,7 +63,7 @@ from .phases import (
     Unfinished,
 )
 from .rules import Refused, sentences
-from .run_under_way import TASK_CANCELLED, CutOff, LimitAbove, Running, Stopped
+from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
 from .trail import Observed
 from .turn import Asking
 
@@ -81,20 +81,21 @@ class Drive(Asking[OutT]):
         "_batch",
         "_decided",
         "_has_begun",
-        "_site",
+        "_inner",
         "_was_interrupted",
         "advice",
+        "instructions",
         "outcome",
         "phase",
     )
 
     def __init__(
-        self, run: Running[OutT], phase: Active[OutT], site: Site | None = None, *, stream: bool = False
+        self, run: RunState[OutT], phase: Active[OutT], inner: InnerRun | None = None, *, stream: bool = False
     ) -> None:
         # All that one run begins with, that of the other half included: three of these would take thrice.
         self._run = run
         self._stream = stream
-        self._site = site  # the call that this run is inside of
+        self._inner = inner  # the place of this run inside a call
         self._limit = self._arrived = self._taken_up = self._slots = None
         self._reported = self._shown = phase.info.told
         self._follows = self._has_begun = False
@@ -105,6 +106,7 @@ class Drive(Asking[OutT]):
         self._batch: Batch[OutT] | None = None  # the calls that are being run
         self._was_interrupted = False  # in the middle of its calls
         self.advice: Advice | None = None  # that the run begins with
+        self.instructions = ""  # of this run alone
         self.phase: Phase[OutT] = phase
         self.outcome: Outcome[OutT] | None = None
         if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
@@ -130,9 +132,7 @@ class Drive(Asking[OutT]):
         if self._run.tally.limit is not None:
             self._limit = self._run.account.exceeded(self._run.tally.limit)
         if unfinished is not None and isinstance(phase, Acting):
-            done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
-            self._batch = Batch(self._run, phase, [done.get(call.id) for call in phase.reply.tool_calls])
-            self._batch.take_up(outcome, decisions)
+            self._batch = Batch.resumed(self._run, phase, outcome, decisions)
             self._was_interrupted = True
 
     def run_to_end(self) -> Coroutine[Any, Any, Outcome[OutT]]:
@@ -151,9 +151,12 @@ class Drive(Asking[OutT]):
             self._run.driven_by(task)
         if not self._has_begun:
             self.begin()
-        phase, at_present = self.phase, self._run.present is not None
+        run, phase = self._run, self.phase
+        at_present = run.present is not None
         while True:
             try:
+                if run.pressure is not None:
+                    await run.wait(run.pressure())
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
                     following: Phase[OutT] = await (
@@ -184,17 +187,26 @@ class Drive(Asking[OutT]):
                 raise asyncio.CancelledError(TASK_CANCELLED) from None
         elif isinstance(cause, ConfigError | ReplayMismatchError):  # the caller's mistake, not the run's
             run.emitter.run_failed(run.step, cause, run.spent())
-            if self._site is not None:
-                self._site.failure = self._site.failure or cause
+            if self._inner is not None:
+                self._inner.fail(cause)
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
+        else:  # Ctrl-C, or the end of the program
+            self._cut_off(phase, f"{type(cause).__name__} ended the program")
         raise cause
 
     def begin(self) -> None:
         """Tell that the run begins, or goes on."""
         run, self._has_begun = self._run, True
         info = self.phase.info
-        run.emitter.run_started(info.task, run.settings.model, run.specs(), self._decided, info.parts)
+        run.emitter.run_started(
+            info.task,
+            run.settings.model,
+            run.specs(),
+            self._decided,
+            parts=info.parts,
+            instructions=self.instructions,
+        )
         if self.advice is not None:
             advice = self.advice
             run.emitter.tell(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
@@ -230,7 +242,8 @@ class Drive(Asking[OutT]):
         self._slots = None
         limit: BudgetExceededError | None = None
         try:
-            pending = batch.prepare() if run.present is None else await self._prepare(phase, batch)
+            is_plain = run.present is None and not run.remembers
+            pending = batch.prepare() if is_plain else await self._prepare(phase, batch)
             if pending:
                 return self._interrupt(phase, _reason_of(pending), tuple(pending))
             await batch.perform()
@@ -244,12 +257,17 @@ class Drive(Asking[OutT]):
             return self._fail(phase.observe(batch.observed()), error)
         except LimitAbove as above:
             return self._fail(phase.observe(batch.observed()), above.error)
-        following = phase.observe(batch.observed())
+        observed = batch.observed()
+        checked = None
+        if batch.finish is not None and limit is None:
+            run.check_stop()  # before the results count as observed: a resume ends with them too
+            checked = await self._finish_with(phase, batch.finish)
+        following = phase.observe(observed)
         self._follows = self._follows and batch.went_well
         if self._follows:  # the events of the calls have told everything but the notes
             self._reported = following.trail.length - len(batch.notes)
-        if batch.finish is not None and limit is None:
-            return await self._finished(following, batch.finish)
+        if checked is not None:
+            return self._finished(following, checked)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
         changed = following if run.present is None else await self._change(following, batch)
@@ -264,13 +282,17 @@ class Drive(Asking[OutT]):
         return await self._think(phase)
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
-        """Make the calls ready, likewise; at most one of them hands the run over."""
-        if self._was_interrupted:
+        """Make the calls ready where tools can change, or a journal remembers what approval rules said."""
+        run = self._run
+        if run.present is not None and self._was_interrupted:
             self._was_interrupted = False
             if None in batch.slots:  # where all are settled, nobody looks at the tools of then
-                await self._run.present.offer(phase, again=True)
+                await run.present.offer(phase, again=True)
+        if run.remembers and run.settings.registry.has_rules:
+            await batch.ask_rules()
         pending = batch.prepare()
-        self._run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
+        if run.present is not None:  # at most one of the calls hands the run over
+            run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
         return pending
 
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
@@ -291,32 +313,43 @@ class Drive(Asking[OutT]):
         self._seen = self._view_of(thinking) if run.settings.context else None
         return thinking
 
-    async def _finished(self, phase: Observing[OutT], result: Observed) -> Phase[OutT]:
-        """A tool's result is the run's, if it has the declared form; otherwise the model is told."""
-        run, self._batch = self._run, None
-        run.check_stop()
-        thinking = phase.think()
+    async def _finish_with(
+        self, phase: Acting[OutT], result: Observed
+    ) -> tuple[OutT, str] | InvalidModelActionError:
+        """The answer that a tool's result is, as the checks leave it; or what is wrong with it."""
+        run = self._run
         try:
             output, text = run.settings.judge.output.read(result.value), result.text
             if run.settings.checks is not None:
-                output, text = await self._check(thinking, output, text, run.settings.checks)
+                output, text = await self._check(phase, output, text, run.settings.checks)
         except (CodecError, Refused) as error:
             where = f"the result of {result.tool_name!r} was to end the run, and is no answer: "
-            fault = InvalidModelActionError(
-                str(error) if isinstance(error, Refused) else f"{where}{error}",
-                step_id=run.step,
-                tool_name=result.tool_name,
-            )
-            self._retry(run.decide(thinking, fault))
-            text = sentences.invalid_call(str(fault))
-            return thinking.act(LlmResponse()).observe([Observed(text, text)])
-        return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
+            why = str(error) if isinstance(error, Refused) else f"{where}{error}"
+            return InvalidModelActionError(why, step_id=run.step, tool_name=result.tool_name)
+        return output, text
+
+    def _finished(
+        self, phase: Observing[OutT], checked: tuple[OutT, str] | InvalidModelActionError
+    ) -> Phase[OutT]:
+        """End with a tool's result. One that is no answer goes to the policy, and back to the model."""
+        run, self._batch = self._run, None
+        thinking = phase.think()
+        if not isinstance(checked, InvalidModelActionError):
+            output, text = checked
+            return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
+        try:
+            self._retry(run.decide(thinking, checked))
+        except AgentError as error:
+            return self._fail(phase, error)
+        text = sentences.invalid_call(str(checked))
+        return thinking.act(LlmResponse()).observe([Observed(text, text)])
 
     def _wait(self, phase: Acting[OutT], batch: Batch[OutT]) -> Interrupted[OutT]:
         """Runs inside the calls were interrupted: this one is too, and their questions are its own."""
         self._run.check_stop()
         questions = batch.questions()
-        reason = _reason_of(questions) if questions else batch.children[0].outcome.reason
+        interrupted = (child.outcome for child in batch.children if isinstance(child.outcome, Interrupted))
+        reason = _reason_of(questions) if questions else next(interrupted).reason
         return self._interrupt(phase, reason, questions)
 
     def _interrupt(
@@ -330,8 +363,7 @@ class Drive(Asking[OutT]):
                 settled = tuple(slot for slot in self._slots or () if isinstance(slot, Observed))
                 unfinished = Unfinished(phase.reply, settled)
             else:
-                held = (batch.children, batch.attempts, batch.decisions)
-                unfinished = Unfinished(phase.reply, batch.done(), True, *held)
+                unfinished = batch.unfinished()
         elif self._arrived is not None:
             unfinished = Unfinished(self._arrived, judged=False)
         return phase.interrupt(
@@ -346,11 +378,11 @@ class Drive(Asking[OutT]):
 
     # --- ending --------------------------------------------------------------------------------------
 
-    def _cut_off(self, phase: Active[OutT]) -> None:
-        """The task was cancelled: what still works for the run is stopped, and the run is told as ended."""
+    def _cut_off(self, phase: Active[OutT], reason: str = TASK_CANCELLED) -> None:
+        """The task was cancelled: what still works for the run is stopped, and the run ends interrupted."""
         run = self._run
-        run.stop_below(TASK_CANCELLED)
-        self.phase = ended = self._interrupt(phase, TASK_CANCELLED)
+        run.stop_below(reason)
+        self.phase = ended = self._interrupt(phase, reason)
         self._tell_end(ended)
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
@@ -381,13 +413,37 @@ class Drive(Asking[OutT]):
     def _tell_end(self, outcome: Outcome[OutT]) -> None:
         run, self.outcome = self._run, outcome
         if isinstance(outcome, Completed):
+            if run.held_deltas:
+                run.release_deltas()
             run.emitter.run_completed(run.step, outcome.text, outcome.spent, outcome.stopped_by)
         elif isinstance(outcome, Failed):
             run.emitter.run_failed(run.step, outcome.error, outcome.spent)
         else:
             run.emitter.run_interrupted(run.step, outcome.reason, outcome.spent, outcome.pending)
-        if self._site is not None:
-            self._site.ended(outcome.info.opened_by or run.name, outcome)
+        if self._inner is not None:
+            self._inner.ended(outcome.info.opened_by or run.name, outcome)
+
+
+class EndedRun(Generic[OutT]):
+    """A run inside a call that had ended before an interruption: its outcome is given back."""
+
+    __slots__ = ("outcome", "phase")
+
+    def __init__(self, outcome: Outcome[OutT]) -> None:
+        self.outcome = outcome
+        self.phase: Phase[OutT] = outcome
+
+    async def run_to_end(self) -> Outcome[OutT]:
+        return self.outcome
+
+    async def step(self) -> Phase[OutT]:
+        return self.phase
+
+    async def leave(self, reason: str) -> None:
+        del reason
+
+
+AnyRun: TypeAlias = Drive[OutT] | EndedRun[OutT]
 
 
 def _reason_of(pending: Sequence[PendingCall]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -11,6 +11,7 @@ from wesichain.context import ViewRequest
 from wesichain.core import (
     Advice,
     CancellationToken,
+    JsonValue,
     LlmRequest,
     LlmResponse,
     StreamingLlm,
@@ -18,9 +19,12 @@ from wesichain.core import (
     ToolCall,
     ToolCallingLlm,
     around,
+    dataclass,
     fit_request,
+    from_plain,
     made,
     say_omitted,
+    to_plain,
     traits_of,
 )
 from wesichain.errors import LlmResponseError
@@ -29,7 +33,37 @@ from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
 
 T = TypeVar("T")
 OnText = Callable[[str], None]
-Checked = tuple[T, str]  # an answer that checks have let pass, and its text
+Checked: TypeAlias = tuple[T, str]  # an answer that checks have let pass, and its text
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """Something that the loop is given beside replies and results: what it is, and how it is written.
+
+    `verb` names it: "instruct" (instructions that a function returns), "advise" (advice for a run), "check"
+    (an answer as its checks leave it), "approve" (whether a rule wants a call approved), "offer" (tools that
+    functions return for a step).
+    """
+
+    verb: Literal["instruct", "advise", "check", "approve", "offer"]
+    step_id: int
+    write: Callable[[T], JsonValue]
+    read: Callable[[Any], T]
+    call_id: str = ""
+
+
+def instructions_at(step_id: int) -> Entry[str | None]:
+    """The instructions that a function returns: of a run, or of an agent that it is handed to in a step."""
+    return Entry("instruct", step_id, _as_it_is, _as_it_is)
+
+
+def advice_at(step_id: int) -> Entry[Advice]:
+    """The advice for a run, or for an agent that it is handed to in this step."""
+    return Entry("advise", step_id, to_plain, lambda plain: from_plain(Advice, plain))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 class Caller(Protocol):
@@ -58,6 +92,7 @@ class SameCaller(Caller):
 class Effects(Protocol):
     """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
 
+    remembers: bool = False  # whether `remember` does more than to call
     cancellation: CancellationToken | None = None  # stops the run from the side of its effects
     needs_deps: bool = True  # a replay runs no tool, and does without
 
@@ -80,47 +115,57 @@ class Effects(Protocol):
         """Return when one of several calls side by side may begin: at once, unless an order is to be kept."""
         del call_id
 
-    async def check(
-        self,
-        checks: Coroutine[Any, Any, Checked[T]],
-        *,
-        step_id: int,
-        read: Callable[[str], T],
-    ) -> Checked[T]:
-        """The answer as the user's checks leave it: they are run, unless what they said is known.
+    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gives, or gave when the run was here before.
 
-        A replay closes `checks` and goes by what was recorded; `read` makes a typed answer of a text.
+        A replay takes it from its recording, a durable run and a graph's node from their journal.
         """
-        del step_id, read
-        return await checks
+        del entry
+        return await make()
 
-    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
-        """The instructions of an agent that the run is handed to: asked for, unless they are known."""
-        del step_id
-        return await text
-
-    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
-        """The advice for an agent that the run is handed to: looked up, unless it is known."""
-        del step_id
-        return await advice
-
-    def below(self, scope: str) -> Callable[[Effects], Effects] | None:
-        """The wrapper for the effects of the runs inside a call, which `scope` names; None: there is none."""
-        del scope
+    def below(self, call: str, number: int) -> Callable[[Effects], Effects] | None:
+        """The wrapper for the effects of a run inside a call, by its number; None where there is none."""
+        del call, number
         return None
 
     def attach(self, run: Any) -> None:
-        """Hear which run (`Running`) is answered, before its first step."""
+        """Hear which run (`RunState`) is answered, before its first step."""
         del run
 
-    def around_run(self, middleware: Sequence[Middleware]) -> Sequence[Middleware]:
-        """The layer around the run: its agent's middleware, or what a recording has of it."""
-        return middleware
+    def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
+        """The middleware around the run, or what a recording has of it.
 
-    def around_part(self, middleware: Sequence[Middleware], *, step_id: int) -> Sequence[Middleware]:
-        """The same around the part of an agent that the run was handed to, in this step or before."""
+        With `step_id`, that of an agent which the run was handed to, around its part from this step on.
+        """
         del step_id
         return middleware
+
+
+class _Wrapped(Effects):
+    """Effects of anybody's that ask and call, and leave the rest to what they wrap."""
+
+    __slots__ = ("_given", "_live")
+
+    def __init__(self, given: Any, live: Effects) -> None:
+        self._given = given
+        self._live = live
+
+    @override
+    def ask(
+        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
+    ) -> Coroutine[Any, Any, LlmResponse]:
+        asked: Coroutine[Any, Any, LlmResponse] = self._given.ask(request, step_id=step_id, on_text=on_text)
+        return asked
+
+    @override
+    def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
+        called: Coroutine[Any, Any, ToolResult] = self._given.call(prepared, caller)
+        return called
+
+
+def whole_effects(given: Any, live: Effects) -> Effects:
+    """Effects that a caller gave, with all that the loop needs of them: `ask` and `call` are enough."""
+    return given if hasattr(given, "remember") else _Wrapped(given, live)
 
 
 class LiveEffects(Effects):
@@ -180,6 +225,8 @@ class LiveEffects(Effects):
         async for item in self._llm.stream(request):
             if isinstance(item, TextChunk):
                 on_text(item.text)
+                if hearing is not None:
+                    await hearing.ready()
             elif isinstance(item, LlmResponse):
                 if hearing is not None:
                     hearing.end(item)

@@ -187,16 +187,19 @@ class Emitter:
         model: str,
         tools: tuple[ToolSpec, ...],
         decided: tuple[Decided, ...] | None,
+        *,
         parts: tuple[Part, ...] = (),
+        instructions: str = "",
     ) -> None:
         """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
         self._seq = seq = self._seq + 1
         at, resumed, decisions = self._opened, decided is not None, decided or ()
         parts = () if resumed else parts
+        fields = (task, model, tools, resumed, decisions, parts, "", "", instructions)
         if self._hear is None:
-            self._events.append((_run_started, 0, at, task, model, tools, resumed, decisions, parts, "", ""))
+            self._events.append((_run_started, 0, at, *fields))
         else:
-            self._tell(_run_started(self.run_id, 0, seq, at, task, model, tools, resumed, decisions, parts))
+            self._tell(_run_started(self.run_id, 0, seq, at, *fields))
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict
 from typing_extensions import TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import Advice, CancellationToken, Clock
+from wesichain.core import Advice, CancellationToken, Clock, ModelSettings
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext
@@ -46,6 +46,7 @@ class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
     output_checks: Sequence[OutputCheck[OutT, DepsT]]
     middleware: Sequence[Middleware[DepsT]]
     handoffs: Sequence[Actor | Handoff]
+    settings: ModelSettings
     redactor: Redactor | None
     clock: Clock | None
     new_id: Callable[[], str] | None
@@ -66,6 +67,7 @@ class RunKeywords(TypedDict, Generic[DepsT], total=False):
     deps: DepsT
     model: AnyModel | None
     budget: Budget | None
+    settings: ModelSettings | None
     cancellation: CancellationToken | None
     parent: ToolContext | None
     events: Sinks
@@ -76,6 +78,7 @@ class RunKeywords(TypedDict, Generic[DepsT], total=False):
     effects: Callable[[Effects], Effects] | None
     clock: Clock | None
     on_open: Callable[[Any], None] | None
+    inner: Any
 
 
 class ConversationKeywords(RunKeywords[DepsT], Generic[DepsT], total=False):

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_origin
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
-from wesichain.core import Advice, CancellationToken, Clock, EventSink, Message, constructor_of, dataclass
+from wesichain.core import (
+    NO_SETTINGS,
+    Advice,
+    CancellationToken,
+    Clock,
+    EventSink,
+    Message,
+    ModelSettings,
+    constructor_of,
+    dataclass,
+)
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, FailFast, PolicyEngine
@@ -46,6 +58,7 @@ class AgentOptions:
     `middleware`: what stands around runs, model calls and tool calls, the first outermost.
     `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to. `deps_type`: what the
     deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
+    `settings`: how the model is asked to answer: temperature, length, reasoning, tool choice and so on.
     `redactor`: takes secrets out of what sinks are told, in place of the usual one. `clock`: where time comes
     from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
     """
@@ -67,6 +80,7 @@ class AgentOptions:
     handoffs: Sequence[Actor | Handoff] = ()
     deps_type: Any = None
     default_policy: PolicyEngine = FailFast()
+    settings: ModelSettings = NO_SETTINGS
     redactor: Redactor | None = None
     clock: Clock | None = None
     new_id: Callable[[], str] | None = None
@@ -108,6 +122,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         "a list of Middleware objects, such as [InputGuard(check)]",
     ),
+    "settings": (
+        lambda value: isinstance(value, ModelSettings),
+        "a ModelSettings, such as ModelSettings(temperature=0.2)",
+    ),
     "handoffs": (
         lambda value: isinstance(value, list | tuple),
         "a list of agents, or of Handoff(agent, ...)",
@@ -120,17 +138,19 @@ class RunOptions:
     """The options of one run, whether it begins or goes on.
 
     `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
-    it is written nowhere. `model`, `budget`: in place of the agent's. `cancellation`: stops the run, which
-    never cancels it. `parent`: the context of the call that this run is inside of: it then spends from that
-    run's account, is told in its log and waits with it. `events`: further sinks. `stream`: tell text as it
+    it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's.
+    `cancellation`: stops the run, which never cancels it. `parent`: the context of the call that this run is
+    inside of: it then spends from that run's account, is part of its log and waits with it. `events`: further sinks. `stream`: tell text as it
     comes. `run_id`: a name for the run. `instructions` in place of the agent's, `advice` below them.
-    `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is told the `Drive`.
+    `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is called with the
+    `Drive`. `inner`: the place of the run in the call of `parent`, where it has one already.
     """
 
     history: Sequence[Message] = ()
     deps: Any = None
     model: AnyModel | None = None
     budget: Budget | None = None
+    settings: ModelSettings | None = None
     cancellation: CancellationToken | None = None
     parent: ToolContext | None = None
     events: Sinks = None
@@ -141,6 +161,7 @@ class RunOptions:
     effects: Callable[[Effects], Effects] | None = None
     clock: Clock | None = None
     on_open: Callable[[Any], None] | None = None
+    inner: Any = None  # an `InnerRun`
 
 
 NO_OPTIONS = RunOptions()
@@ -205,6 +226,34 @@ def agent_options(given: Mapping[str, Any]) -> AgentOptions:
     if not given.keys() <= fields.keys():
         raise unknown_keyword("Agent", given, fields, AGENT)
     return AgentOptions(**given)
+
+
+def signature_with(
+    function: Callable[..., Any], options: type, defaults: Mapping[str, Any] | None = None
+) -> inspect.Signature:
+    """The signature of a function whose `**options` are the fields of a class, each with its default.
+
+    `defaults` takes the place of some of them, or adds others.
+    """
+    own = inspect.signature(function)
+    parameters = {name: one for name, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
+    for one in fields(options):
+        if one.name not in parameters and one.name not in _INTERNAL:
+            factory: Any = one.default_factory
+            default = one.default if factory is MISSING else factory()
+            parameters[one.name] = inspect.Parameter(
+                one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=one.type
+            )
+    for name, default in (defaults or {}).items():
+        known = parameters.get(name)
+        if known is None:
+            parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        else:
+            parameters[name] = known.replace(default=default)
+    return own.replace(parameters=[*parameters.values()])
+
+
+_INTERNAL = frozenset({"default_policy", "inner", "on_open"})
 
 
 def as_sinks(events: Sinks) -> tuple[EventSink, ...]:

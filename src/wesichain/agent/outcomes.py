@@ -18,6 +18,7 @@ from wesichain.core import (
     LlmResponse,
     LogView,
     Message,
+    ModelSettings,
     Part,
     PendingCall,
     ReActStep,
@@ -58,17 +59,24 @@ class RunInfo:
     agent: str = "agent"  # the name of whoever runs it now
     opened_by: str = ""  # of whoever began it, where it was handed over since
     model: str = ""  # that the run was told in place of the agent's
+    settings: ModelSettings | None = None  # of this run, over those of its agent
     events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A run inside a call that was interrupted with the run above it, and goes on with it."""
+    """A run inside a call that has not ended: it is given back, or resumed, when the call is entered again.
+
+    `number` counts the runs of an attempt as they were started; `branch` those of the tool's tasks that start
+    runs. The number 0 is that of a question of the call itself.
+    """
 
     call_id: str
     agent: str
     attempt: int
-    outcome: Interrupted[Any]
+    outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
+    number: int = field(default=1, metadata=OMIT)
+    branch: int = field(default=1, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +138,13 @@ class _Ended(AnyPhase, Generic[OutT]):
         return self.spent.usage
 
     @property
+    def cost(self) -> float | None:
+        """The cost of the run in dollars, runs below it included; None where a model has no known price."""
+        from wesichain.policy import cost_of_spent  # looks prices up, which loads a table
+
+        return cost_of_spent(self.spent)
+
+    @property
     def iteration_count(self) -> int:
         """Model calls of this run alone, with those that the state had counted already."""
         return self.info.earlier + self.step
@@ -178,7 +193,9 @@ class _Ended(AnyPhase, Generic[OutT]):
         rest = None
         if is_object(given):
             rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
-        told = {"model": info.model} if info.model else {}
+        told: dict[str, Any] = {"model": info.model} if info.model else {}
+        if info.settings is not None:
+            told["settings"] = info.settings
         return {
             **told,
             "kind": self.kind,
@@ -317,6 +334,7 @@ class _Saved:
     agent: str = "agent"
     opened_by: str = ""
     model: str = ""
+    settings: ModelSettings | None = None
 
     def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
         from wesichain.core import ReActState
@@ -332,6 +350,7 @@ class _Saved:
             agent=self.agent,
             opened_by=self.opened_by,
             model=self.model,
+            settings=self.settings,
         )
         step = self.spent.steps if self.step is None else self.step
         return info, Trail.of([*self.messages], self.steps), self.spent, step

@@ -17,9 +17,11 @@ from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from wesichain.core import (
+    Citation,
     ErrorStep,
     LlmResponse,
     Message,
+    ModelSettings,
     PendingCall,
     Role,
     Spent,
@@ -115,10 +117,18 @@ class Thinking(_Active[OutT]):
         return _acting(self.info, self.trail.grown(said, (reply,)), reply)
 
     def complete(
-        self, output: OutT, *, text: str, spent: Spent, step: int = 0, stopped_by: LimitName | None = None
+        self,
+        output: OutT,
+        *,
+        text: str,
+        spent: Spent,
+        step: int = 0,
+        stopped_by: LimitName | None = None,
+        citations: tuple[Citation, ...] = (),
     ) -> Completed[OutT]:
         """End with an answer; `stopped_by` names the limit that made it the last word."""
-        trail = self.trail.grown((_message(_ASSISTANT, text),), (text,))
+        said = _message(_ASSISTANT, text, citations=citations) if citations else _message(_ASSISTANT, text)
+        trail = self.trail.grown((said,), (text,))
         return completed_phase(self.info, trail, spent, step, output, text, stopped_by)
 
 
@@ -180,7 +190,11 @@ def handed_over(
 
 
 def resumed(
-    outcome: Interrupted[OutT], *, reply: LlmResponse | None = None, model: str = ""
+    outcome: Interrupted[OutT],
+    *,
+    reply: LlmResponse | None = None,
+    model: str = "",
+    settings: ModelSettings | None = None,
 ) -> Thinking[OutT] | Acting[OutT]:
     """The phase that an interrupted run goes on from: the calls in hand, or else the next question.
 
@@ -194,6 +208,7 @@ def resumed(
         told=outcome.told,
         before=outcome.spent,
         model=model,
+        settings=settings,
     )
     unfinished = outcome.unfinished
     if unfinished is None or not unfinished.judged:

@@ -19,12 +19,14 @@ from wesichain.core import (
     Decision,
     LlmTraits,
     Message,
+    ModelSettings,
     Role,
     Spent,
     SystemClock,
     ToolCallingLlm,
     ToolSpec,
     around,
+    check_settings,
     constructor_of,
     traits_of,
 )
@@ -33,17 +35,18 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
-from .calls import Site, UsedTokens, site_of, token_for, with_decided_args
-from .drive import Drive
-from .effects import Effects, LiveEffects
+from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
+from .drive import AnyRun, Drive, EndedRun
+from .effects import Effects, LiveEffects, whole_effects
 from .emitter import Emitter, listeners, signed
 from .handing import Stage
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
-from .phases import Active, Idle, Interrupted, Outcome, RunInfo, begin, resumed
+from .outcomes import with_output
+from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed
 from .rules import Checks, Tally, judge_of, output_form
-from .run_under_way import Running, Settings
+from .run_state import RunState, Settings
 from .trail import Trail
 
 if TYPE_CHECKING:
@@ -141,7 +144,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             approval_ttl=given.approval_ttl,
             context=tuple(given.context),
             beside=partial(AgentRuntime, llm),
+            model_settings=given.settings,
         )
+        check_settings(llm, given.settings)
 
     def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
         """The same with another model, for one run or several: a client, or its name."""
@@ -183,10 +188,23 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
         return self._settings.judge.output.read(text)
 
-    def new_id(self, parent: ToolContext | None = None) -> str:
+    def place(self, task: object, parent: ToolContext | None) -> InnerRun | None:
+        """The place of a run of this task inside a call; None for a run that is inside none."""
+        if parent is None:
+            return None
+        if isinstance(task, str):
+            text = task
+        elif isinstance(task, Idle):
+            text = cast("Idle[Any]", task).info.task
+        elif isinstance(task, list | tuple):
+            text = Message(Role.USER, cast("Any", task)).text
+        else:
+            text = question_of(task)[0]
+        return inner_run(parent, self._settings.name, text)
+
+    def new_id(self, inner: InnerRun | None = None) -> str:
         """The id of a run that has none yet; inside a call, the same whenever that call is run."""
-        site = site_of(parent)
-        return self._new_id() if site is None else site.new_id()
+        return self._new_id() if inner is None else inner.run_id
 
     @property
     def traits(self) -> LlmTraits:
@@ -204,6 +222,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         run_id: str | None = None,
         instructions: str | None = None,
         advice: Advice | None = None,
+        settings: ModelSettings | None = None,
     ) -> Idle[OutT]:
         """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
         content: Content | None = None
@@ -220,6 +239,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             messages += messages_of(scratchpad)
         name, told = self._settings.name, self._reported
         info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=told)
+        if settings is not None:
+            info = replace(info, settings=settings)
         if counted or content is not None:
             info = replace(
                 info,
@@ -241,37 +262,62 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
 
     def open(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
-    ) -> Drive[OutT]:
+    ) -> AnyRun[OutT]:
         """A run that is taken a step at a time: `await drive.step()` until it has an `outcome`."""
         return self.opened(task, history, run_options(options))
 
-    def opened(self, task: object, history: Sequence[Message], given: RunOptions) -> Drive[OutT]:
+    def opened(self, task: object, history: Sequence[Message], given: RunOptions) -> AnyRun[OutT]:
         """The same, with the options as one value."""
         if given.model is not None and (other := self._for(given)) is not self:
             return other.opened(task, history, given)
-        site = None if given.parent is None else site_of(given.parent)
-        if site is not None:
-            waiting = site.take_waiting(self._settings.name)
-            if waiting is not None:
-                return self.reopen(waiting, site.decisions, given)
+        if given.settings is not None:
+            check_settings(self._llm, self._given.settings.merge(given.settings))
+        inner = given.inner or (None if given.parent is None else self.place(task, given.parent))
+        if inner is not None and inner.outcome is not None:
+            return self._back(inner, inner.outcome, given)
         if isinstance(task, Idle):
             idle = cast("Idle[OutT]", task)
         else:
             idle = self.start(
                 task,
                 history=history,
-                run_id=given.run_id or (self._new_id() if site is None else site.new_id()),
+                run_id=given.run_id or self.new_id(inner),
                 instructions=given.instructions,
                 advice=given.advice,
+                settings=given.settings,
             )
         start = None
         if self._around and isinstance(task, str | list | tuple):
-            start = partial(self.start, history=history, instructions=given.instructions, advice=given.advice)
+            start = partial(
+                self.start,
+                history=history,
+                instructions=given.instructions,
+                advice=given.advice,
+                settings=given.settings,
+            )
         advised = () if given.advice is None else given.advice.tools
         tally = Tally(advised=advised) if advised else None
-        drive = self._drive(idle, given, site, tally=tally, start=start)
+        drive = self._drive(idle, given, inner, tally=tally, start=start)
         drive.advice = given.advice
+        drive.instructions = given.instructions or ""
         return drive
+
+    def journal_of(self, options: RunOptions, inner: InnerRun | None) -> Effects:
+        """The effects of a run that is not opened yet: they remember what it begins with."""
+        wrap = options.effects or (None if inner is None else inner.effects)
+        return self._live if wrap is None else wrap(self._live)
+
+    def _back(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> AnyRun[OutT]:
+        """A run inside a call that is entered again: it is resumed, or given back as it had ended."""
+        if isinstance(outcome, Interrupted):
+            return self.reopen(outcome, inner.call.decisions, replace(given, inner=inner))
+        if isinstance(outcome, Completed):
+            outcome = with_output(outcome, self.read_output(outcome.text))
+        inner.ended(outcome.info.opened_by or outcome.info.agent, outcome)
+        ended: EndedRun[OutT] = EndedRun(outcome)
+        if given.on_open is not None:
+            given.on_open(ended)
+        return ended
 
     async def resume(
         self,
@@ -307,8 +353,12 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         other = self._for(options, interrupted.info.model)
         if other is not self:
             return other.reopen(interrupted, decisions, options)
-        phase = resumed(interrupted, reply=with_decided_args(interrupted, decisions), model=self._reported)
-        drive = self._drive(phase, options, site_of(options.parent), tally=interrupted.tally)
+        inner = options.inner
+        scope = () if inner is None else inner.call.scope
+        reply = with_decided_args(interrupted, decisions, scope)
+        settings = options.settings or interrupted.info.settings
+        phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings)
+        drive = self._drive(phase, options, inner, tally=interrupted.tally)
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
             for item in interrupted.pending
@@ -321,66 +371,93 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         self,
         phase: Active[OutT],
         options: RunOptions,
-        site: Site | None,
+        inner: InnerRun | None,
         *,
         tally: Tally | None = None,
         start: Callable[..., Idle[OutT]] | None = None,
     ) -> Drive[OutT]:
         """A run in its place: its account, its token and its log hang below those of its parent."""
-        info, parent = phase.info, options.parent
-        clock = options.clock or (None if site is None else site.clock)  # a run inside lives in its time
-        settings = self._settings if clock is None else replace(self._settings, clock=clock)
-        sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
-        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(self._settings.name))
-        told = listeners(info, sinks, self._redactor) if sinks else None
-        token, above, wrap = options.cancellation, None, options.effects
-        if parent is not None:
-            token, relay = token_for(token, parent), parent.emit
-            if site is not None:
-                above, wrap = site.account, wrap or site.effects
-                relay = None if relay is None else site.open_relay(relay)
-            told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
-        elif token is not None:
-            token = token.child()
-        emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)
-        around_run: Sequence[Middleware] = self._around
         try:
-            account = Account(
-                options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
-            )
-            is_plain = not self._is_changing and self._inside is None and not info.opened_by
-            effects = live = self._live if is_plain else self._world(info, account)
-            if wrap is not None:
-                effects = wrap(live)
-                around_run = effects.around_run(around_run)
-                token = effects.token(token)
-            deps = options.deps
-            if parent is not None or self._deps.is_declared or self.transfers:
-                deps = self._deps_of(options, needed=effects.needs_deps)
+            run, middleware = self._state_of(phase.info, options, inner, tally)
         except ConfigError as error:
-            if site is not None:
-                site.failure = error
+            if inner is not None:
+                inner.fail(error)
             raise
-        if site is not None:
-            site.living += (emitter,)
-        scope = () if site is None else site.scope
-        running = Running(settings, effects, emitter, account, token, info.step, tally, deps, scope)
-        if effects is not self._live:
-            live.attach(running)
-            effects.attach(running)
-        if not around_run and not (running.present is not None and running.present.has_parts):
-            drive = (
-                Drive(running, phase, site, stream=True) if options.stream else Drive(running, phase, site)
-            )
+        if options.stream or inner is not None:
+            self._attach_reader(run, options, inner, middleware)
+        if not middleware and not (run.present is not None and run.present.has_parts):
+            drive = Drive(run, phase, inner, stream=True) if options.stream else Drive(run, phase, inner)
         else:
             from .wrapping import WrappedDrive
 
-            again = None if start is None else partial(self._again, options, site, start)
-            wrapped = (around_run, start, again)
-            drive = WrappedDrive(running, phase, stream=options.stream, site=site, wrapped=wrapped)
+            again = None if start is None else partial(self._again, options, inner, start)
+            wrapped = (middleware, start, again)
+            drive = WrappedDrive(run, phase, stream=options.stream, inner=inner, wrapped=wrapped)
         if options.on_open is not None:
             options.on_open(drive)
         return drive
+
+    def _state_of(
+        self, info: RunInfo, options: RunOptions, inner: InnerRun | None, tally: Tally | None
+    ) -> tuple[RunState[OutT], Sequence[Middleware]]:
+        """The state of a run that has not begun, and the middleware around it."""
+        parent, clock = options.parent, options.clock
+        above, scope, wrap = None, (), options.effects
+        if inner is not None:  # it lives in the time above
+            clock, above, scope = clock or inner.call.clock, inner.call.account, inner.call.scope
+            wrap = wrap or inner.effects
+        settings = self._settings if clock is None else replace(self._settings, clock=clock)
+        token = options.cancellation
+        if parent is not None:
+            token = token_for(token, parent)
+        elif token is not None:
+            token = token.child()
+        emitter = self._emitter_of(info, options, inner, settings)
+        account = Account(
+            options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
+        )
+        middleware: Sequence[Middleware] = self._around
+        is_plain = not self._is_changing and self._inside is None and not info.opened_by
+        effects = live = self._live if is_plain else self._world(info, account)
+        if wrap is not None:
+            effects = whole_effects(wrap(live), live)
+            middleware, token = effects.around(middleware), effects.token(token)
+        deps = options.deps
+        if parent is not None or self._deps.is_declared or self.transfers:
+            deps = self._deps_of(options, needed=effects.needs_deps)
+        if inner is not None:
+            inner.call.run_began(inner.number, emitter)
+        run = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
+        run.own_settings = info.settings
+        if effects is not self._live:
+            live.attach(run)
+            effects.attach(run)
+        return run, middleware
+
+    def _emitter_of(
+        self, info: RunInfo, options: RunOptions, inner: InnerRun | None, settings: Settings[OutT]
+    ) -> Emitter:
+        """What makes the events of a run, for its own log, its sinks and the run above."""
+        sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
+        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(settings.name))
+        told = listeners(info, sinks, self._redactor) if sinks else None
+        if options.parent is not None:
+            relay = options.parent.emit
+            if inner is not None and relay is not None:
+                relay = inner.relay(relay)
+            told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
+        return Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)
+
+    def _attach_reader(
+        self, run: RunState[OutT], options: RunOptions, inner: InnerRun | None, around: Sequence[Middleware]
+    ) -> None:
+        """Let a slow reader slow the run, and a guard hold the pieces of an answer back."""
+        if inner is not None:
+            run.pressure = inner.call.step.run.pressure
+        if options.stream:
+            run.held_deltas = [] if any(one.holds_stream for one in around) else None
+            ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
+            run.pressure = next(filter(None, ready), run.pressure)
 
     def _world(self, info: RunInfo, account: Account) -> Effects:
         """The model and the tools of a run, with what stands around them, and whoever acts in it."""
@@ -390,5 +467,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             return present_of(self, info, account)
         return self._wrapped(self._live)
 
-    def _again(self, options: RunOptions, site: Site | None, start: Any, task: object) -> Drive[OutT]:
-        return self._drive(start(task), options, site, start=start)
+    def _again(self, options: RunOptions, inner: InnerRun | None, start: Any, task: object) -> Drive[OutT]:
+        further = None if inner is None else inner.another()
+        run_id = None if further is None else further.run_id
+        return self._drive(start(task, run_id=run_id), options, further, start=start)

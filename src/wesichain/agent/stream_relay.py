@@ -8,13 +8,14 @@ from wesichain.core import (
     JsonValue,
     LlmResponse,
     OutputDelta,
+    TextDelta,
     ToolCallChunk,
     parse_json,
 )
 from wesichain.errors import CodecError
 
-from .emitter import Emitter
 from .rules import OutputForm, unfenced
+from .run_state import RunState
 
 _LEAST = 16  # characters between two looks at an answer
 _SHARE = 8  # and at least this part of what is there: so all looks together cost a multiple of the answer
@@ -23,12 +24,15 @@ _SHARE = 8  # and at least this part of what is there: so all looks together cos
 class StreamRelay:
     """Takes one reply, piece by piece. A typed answer is looked at whenever it has grown by an eighth."""
 
-    __slots__ = ("_calls", "_emitter", "_form", "_last", "_next", "_pieces", "_size", "_step", "_tool")
+    __slots__ = ("_calls", "_form", "_last", "_next", "_pieces", "_run", "_size", "_step", "_tool")
 
-    def __init__(self, emitter: Emitter, step: int, form: OutputForm[Any]) -> None:
-        self._emitter = emitter
-        self._step = step
-        self._form = form
+    def __init__(self, run: RunState[Any]) -> None:
+        self._run = run
+        self._step = run.step
+        self._form: OutputForm[Any] = run.settings.judge.output
+        if run.held_deltas is not None:
+            run.held_deltas = []  # those of a reply that was no answer are not emitted
+        form = self._form
         self._calls: dict[int, str] = {}  # the names of the reply's calls
         self._tool: str | None = None  # the final tool that the pieces are the arguments of
         self._last: Any = None
@@ -55,8 +59,14 @@ class StreamRelay:
 
     def end(self, reply: LlmResponse) -> None:
         """The reply is whole, and so is the answer, if it is one."""
-        if not self._form.is_typed:
-            return
+        if self._form.is_typed:
+            self._end_typed(reply)
+        finals = {spec.name for spec in self._form.final_tools}
+        if self._run.held_deltas and any(call.name not in finals for call in reply.tool_calls):
+            self._run.release_deltas()
+            self._run.held_deltas = []
+
+    def _end_typed(self, reply: LlmResponse) -> None:
         names = {spec.name for spec in self._form.final_tools}
         final = next((call for call in reply.tool_calls if call.name in names), None)
         whole: JsonValue = reply.content if final is None else final.args
@@ -67,10 +77,27 @@ class StreamRelay:
         self._show(self._form.partial(plain, None if final is None else final.name))
 
     def say(self, text: str) -> None:
-        self._emitter.text_delta(self._step, text)
+        if self._run.held_deltas is None:
+            self._run.emitter.text_delta(self._step, text)
+        else:
+            self._run.held_deltas.append(("text", self._step, text))
 
     def show(self, value: JsonValue) -> None:
-        self._emitter.tell(OutputDelta, self._step, value)
+        if self._run.held_deltas is None:
+            self._run.emitter.tell(OutputDelta, self._step, value)
+        else:
+            self._run.held_deltas.append(("output", self._step, value))
+
+    def hold(self, event: TextDelta | OutputDelta) -> None:
+        """Keep a piece of a recorded answer that was emitted after it had been checked."""
+        held = self._run.held_deltas = self._run.held_deltas or []
+        text = isinstance(event, TextDelta)
+        held.append(("text" if text else "output", event.step_id, event.text if text else event.value))
+
+    async def ready(self) -> None:
+        """Return when the reader has caught up."""
+        if self._run.pressure is not None:
+            await self._run.pressure()
 
     def _take(self, piece: str) -> None:
         if self._pieces is None:

@@ -33,6 +33,7 @@ class Observed:
     tool_name: str = ""
     ok: bool = True
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
+    finish: bool = field(default=False, metadata=OMIT)  # the tool returned `Finish`: this ends the run
 
 
 TrailItem: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .clear import ClearToolResults
     from .seen import Seen
     from .summarise import Summarise
+    from .trim import TrimResults, fit
     from .window import Window
 else:
     __getattr__ = later(
@@ -27,6 +28,7 @@ else:
             ".clear": ("ClearToolResults",),
             ".seen": ("Seen",),
             ".summarise": ("Summarise",),
+            ".trim": ("TrimResults", "fit"),
             ".window": ("Window",),
         },
     )
@@ -38,12 +40,14 @@ __all__ = [
     "Question",
     "Seen",
     "Summarise",
+    "TrimResults",
     "ViewQuestion",
     "ViewRequest",
     "Window",
     "are_views",
     "counter_of",
     "estimate_tokens",
+    "fit",
     "quiet_of",
     "tokens_of",
 ]

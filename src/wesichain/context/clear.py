@@ -38,6 +38,10 @@ class ClearToolResults:
         return self.over_tokens
 
     @property
+    def limit_tokens(self) -> int:
+        return self.over_tokens
+
+    @property
     def name(self) -> str:
         return "ClearToolResults"
 

@@ -100,6 +100,12 @@ class Seen:
             for place in self._whole[: max(0, count)]
         ]
 
+    def tool_results(self) -> list[tuple[int, Message, int]]:
+        """The results of tools that are shown, each with its place and its tokens."""
+        self._file()
+        shown = zip(self._places, self._messages, self._sizes, strict=True)
+        return [(place, message, size) for place, message, size in shown if message.role is Role.TOOL]
+
     def oldest(self, tokens: int) -> list[tuple[int, int]]:
         """Where the oldest units are that have this many tokens together, or all but the run's last."""
         self._file()

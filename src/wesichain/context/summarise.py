@@ -53,6 +53,10 @@ class Summarise:
         return self.over_tokens
 
     @property
+    def limit_tokens(self) -> int:
+        return self.over_tokens
+
+    @property
     def name(self) -> str:
         return "Summarise"
 

@@ -47,7 +47,8 @@ class ContextView(Protocol):
 
     What it says follows from what is `seen` and from nothing else, so that a run comes to the same again.
     It should cut seldom, and then a good deal: what a provider keeps of a prompt ends at the first change.
-    One with an attribute `quiet_tokens` is not asked while no more than so many tokens are shown.
+    One with an attribute `quiet_tokens` is not asked while no more than so many tokens are shown. Where one
+    has `limit_tokens`, no request has more: results of tools are cut to fit, or the run fails.
     """
 
     @property

@@ -82,6 +82,7 @@ from .events import (
 from .later import later
 from .log import LogView, events_in
 from .messages import (
+    Citation,
     FinishReason,
     LlmRequest,
     LlmResponse,
@@ -107,6 +108,7 @@ from .protocols import (
     ToolCallingLlm,
     advise,
     around,
+    check_settings,
     fit_message,
     fit_request,
     name_reply,
@@ -114,7 +116,9 @@ from .protocols import (
     traits_of,
 )
 from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
-from .spending import NO_USAGE, AnyPrice, Price, Prices, Spent, Usage, cost_of, is_price
+from .settings import NO_SETTINGS, ModelSettings
+from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, Usage, cost_of, is_price
+from .strict_schema import narrowed_schema, strict_schema, without_nulls
 from .told_messages import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, Delivery, SystemClock, abandon
 
@@ -153,6 +157,7 @@ __all__ = [
     "HEADING",
     "KEPT",
     "MEDIA",
+    "NO_SETTINGS",
     "NO_USAGE",
     "OMIT",
     "Action",
@@ -171,6 +176,7 @@ __all__ = [
     "CallToken",
     "CancellationToken",
     "CheckpointSaved",
+    "Citation",
     "Clock",
     "CompletionLlm",
     "Content",
@@ -200,6 +206,7 @@ __all__ = [
     "Media",
     "Message",
     "ModelResponded",
+    "ModelSettings",
     "NodeCompleted",
     "NodeFailed",
     "NodeStarted",
@@ -209,6 +216,7 @@ __all__ = [
     "PendingCall",
     "Portable",
     "Price",
+    "PriceTier",
     "Prices",
     "PromptTemplate",
     "Provide",
@@ -249,6 +257,7 @@ __all__ = [
     "advise",
     "around",
     "check_depth",
+    "check_settings",
     "constructor_of",
     "cost_of",
     "dataclass",
@@ -270,6 +279,7 @@ __all__ = [
     "made",
     "media_type_of",
     "name_reply",
+    "narrowed_schema",
     "omitted_line",
     "parse_json",
     "parts_of",
@@ -277,6 +287,7 @@ __all__ = [
     "result_parts",
     "say_omitted",
     "state_update",
+    "strict_schema",
     "text_of",
     "to_json",
     "to_jsonl",
@@ -286,5 +297,6 @@ __all__ = [
     "tool_message",
     "traits_of",
     "turn_of",
+    "without_nulls",
     "write_state",
 ]

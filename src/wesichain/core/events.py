@@ -115,7 +115,8 @@ class RunStarted(RunEvent):
     """A run begins, or goes on after an interruption (`resumed`), with what was decided on its calls.
 
     In the log of the run at the top, whose `run_id` all events have, that of a run inside it also tells whose
-    run it is (`agent`) and the id that it has itself (`own_id`).
+    run it is (`agent`) and the id that it has itself (`own_id`). `instructions` are those of this run alone:
+    a function of the agent returned them, or the caller gave them.
     """
 
     kind: ClassVar[str] = "run_started"
@@ -127,6 +128,7 @@ class RunStarted(RunEvent):
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a task that is more than text
     agent: str = field(default="", metadata=OMIT)
     own_id: str = field(default="", metadata=OMIT)
+    instructions: str = field(default="", metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,7 @@ class HandedOff(RunEvent):
     """The run goes on as another agent, whose model and tools are told.
 
     It has its own instructions and sees what was said so far: the next step tells it all to it.
+    `instructions` are there where a function returned them.
     """
 
     kind: ClassVar[str] = "handed_off"
@@ -237,6 +240,7 @@ class HandedOff(RunEvent):
     target: str
     model: str = field(default="", metadata=OMIT)
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
+    instructions: str = field(default="", metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from wesichain.errors import CodecError, ToolDefinitionError
 from .codec import JsonValue
 from .content import Content, Part, parts_of, text_of_content
 from .dataclass import OMIT, UNWRITTEN, dataclass
+from .settings import NO_SETTINGS, ModelSettings
 from .spending import NO_USAGE, Usage
 
 
@@ -41,12 +42,30 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Citation:
+    """A source that a model names for a part of its answer; None of what the provider does not give.
+
+    `text` is the passage, `source` the provider's name for the source where it is no address. `start` and
+    `end` count characters: of the answer where the provider marks the answer (OpenAI, Gemini), else of the
+    cited document (Anthropic, Bedrock).
+    """
+
+    text: str | None = field(default=None, metadata=OMIT)
+    url: str | None = field(default=None, metadata=OMIT)
+    title: str | None = field(default=None, metadata=OMIT)
+    source: str | None = field(default=None, metadata=OMIT)
+    start: int | None = field(default=None, metadata=OMIT)
+    end: int | None = field(default=None, metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message. `opaque` is a provider's own data (signed reasoning), handed back to it untouched.
 
     Content is a text, or parts: texts, images, documents, sounds. A role may be given as its text, calls and
     parts as lists, and a text among parts as a str; they are kept as a `Role`, tuples and `Text`. `is_error`
-    says of a tool's message that the call failed, to providers that want to know.
+    says of a tool's message that the call failed, to providers that want to know. `citations` are the sources
+    that the model named.
     """
 
     role: Role
@@ -56,6 +75,7 @@ class Message:
     reasoning: str = field(default="", metadata=OMIT)
     opaque: JsonValue = field(default=None, metadata=OMIT)
     is_error: bool = field(default=False, metadata=OMIT)
+    citations: tuple[Citation, ...] = field(default=(), metadata=OMIT)
 
     def __post_init__(self) -> None:
         if type(self.content) is not str:
@@ -107,7 +127,8 @@ class ToolSpec:
 class LlmRequest:
     """A request to a model. `output_schema`: the JSON schema that the answer must have.
 
-    `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`).
+    `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`); those of
+    `settings` are added to them. `settings`: how the model is asked to answer.
     """
 
     model: str
@@ -115,6 +136,7 @@ class LlmRequest:
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
     output_schema: Mapping[str, Any] | None = field(default=None, metadata=OMIT)
     stop: tuple[str, ...] = field(default=(), metadata=OMIT)
+    settings: ModelSettings = field(default=NO_SETTINGS, metadata=OMIT)
 
     def __post_init__(self) -> None:
         if type(self.messages) is list:
@@ -128,7 +150,8 @@ class LlmResponse:
     """A model's answer, as it came: the runtime, not the adapter, judges it.
 
     `parts` are the pictures and sounds that came with the text. `omitted` says what of the request the model
-    could not be given: a line each, as the model read it in that place.
+    could not be given: a line each, as the model read it in that place. `citations` are the sources that the
+    model named.
     """
 
     content: str = ""
@@ -139,6 +162,7 @@ class LlmResponse:
     opaque: JsonValue = field(default=None, metadata=OMIT)
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
     omitted: tuple[str, ...] = field(default=(), metadata=OMIT)
+    citations: tuple[Citation, ...] = field(default=(), metadata=OMIT)
 
     def __post_init__(self) -> None:
         if type(self.tool_calls) is not tuple:

@@ -20,6 +20,7 @@ from .content import Audio, Document, Image, Part, Text, made, omitted_line
 from .dataclass import dataclass
 from .events import Event
 from .messages import LlmRequest, LlmResponse, Message, StreamItem, ToolCall, ToolSpec
+from .settings import ModelSettings
 
 HEADING = "What earlier runs of this task have shown; do it this way:"
 _MOST = 3  # pieces of advice from a source that only retrieves
@@ -30,7 +31,8 @@ _CHARACTERS = 800  # of them together
 class ToolCallingLlm(Protocol):
     """A model that can ask for tools. It translates and maps faults; it never judges a call.
 
-    May also have `model` (its name), `traits` (an `LlmTraits`), and `stream` (see `StreamingLlm`).
+    May also have `model` (its name), `traits` (an `LlmTraits`), `check_settings` (raises `ConfigError` for a
+    `ModelSettings` that it cannot take), and `stream` (see `StreamingLlm`).
     """
 
     async def complete(self, request: LlmRequest) -> LlmResponse: ...
@@ -45,7 +47,10 @@ class StreamingLlm(ToolCallingLlm, Protocol):
 
 @runtime_checkable
 class CompletionLlm(Protocol):
-    """A plain text model. `stop`: texts at which it should end; the stop text itself is not returned."""
+    """A plain text model. `stop`: texts at which it should end; the stop text itself is not returned.
+
+    Where `complete_text` also has a parameter `settings`, it is given the `ModelSettings` of the request.
+    """
 
     async def complete_text(self, prompt: str, *, stop: Sequence[str]) -> str: ...
 
@@ -81,6 +86,16 @@ def traits_of(llm: object) -> LlmTraits:
     """The traits that a model declares. One that declares none is given every part as it is, no more."""
     traits = getattr(llm, "traits", None)
     return traits if isinstance(traits, LlmTraits) else _UNSAID
+
+
+def check_settings(llm: object, settings: ModelSettings) -> None:
+    """Raise `ConfigError` for a setting that the model cannot take, before anything is sent to it.
+
+    The adapters know what they take (`llm.check_settings(settings)`); any other model is given them all.
+    """
+    check = getattr(llm, "check_settings", None)
+    if check is not None:
+        check(settings)
 
 
 def fit_message(message: Message, traits: LlmTraits) -> tuple[Message, tuple[str, ...]]:

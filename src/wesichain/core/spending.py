@@ -63,30 +63,57 @@ class Spent:
     free_retries: int = 0
     cost: float = field(default=0.0, metadata=OMIT)
     seconds: float = field(default=0.0, metadata=OMIT)  # at work: waiting for a person does not count
+    # The tokens, by model, that no budget has a price for: `cost` is without them.
+    unpriced: Mapping[str, Usage] = field(default_factory=dict[str, Usage], hash=False, metadata=OMIT)
 
 
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """The price of a million tokens: read, written, read from the provider's cache, written into it.
+class PriceTier:
+    """The price of a million tokens in a request whose input is longer than `over` tokens."""
 
-    Where no price is given for the cache, its tokens cost what others do that are read.
-    """
-
+    over: int
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("input", "output", "cache_read", "cache_write"):
-            amount = getattr(self, name)
-            if not (is_price(amount) or (amount is None and name.startswith("cache"))):
-                raise PolicyConfigError(
-                    f"Price({name}={amount!r}): use a number from 0 up, per million tokens"
-                )
+        _check_amounts(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a million tokens: read, written, read from the provider's cache, written into it.
+
+    Where no price is given for the cache, its tokens cost what others do that are read. `tiers` are the
+    prices of long requests: all tokens of one are charged at the highest tier that its input is over.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    tiers: tuple[PriceTier, ...] = field(default=(), metadata=OMIT)
+
+    def __post_init__(self) -> None:
+        _check_amounts(self)
+
+    def at(self, input_tokens: int) -> Price | PriceTier:
+        """The prices that hold for a request of this length."""
+        reached = [tier for tier in self.tiers if input_tokens > tier.over]
+        return max(reached, key=lambda tier: tier.over) if reached else self
+
+
+def _check_amounts(price: Price | PriceTier) -> None:
+    for name in ("input", "output", "cache_read", "cache_write"):
+        amount = getattr(price, name)
+        if not (is_price(amount) or (amount is None and name.startswith("cache"))):
+            raise PolicyConfigError(
+                f"{type(price).__name__}({name}={amount!r}): use a number from 0 up, per million tokens"
+            )
 
 
 AnyPrice: TypeAlias = tuple[float, float] | Price
@@ -94,10 +121,16 @@ Prices: TypeAlias = Mapping[str, AnyPrice]
 
 
 def cost_of(usage: Usage, price: AnyPrice) -> float:
-    """The cost of tokens at a price. What the cache held is charged at the cache's price, and once."""
+    """The cost of a reply's tokens. What the cache held is charged at the cache's price, and once."""
     if not isinstance(price, Price):
         read, written = price
         return (usage.input_tokens * read + usage.output_tokens * written) / _MILLION
+    if price.tiers:
+        return _cost(usage, price.at(usage.input_tokens))
+    return _cost(usage, price)
+
+
+def _cost(usage: Usage, price: Price | PriceTier) -> float:
     cached, stored = usage.cache_read_tokens, usage.cache_write_tokens
     fresh = max(0, usage.input_tokens - cached - stored)
     cache_read = price.input if price.cache_read is None else price.cache_read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 
 from .codec import JsonValue, dump_json
 from .content import Part, parts_of
@@ -24,7 +25,8 @@ def text_of(value: JsonValue) -> str:
 def turn_of(reply: LlmResponse) -> Message:
     """A reply as the model sees it in its next request."""
     content = (*parts_of(reply.content), *reply.parts) if reply.parts else reply.content
-    return _message(_ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
+    message = _message(_ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
+    return replace(message, citations=reply.citations) if reply.citations else message
 
 
 def tool_message(call_id: str, value: JsonValue, parts: tuple[Part, ...] = ()) -> Message:

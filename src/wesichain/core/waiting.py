@@ -140,6 +140,11 @@ class CallToken(CancellationToken):
     def cancel(self, reason: str = "cancelled") -> None:
         self._parents[0].cancel(reason)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the call is over: nothing but `abandon` sets a reason of the token's own."""
+        return self._reason is not None
+
     def abandon(self, reason: str) -> None:
         """Tell whoever still works on the call that nobody waits for it any more."""
         # Without the lock, which took most of a call's end: the reason stands before the watchers are looked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from wesichain.core import JsonValue, LlmRequest, Message, Role, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmRejectedError
@@ -58,6 +58,41 @@ class ToolNames:
 
 def _is_legal(name: str) -> bool:
     return 0 < len(name) <= _LONGEST and not _ILLEGAL.search(name)
+
+
+_CHOICES: dict[str, Literal["auto", "required", "none"]] = {
+    "auto": "auto",
+    "required": "required",
+    "none": "none",
+}
+
+
+class ToolChoice(NamedTuple):
+    """A choice of tools: "auto", "required", "none", or "tool" with the name that one has on the wire."""
+
+    kind: Literal["auto", "required", "none", "tool"]
+    name: str = ""
+
+
+def tool_choice(request: LlmRequest, names: ToolNames) -> ToolChoice | None:
+    """The choice that the settings of a request make among its tools; None where there is nothing to send."""
+    choice = request.settings.tool_choice
+    if choice is None or (choice in ("auto", "none") and not request.tools):
+        return None
+    offered = [tool.name for tool in request.tools]
+    if choice in _CHOICES and offered:
+        return ToolChoice(_CHOICES[choice])
+    if choice not in offered:
+        raise ConfigError(
+            f"tool_choice={choice!r}: the tools of this request are {', '.join(offered) or 'none'}; "
+            f"choose one of them"
+        )
+    return ToolChoice("tool", names.to_wire(choice))
+
+
+def stops_of(request: LlmRequest) -> list[str]:
+    """The texts at which the reply ends: those of the request, and those of its settings."""
+    return [*dict.fromkeys((*request.stop, *request.settings.stop))]
 
 
 def read_args(text: str) -> JsonValue:
@@ -117,6 +152,17 @@ def with_options(body: Mapping[str, Any], options: Mapping[str, JsonValue]) -> d
         else:
             merged[key] = {**ours, **value} if is_object(ours) and is_object(value) else value
     return {key: value for key, value in merged.items() if value is not None}
+
+
+def with_settings(
+    body: Mapping[str, Any], options: Mapping[str, JsonValue], request: LlmRequest, written: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The body with the client's own fields, over them the settings of the request, and over all its `extra`.
+
+    `written` are the settings in the provider's terms; None of one that is not set.
+    """
+    given = {key: value for key, value in written.items() if value is not None}
+    return with_options(with_options(with_options(body, options), given), request.settings.extra)
 
 
 def whole_number(value: object) -> int:

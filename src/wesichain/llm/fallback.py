@@ -11,8 +11,10 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     LlmTraits,
+    ModelSettings,
     StreamItem,
     ToolCallingLlm,
+    check_settings,
     fit_request,
     say_omitted,
     traits_of,
@@ -52,7 +54,13 @@ class Fallback:
         traits = [traits_of(model) for model in self.models]
         self.traits = _shared(traits)
 
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that one of the models does not take."""
+        for model in self.models:
+            check_settings(model, settings)
+
     async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.check_settings(request.settings)
         errors: list[LlmError] = []
         for model in self.models:
             try:
@@ -66,6 +74,7 @@ class Fallback:
         raise self._all_failed(errors) from ExceptionGroup("no model answered", errors)
 
     async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        self.check_settings(request.settings)
         errors: list[LlmError] = []
         for model in self.models:
             has_begun = False

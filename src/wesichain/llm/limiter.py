@@ -12,10 +12,12 @@ from wesichain.core import (
     Clock,
     LlmRequest,
     LlmResponse,
+    ModelSettings,
     StreamItem,
     SystemClock,
     ToolCallingLlm,
     Usage,
+    check_settings,
     traits_of,
 )
 from wesichain.errors import ConfigError
@@ -67,6 +69,10 @@ class RateLimiter:
         self._gates = PerLoop(self._gate)
         self._clock = clock or SystemClock()
         self._turns: deque[_Turn] = deque()  # of the last minute
+
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that the model behind it does not take."""
+        check_settings(self.llm, settings)
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         async with self._turn(request) as turn:

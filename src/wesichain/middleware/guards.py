@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -67,9 +67,19 @@ class InputGuard(_Guard[DepsT_contra]):
 
 
 class OutputGuard(_Guard[DepsT_contra]):
-    """Checks the answer before a run completes: `OutputGuard(lambda answer: "secret" not in answer)`."""
+    """Checks the answer before a run completes: `OutputGuard(lambda answer: "secret" not in answer)`.
+
+    Of a run that is streamed, `stream="hold"` emits no piece of the answer before it was checked; "pass"
+    emits the pieces as they come, and the check then comes too late for whoever reads along.
+    """
 
     what = "the answer"
+
+    def __init__(self, check: Check[DepsT_contra], *, stream: Literal["hold", "pass"] = "hold") -> None:
+        super().__init__(check)
+        if stream not in ("hold", "pass"):
+            raise ConfigError(f"OutputGuard(stream={stream!r}): use 'hold' or 'pass'")
+        self.holds_stream = stream == "hold"
 
     @override
     async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:

@@ -22,8 +22,12 @@ class Middleware(Generic[DepsT_contra]):
 
     A method may change what it hands on or what it gives back, answer without calling on, or call on again.
     One object serves all the runs of its agent, also at the same time: what belongs to one run is in `ctx`.
-    To raise a `GuardrailError` ends the run as Failed. `Middleware[Desk]` says what deps it wants of a run.
+    To raise a `GuardrailError` ends the run as Failed; any other exception does too, in an error that names
+    the middleware. `Middleware[Desk]` says what deps it wants of a run. `holds_stream` keeps the pieces of a
+    streamed answer back until `wrap_run` has returned.
     """
+
+    holds_stream: bool = False
 
     async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
         """Around a run, or the part of it that is resumed: `await call_next(task)` gives its outcome.
@@ -40,8 +44,8 @@ class Middleware(Generic[DepsT_contra]):
     ) -> LlmResponse:
         """Around a model call: `await call_next(request)` asks the model, and raises what the model raises.
 
-        Every call of the model spends a step, its tokens and its cost, and is told. What is raised here goes
-        to the policy like a fault of the model's.
+        Every call of the model spends a step, its tokens and its cost, and is an event. What the model
+        raises, or an `LlmError` raised here, goes to the policy; any other exception ends the run.
         """
         del ctx
         return await call_next(request)
@@ -52,8 +56,8 @@ class Middleware(Generic[DepsT_contra]):
         """Around a tool call that was checked and approved: `await call_next(call)` runs it.
 
         A tool that fails gives a result with an error. Other arguments are checked again; another tool, or a
-        second run of one whose effect is "once", is refused. What is raised here goes to the policy like a
-        fault of the tool's.
+        second run of one whose effect is "once", is refused. A `ToolError` raised here is a failure of the
+        call; any other exception ends the run.
         """
         del ctx
         return await call_next(call)

@@ -1,6 +1,6 @@
 """One policy for all that goes wrong: decisions, budgets, engines."""
 
-from wesichain.core import Price, Prices, Spent, cost_of
+from wesichain.core import Price, Prices, PriceTier, Spent, cost_of
 
 from .budget import Account, Budget
 from .decisions import (
@@ -26,6 +26,7 @@ from .engines import (
     SelfCorrect,
     chain_of,
 )
+from .find_price import cost_of_spent, find_cost, find_price
 
 __all__ = [
     "Account",
@@ -40,6 +41,7 @@ __all__ = [
     "PolicyDecision",
     "PolicyEngine",
     "Price",
+    "PriceTier",
     "Prices",
     "Recovery",
     "Reprompt",
@@ -53,4 +55,7 @@ __all__ = [
     "Spent",
     "chain_of",
     "cost_of",
+    "cost_of_spent",
+    "find_cost",
+    "find_price",
 ]

@@ -9,6 +9,8 @@ from typing import Any
 from wesichain.core import AnyPrice, Price, Prices, Spent, Usage, constructor_of, cost_of, dataclass, is_price
 from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
 
+from .find_price import find_price
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -16,7 +18,8 @@ class Budget:
 
     `free_retries` is how many retries of a whole run may spend nothing, where a policy asks for it.
     `prices` gives, for each model, the price of a million input and of a million output tokens, as a pair, or
-    with those of its cache as a `Price`.
+    with those of its cache as a `Price`; it goes before the published prices (`find_price`), which a limited
+    cost uses for every other model.
     """
 
     steps: int = 12
@@ -39,10 +42,6 @@ class Budget:
             if limit is not None and not (_is_number(limit) and limit >= 0):
                 raise PolicyConfigError(f"a budget of {limit!r} {name}: use 0 or more, or None for no limit")
         _check_prices(self.prices)
-        if self.cost is not None and not self.prices:
-            raise PolicyConfigError(
-                "a budget with a cost needs prices={model: (input, output)} per million tokens"
-            )
 
 
 def _is_number(value: object) -> bool:
@@ -55,6 +54,7 @@ def _is_count(value: object) -> bool:
 
 
 _FREE = (0.0, 0.0)
+_NO_TOKENS: dict[str, Usage] = {}  # never changed
 _usage, _spent = constructor_of(Usage), constructor_of(Spent)
 
 
@@ -71,10 +71,12 @@ class Account:
         "_deadline",
         "_details",
         "_input",
+        "_model",
         "_output",
         "_parent",
         "_price",
         "_started",
+        "_unpriced",
         "budget",
         "cost",
         "free_retries",
@@ -95,7 +97,9 @@ class Account:
         self.budget = budget
         self._parent = parent
         self.is_nested = parent is not None
+        self._model = model
         self._price: AnyPrice = _FREE
+        self._unpriced: dict[str, Usage] | None = None
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
         self._started = now
@@ -119,6 +123,7 @@ class Account:
         self.tool_calls = spent.tool_calls
         self.free_retries = spent.free_retries
         self.cost = spent.cost
+        self._unpriced = {**spent.unpriced} or None
 
     def price_of(self, model: str) -> AnyPrice:
         """The price of a model, from the nearest budget that has it; a limited cost needs one."""
@@ -129,13 +134,20 @@ class Account:
                 return account.budget.prices[model]
             limited = limited or account.budget.cost is not None
             account = account._parent
-        if limited:
-            raise ConfigError(f"a budget with a cost needs the prices of {model!r}: Budget(prices={{...}})")
-        return _FREE
+        if not limited:
+            return _FREE
+        price = find_price(model)
+        if price is None:
+            raise ConfigError(
+                f"a budget with a cost needs the price of {model!r}, which has no published price here "
+                f"(pip install 'wesichain[prices]'): give Budget(prices={{{model!r}: (input, output)}})"
+            )
+        return price
 
     def use_model(self, model: str) -> None:
         """Charge the replies from here on at the price of this model: the run goes on as another agent."""
         self._price = self.price_of(model)
+        self._model = model
 
     @property
     def usage(self) -> Usage:
@@ -154,7 +166,8 @@ class Account:
         """The spending up to now, on the monotonic clock that the account was opened with."""
         usage = _usage(self._input, self._output) if self._details is None else self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
-        return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds)
+        unpriced = _NO_TOKENS if self._unpriced is None else {**self._unpriced}
+        return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)
 
     @property
     def deadline(self) -> float:
@@ -177,11 +190,11 @@ class Account:
         """Why this run's own budget allows no other model call; one that is `free` spends no step."""
         budget = self.budget
         if self.steps >= budget.steps and not free:
-            return _exceeded("steps", budget.steps, self.steps)
+            return self._exceeded("steps", budget.steps, self.steps)
         if budget.tokens is not None and self._input + self._output >= budget.tokens:
-            return _exceeded("tokens", budget.tokens, self._input + self._output)
+            return self._exceeded("tokens", budget.tokens, self._input + self._output)
         if budget.cost is not None and self.cost >= budget.cost:
-            return _exceeded("cost", budget.cost, self.cost)
+            return self._exceeded("cost", budget.cost, self.cost)
         if now >= self._deadline:
             return self.out_of_time()
         return None
@@ -201,13 +214,13 @@ class Account:
         return self.own_refusal(now, free=free) or self.refusal_above(now, free=free)
 
     def out_of_time(self) -> BudgetExceededError:
-        return _exceeded("seconds", self.budget.seconds or 0.0, self.budget.seconds or 0.0)
+        return self._exceeded("seconds", self.budget.seconds or 0.0, self.budget.seconds or 0.0)
 
     def own_tool_refusal(self) -> BudgetExceededError | None:
         """Why this run's own budget allows no other tool call, or None."""
         limit = self.budget.tool_calls
         if limit is not None and self.tool_calls >= limit:
-            return _exceeded("tool_calls", limit, self.tool_calls)
+            return self._exceeded("tool_calls", limit, self.tool_calls)
         return None
 
     def tool_refusal(self) -> BudgetExceededError | None:
@@ -219,7 +232,23 @@ class Account:
         """The error of a limit that the run has met before."""
         limit: float = getattr(self.budget, resource) or 0.0
         used = {"steps": self.steps, "tokens": self._input + self._output, "cost": self.cost}
-        return _exceeded(resource, limit, used.get(resource, limit))
+        return self._exceeded(resource, limit, used.get(resource, limit))
+
+    def _exceeded(self, resource: str, limit: float, used: float) -> BudgetExceededError:
+        return BudgetExceededError(
+            f"the budget of {limit:g} {resource} is used up ({used:g} spent); {_ADVICE[resource]}",
+            resource=resource,
+            limit=limit,
+            used=used,
+            owner=self,
+        )
+
+    def is_below(self, other: object) -> bool:
+        """Whether the account is that of a run above this one."""
+        above = self._parent
+        while above is not None and above is not other:
+            above = above._parent
+        return above is not None
 
     def spend_step(self, count: int = 1) -> None:
         """Spend a step; -1 gives back that of a model call which was cut off and will be made again."""
@@ -243,20 +272,29 @@ class Account:
         if self._parent is not None:
             self._parent.spend_tool_call(count)
 
-    def spend_usage(self, usage: Usage, cost: float | None = None) -> float:
+    def spend_usage(self, usage: Usage, cost: float | None = None, model: str = "") -> float:
         """Spend the tokens of a reply, here and all the way up; returns what they cost.
 
-        Those that have no `cost` yet are charged at the price of this run's model.
+        Those that have no `cost` yet are charged at the price of this run's model. `model` is the one whose
+        price nobody has given.
         """
         if cost is None:
-            cost = 0.0 if self._price is _FREE else cost_of(usage, self._price)
+            if self._price is _FREE:
+                cost, model = 0.0, self._model
+            else:
+                cost = cost_of(usage, self._price)
+        if model:
+            if self._unpriced is None:
+                self._unpriced = {}
+            before = self._unpriced.get(model)
+            self._unpriced[model] = usage if before is None else before + usage
         self._input += usage.input_tokens
         self._output += usage.output_tokens
         if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
             self._details = usage if self._details is None else self._details + usage
         self.cost += cost
         if self._parent is not None:
-            self._parent.spend_usage(usage, cost)
+            self._parent.spend_usage(usage, cost, model)
         return cost
 
     def take_free_retry(self) -> bool:
@@ -274,15 +312,6 @@ _ADVICE = {
     "seconds": "raise Budget(seconds=...)",
     "tool_calls": "raise Budget(tool_calls=...)",
 }
-
-
-def _exceeded(resource: str, limit: float, used: float) -> BudgetExceededError:
-    return BudgetExceededError(
-        f"the budget of {limit:g} {resource} is used up ({used:g} spent); {_ADVICE[resource]}",
-        resource=resource,
-        limit=limit,
-        used=used,
-    )
 
 
 def _check_prices(prices: Any) -> None:

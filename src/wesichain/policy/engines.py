@@ -275,8 +275,15 @@ class Recovery(PolicyEngine):
     def _fitting_class(self, error: AgentError) -> type[BaseException] | None:
         """The class of the table that is nearest in the error's own line of classes, or in that of a cause.
 
-        Of two that are as near, that of the cause decides: what a tool raised says more than that it failed.
+        What a tool raised is looked for first, in every class that says more than that a tool failed. Of two
+        that are as near, that of the cause decides.
         """
+        if isinstance(error, ToolFailedError):
+            for found in reversed(chain_of(error)):
+                own = (cls for cls in type(found).__mro__ if cls not in ToolFailedError.__mro__)
+                known = next((cls for cls in own if cls in self.table), None)
+                if known is not None:
+                    return known
         fits = [
             (type(found).__mro__.index(known), -depth, known)
             for depth, found in enumerate(chain_of(error))

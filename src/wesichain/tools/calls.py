@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from wesichain.errors import (
     ToolExecutionError,
     ToolSerializationError,
     ToolTimeoutError,
+    WesichainError,
 )
 
 from .context import CancellationToken, ToolContext
@@ -33,6 +35,8 @@ Perform: TypeAlias = Callable[..., Coroutine[Any, Any, ToolResult]]
 Attempt: TypeAlias = Callable[[Any, ToolContext | None, DraftResult], Iterable[Any]]
 Elsewhere: TypeAlias = Callable[[JsonValue, Any, ToolContext | None, DraftResult], Coroutine[Any, Any, None]]
 
+_log = logging.getLogger("wesichain.tools")
+_EXPECTED = (WesichainError, OutOfTimeError, asyncio.CancelledError)  # what a tool, or its caller, meant
 _PLAIN = frozenset({str, int, float, bool, type(None), dict})  # surely no part, nothing to wait for
 
 
@@ -83,6 +87,7 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
                 raise  # the caller's own
             counter.failures.append(duration_ms)
             counter.sum_up()
+            _log_unexpected(name, error)
             return ToolResult(call.id, name, None, failure(tool, call.id, error), duration_ms)
         result.call_id = call.id
         result.name = name
@@ -95,6 +100,12 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
         return result  # type: ignore[no-any-return]  # it is one now
 
     return perform
+
+
+def _log_unexpected(name: str, error: BaseException) -> None:
+    """Log what a tool raised and did not mean: the model may make something of it, and nobody would see."""
+    if not isinstance(error, _EXPECTED):
+        _log.warning("tool %r raised %s", name, describe(error), exc_info=error)
 
 
 def _refusing(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:

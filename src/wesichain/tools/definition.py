@@ -125,7 +125,7 @@ class Tool(ABC, Generic[DepsT_contra]):
         return None
 
     @abstractmethod
-    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
+    def check(self, args: JsonValue) -> Any:
         """The arguments as `call` takes them; raises `InvalidArgsError`. Has no effects."""
 
     @abstractmethod
@@ -207,9 +207,9 @@ class PythonTool(Tool[DepsT_contra]):
         return self.plan().output.schema
 
     @override
-    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
+    def check(self, args: JsonValue) -> Any:
         try:
-            return self.plan().arguments.check(args, null_is_absent=null_is_absent)
+            return self.plan().arguments.check(args)
         except RejectedError as error:
             raise self.rejected(error.issues) from error.__cause__ or error
 

@@ -76,16 +76,14 @@ class JsonTool(Tool[object]):
         return self._returns
 
     @override
-    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
-        from .schema.first_look import as_text, drop_nulls
+    def check(self, args: JsonValue) -> Any:
+        from .schema.first_look import as_text
 
         try:
             plain = parse_json(as_text(args))  # the tool's own copy: it may change it
         except RejectedError as error:
             raise self.rejected(error.issues) from error.__cause__ or error
         issues = self._validator.issues(plain)
-        if issues and null_is_absent and drop_nulls(plain, [issue.path for issue in issues]):
-            issues = self._validator.issues(plain) and issues  # if it still fails, what was sent is told
         if issues:
             raise self.rejected(issues) from RejectedError(*issues)
         return plain

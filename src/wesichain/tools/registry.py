@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from wesichain.core import ToolCall, ToolSpec, constructor_of
+from wesichain.core import ToolCall, ToolSpec, constructor_of, narrowed_schema, without_nulls
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,
@@ -152,6 +153,11 @@ class ToolRegistry:
     # --- looking ---------------------------------------------------------------------------------
 
     @property
+    def has_rules(self) -> bool:
+        """Whether a function decides for one of the tools which calls need an approval."""
+        return any(callable(tool.approval) for tool in self._tools.values())
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
@@ -168,7 +174,7 @@ class ToolRegistry:
         return self._tools.get(name)
 
     def specs(self, *, strict: bool = False, exclude: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
-        """The tools offered to a model; the same tuple each time. `strict`: OpenAI's strict form."""
+        """The tools offered to a model; the same tuple each time. `strict`: in a strict form."""
         self._is_strict = self._is_strict or strict
         question = (strict, exclude)
         offered = self._offers.get(question)
@@ -253,9 +259,12 @@ class ToolRegistry:
         """The arguments as the tool takes them, or the error."""
         tool = self._tools[call.name]
         try:
-            return tool.check(call.args, null_is_absent=self._is_strict)
+            return tool.check(call.args)
         except InvalidArgsError as error:
             rejected = error
+            if self._is_strict:
+                with suppress(InvalidArgsError):
+                    return tool.check(without_nulls(tool.spec.parameters, call.args))
         except Exception as error:  # noqa: BLE001  # a validator of the user's may raise anything
             rejected = tool.rejected([Issue((), f"cannot be checked: {type(error).__name__}: {error}")])
             rejected.__cause__ = error
@@ -277,9 +286,7 @@ class ToolRegistry:
 def _spec_of(tool: Tool, *, strict: bool) -> ToolSpec:
     spec = tool.spec
     if strict:
-        from .schema.strict import strict_schema
-
-        spec = replace(spec, parameters=strict_schema(dict(spec.parameters)))
+        spec = replace(spec, parameters=narrowed_schema(spec.parameters))
     return replace(spec, pure=True) if tool.effect == "pure" else spec
 
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.core import FinishReason, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
+from wesichain.core import (
+    FinishReason,
+    LlmRequest,
+    LlmResponse,
+    Message,
+    ModelSettings,
+    Role,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from wesichain.errors import CodecError, ToolDefinitionError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.local.chat import Written, read_asked
@@ -48,9 +60,34 @@ def test_a_request_is_read_back_as_it_was_written(
     wire = to_wire(request, ToolNames.of(request), model="m", options={"max_tokens": 9}, stream=stream)
     asked = read_asked(json.dumps(wire).encode())
     assert asked is not None
-    assert asked.request == request
-    assert (asked.streams, asked.tells_usage, asked.must_call) == (stream, stream, False)
-    assert asked.sampling == {"n_predict": 9}
+    assert asked.request == replace(request, settings=ModelSettings(max_tokens=9))
+    assert (asked.streams, asked.tells_usage) == (stream, stream)
+
+
+@pytest.mark.parametrize(
+    ("given", "settings"),
+    [
+        ({"temperature": 0.5, "top_p": 0.9, "seed": 3}, ModelSettings(temperature=0.5, top_p=0.9, seed=3)),
+        ({"top_k": 5, "min_p": 0.1}, ModelSettings(extra={"top_k": 5, "min_p": 0.1})),
+        ({"tool_choice": "required"}, ModelSettings(tool_choice="required")),
+        (
+            {"tool_choice": {"type": "function", "function": {"name": "a"}}},
+            ModelSettings(tool_choice="required"),
+        ),
+    ],
+    ids=str,
+)
+def test_the_settings_of_a_request_are_read(given: dict[str, Any], settings: ModelSettings) -> None:
+    tools = [{"type": "function", "function": {"name": "a", "parameters": SCHEMA}}]
+    asked = read_asked(json.dumps({"messages": [], "tools": tools, **given}).encode())
+    assert asked is not None
+    assert asked.request.settings == settings
+
+
+def test_a_setting_that_is_none_is_refused() -> None:
+    tools = [{"type": "function", "function": {"name": "a", "parameters": SCHEMA}}]
+    with pytest.raises(CodecError, match="temperature"):
+        read_asked(json.dumps({"messages": [], "tools": tools, "temperature": "hot"}).encode())
 
 
 @given(

@@ -1,17 +1,18 @@
 """Calls: what becomes of the calls of a reply, and the runs inside them."""
 
-from .batch import Batch
+from .approvals import with_decided_args
+from .batch import Batch, Slot
 from .decisions import UsedTokens
-from .questions import Slot, with_decided_args
-from .site import ITSELF, Site, site_of, token_for, waiting_for
+from .open_call import ITSELF, InnerRun, OpenCall, inner_run, token_for, waiting_for
 
 __all__ = [
     "ITSELF",
     "Batch",
-    "Site",
+    "InnerRun",
+    "OpenCall",
     "Slot",
     "UsedTokens",
-    "site_of",
+    "inner_run",
     "token_for",
     "waiting_for",
     "with_decided_args",

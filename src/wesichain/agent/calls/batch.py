@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.agent.phases import Child
-from wesichain.agent.rules import LoopGuard, sentences
-from wesichain.agent.run_under_way import LimitAbove, Stopped
+from wesichain.agent.effects import Entry
+from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
+from wesichain.agent.rules import LoopGuard, Rejected, sentences
+from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed
-from wesichain.core import GRACE, PendingCall, ToolCall, abandon, constructor_of
+from wesichain.core import (
+    GRACE,
+    Decision,
+    LogView,
+    Message,
+    PendingCall,
+    ToolCall,
+    abandon,
+    constructor_of,
+)
 from wesichain.errors import (
     BudgetExceededError,
     LoopDetectedError,
-    RunInterruptedError,
     ToolDispatchError,
     ToolFailedError,
     ToolTimeoutError,
@@ -28,27 +39,175 @@ from wesichain.errors import (
 from wesichain.policy import Reprompt, chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .questions import CallQuestions, failed
-from .site import Site
+from .approvals import Approvals
+from .observations import failed, observed_of
+from .open_call import OpenCall
 
 OutT = TypeVar("OutT")
+Slot: TypeAlias = PreparedCall | Observed | None
 
-_MAKING = threading.Lock()
+_OPENING = threading.Lock()
 _context = constructor_of(ToolContext[Any], "step_id", "deps", "agent", "call_id", "attempt", "source")
+_NONE: dict[str, Any] = {}  # of a batch that nothing came before; never changed
 
 
-class Batch(CallQuestions[OutT]):
-    """Runs the calls of one Acting phase.
+class Batch(Generic[OutT]):
+    """The calls of one Acting phase.
 
-    `children` are the runs inside its calls that were interrupted, this time or, if their call has not been
-    run again yet, before.
+    `slots` has an entry for each call, in order: what it takes to run it, then what came of it. None stands
+    for a call that has to be checked first, in a run that is resumed. `before` has the runs inside calls from
+    before an interruption, `waiting` those of calls that wait now, `attempts` how often each call was begun.
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "_approvals",
+        "_is_over",
+        "_open",
+        "_phase",
+        "_rulings",
+        "attempts",
+        "before",
+        "finish",
+        "notes",
+        "run",
+        "slots",
+        "todo",
+        "waiting",
+        "went_well",
+    )
+
+    def __init__(self, run: RunState[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
+        self.run = run
+        self._phase = phase
+        self.slots = slots
+        self._approvals: Approvals | None = None
+        self._rulings: dict[str, bool] = _NONE  # of approval rules, where a journal remembers them
+        self.todo: list[int] | None = None  # the places of those that are to be run, once they are prepared
+        self.notes: Sequence[Observed] = ()
+        self.before: dict[str, tuple[Child, ...]] = _NONE
+        self.attempts: dict[str, int] = {}
+        self.finish: Observed | None = None  # the result that ends the run
+        self.waiting: Mapping[str, tuple[Child, ...]] = _NONE
+        self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
+        self._is_over = False
+        self.went_well = False
+
+    @classmethod
+    def resumed(
+        cls,
+        run: RunState[OutT],
+        phase: Acting[OutT],
+        interrupted: Interrupted[OutT],
+        decisions: Mapping[str, Decision],
+    ) -> Batch[OutT]:
+        """The calls as they were when the run was interrupted, with what people have decided since."""
+        unfinished = interrupted.unfinished
+        assert unfinished is not None
+        done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
+        batch = cls(run, phase, [done.get(call.id) for call in phase.reply.tool_calls])
+        batch.notes = [item for item in unfinished.done if item.call_id is None]
+        known = {**unfinished.decisions, **decisions}
+        batch._approvals = Approvals(run, phase, interrupted.pending, known)
+        before: dict[str, tuple[Child, ...]] = {}
+        for child in unfinished.children:
+            before[child.call_id] = (*before.get(child.call_id, ()), child)
+        batch.before = before
+        batch.attempts = dict(unfinished.attempts)
+        return batch
+
+    def unfinished(self) -> Unfinished:
+        """All that it takes to go on with the calls: what an interrupted run stores of them."""
+        return Unfinished(
+            self._phase.reply, self.done(), True, self.children, self.attempts, dict(self.decisions)
+        )
 
     @property
     def children(self) -> tuple[Child, ...]:
-        return (*self.waiting.values(), *self.before.values())
+        """The runs inside the calls that have not ended."""
+        kept = (*self.waiting.values(), *self.before.values())
+        return tuple(child for runs in kept for child in runs)
+
+    @property
+    def messages(self) -> LogView[Message]:
+        return self._phase.messages
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        return _NONE if self._approvals is None else self._approvals.decisions
+
+    # --- before they run -----------------------------------------------------------------------------
+
+    def prepare(self) -> list[PendingCall]:
+        """Make the calls ready, applying people's decisions; returns those that still wait for one."""
+        pending: list[PendingCall] = []
+        before = self.before
+        todo: list[int] = []
+        self.todo = todo
+        for index, slot in enumerate(self.slots):
+            ready = self._check(index) if slot is None else slot
+            if not isinstance(ready, PreparedCall):
+                continue
+            todo.append(index)
+            if before and ready.call.id in before:
+                continue
+            tool = ready.tool
+            if tool.external or (tool.approval and self._needs_approval(ready)):
+                question = self._ask(index, ready)
+                if question is not None:
+                    pending.append(question)
+                elif not isinstance(self.slots[index], PreparedCall):
+                    todo.pop()
+        return pending
+
+    async def ask_rules(self) -> None:
+        """Ask the approval rules of the calls, or the journal that remembers what they said."""
+        run = self.run
+        for index, slot in enumerate(self.slots):
+            ready = self._check(index) if slot is None else slot
+            if (
+                isinstance(ready, PreparedCall)
+                and callable(ready.tool.approval)
+                and not self._was_asked(ready)
+            ):
+                entry: Entry[bool] = Entry("approve", run.step, bool, bool, ready.call.id)
+                self._rulings = {
+                    **self._rulings,
+                    ready.call.id: await run.effects.remember(entry, partial(self._ask_rule, ready)),
+                }
+
+    async def _ask_rule(self, prepared: PreparedCall) -> bool:
+        return self.run.needs_approval(prepared, self._phase)
+
+    def _was_asked(self, prepared: PreparedCall) -> bool:
+        return self._approvals is not None and self._approvals.was_asked(prepared.call)
+
+    def _needs_approval(self, prepared: PreparedCall) -> bool:
+        ruling = self._rulings.get(prepared.call.id)
+        if ruling is not None:
+            return ruling
+        return self._was_asked(prepared) or self.run.needs_approval(prepared, self._phase)
+
+    def _ask(self, index: int, prepared: PreparedCall) -> PendingCall | None:
+        """The question about a call that nobody has decided on; where somebody has, its slot says so."""
+        if self._approvals is None:
+            self._approvals = Approvals(self.run, self._phase)
+        question = self._approvals.question(prepared)
+        decision = self._approvals.decisions.get(question.token)
+        if decision is None:
+            return question
+        self.slots[index] = self._approvals.decided(prepared, decision)
+        return None
+
+    def _check(self, index: int) -> PreparedCall | Observed:
+        found = self.run.settings.judge.prepare(self._phase.reply.tool_calls[index], self.run.step)
+        if isinstance(found, Rejected):
+            if self._approvals is not None:
+                self._approvals.check_changed_args(found.call, found.error)
+            rejected = failed(found.call, sentences.invalid_call(str(found.error)))
+            self.slots[index] = rejected
+            return rejected
+        self.slots[index] = found
+        return found
 
     # --- running -------------------------------------------------------------------------------------
 
@@ -65,13 +224,13 @@ class Batch(CallQuestions[OutT]):
                     prepared = self.slots[index]
                     if not isinstance(prepared, PreparedCall):
                         continue
-                    delay = self._arrive(index, prepared, await self._dispatch(prepared))
+                    delay = await self._run_once(index, prepared)
                     if delay or isinstance(self.slots[index], PreparedCall):
                         await self._settle(index, None, delay)
                     if self.waiting:
                         return  # those behind it run after it
         finally:
-            if self._sites:
+            if self._open:
                 self._cut_open()
 
     async def _side_by_side(self, todo: list[int]) -> None:
@@ -101,7 +260,7 @@ class Batch(CallQuestions[OutT]):
                 running -= ended
                 for task in tasks:  # in their order, where several ended at once
                     error = task.exception() if task in ended and not task.cancelled() else None
-                    if isinstance(error, BudgetExceededError):
+                    if isinstance(error, BudgetExceededError | LimitAbove):
                         limit = limit or error  # no more calls may begin; those that run may end
                     elif error is not None:
                         grace = self._grace_for_all() if isinstance(error, Stopped) else 0.0
@@ -129,7 +288,7 @@ class Batch(CallQuestions[OutT]):
                 raise refusal if run.account.own_tool_refusal() else LimitAbove(refusal)
             attempt += 1
             self.attempts[call.id] = attempt
-        self._sites[call.id] = None
+        self._open[call.id] = None
         emitter = run.emitter
         emitter.tool_dispatched(run.step, call, attempt, resumed=goes_on)
         if emitter.has_listeners and run.is_stopped:  # by somebody who was just told: it has not begun
@@ -146,36 +305,36 @@ class Batch(CallQuestions[OutT]):
 
     def _grace(self, call_id: str) -> float:
         """Seconds that a call which is stopped has for its inner runs to end, and be kept."""
-        site = self._sites.get(call_id)
-        return GRACE if site is not None and site.living else 0.0
+        call = self._open.get(call_id)
+        return GRACE if call is not None and call.has_runs else 0.0
 
     def _grace_for_all(self) -> float:
-        return 2 * max((self._grace(call_id) for call_id in self._sites), default=0.0)
+        return 2 * max((self._grace(call_id) for call_id in self._open), default=0.0)
 
     def context(self, call: ToolCall) -> ToolContext:
         call_id, attempt = call.id, self.attempts[call.id]
         if call_id in self.before:
-            self._sites[call_id] = Site(self, call, attempt, (self.before.pop(call_id),))
+            self._open[call_id] = OpenCall(self, call, attempt, self.before.pop(call_id))
         run = self.run
         return _context(run.step, run.deps, run.settings.name, call_id, attempt, self)
 
     def late(self, ctx: ToolContext) -> dict[str, Any]:
         """The fields that a context was made without."""
-        return self._site(ctx.call_id, ctx.attempt).late(ctx.step_id)
+        return self._open_call(ctx.call_id, ctx.attempt).late(ctx.step_id)
 
-    def _site(self, call_id: str, attempt: int) -> Site:
-        """The site of an attempt at a call; where that is over, one that is closed."""
-        with _MAKING:  # whoever looks may be in a thread
-            site = self._sites.get(call_id)
-            if site is None or site.attempt != attempt:
+    def _open_call(self, call_id: str, attempt: int) -> OpenCall:
+        """An attempt at a call; where that has ended, one that is closed."""
+        with _OPENING:  # whoever looks may be in a thread
+            found = self._open.get(call_id)
+            if found is None or found.attempt != attempt:
                 prepared = (slot.call for slot in self.slots if isinstance(slot, PreparedCall))
                 calls = (*prepared, *self._phase.reply.tool_calls)
-                site = Site(self, next(call for call in calls if call.id == call_id), attempt, ())
-                if call_id in self._sites and self.attempts[call_id] == attempt:
-                    self._sites[call_id] = site
+                found = OpenCall(self, next(call for call in calls if call.id == call_id), attempt)
+                if call_id in self._open and self.attempts[call_id] == attempt:
+                    self._open[call_id] = found
                 else:
-                    site.close()
-            return site
+                    found.close()
+            return found
 
     async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float = 0.0) -> None:
         """One call to its end: its result, or what the model is told of its failure, stands in its slot."""
@@ -187,7 +346,7 @@ class Batch(CallQuestions[OutT]):
             if not isinstance(slot, PreparedCall) or slot.call.id in self.waiting:
                 return
             if gate is None:
-                delay = self._arrive(index, slot, await self._dispatch(slot))
+                delay = await self._run_once(index, slot)
             else:
                 await self.run.effects.turn(slot.call.id)
                 async with gate:  # a place is taken until the policy has spoken, not while it waits
@@ -195,54 +354,54 @@ class Batch(CallQuestions[OutT]):
                         return
                     self.run.check_stop()
                     try:
-                        delay = self._arrive(index, slot, await self._dispatch(slot))
+                        delay = await self._run_once(index, slot)
                     except BaseException:
                         self._is_over = True  # whoever waits for the place does not begin
                         raise
 
-    def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float:
-        """A call was run once. Its slot then says what came of it, or that it is to be run again.
+    async def _run_once(self, index: int, prepared: PreparedCall) -> float:
+        """Run a call once. Its slot then says what came of it, or that it is to be run again.
 
         Returns the seconds to wait before anything else.
         """
         run, call = self.run, prepared.call
-        site = self._sites.get(call.id)
-        if site is not None:
-            is_usual = site.failure is None and not site.interrupted
-            if not is_usual and self._waits(site, prepared, result):
+        started = run.now() if run.has_own_clock else 0.0
+        result = await self._dispatch(prepared)
+        if run.has_own_clock:
+            result = replace(result, duration_ms=(run.now() - started) * 1000)
+        opened = self._open.get(call.id)
+        if opened is not None:
+            if opened.failure is not None:
+                raise opened.failure
+            if opened.waits(result.error):
+                await self._wait_for(opened, result.error)
                 return 0.0
-            site.close()
-        del self._sites[call.id]
+            opened.close()
+        del self._open[call.id]
         if result.error is None:
-            self.slots[index] = self.kept(call, result)
+            self.slots[index] = observed_of(call, result)
             run.emitter.tool_completed(run.step, call, result)
             return 0.0
+        if any(isinstance(one, asyncio.CancelledError) for one in chain_of(result.error)):
+            self._open[call.id] = None
+            run.check_stop()  # the cancel of the run's own task reached the tool
+            del self._open[call.id]
         return self._fail(index, prepared, result, result.error)
 
-    def _waits(self, site: Site, prepared: PreparedCall, result: ToolResult) -> bool:
-        """Whether a run inside the call was interrupted, and the call waits for it to go on."""
-        if site.failure is not None:
-            raise site.failure
-        if not site.interrupted or result.error is None or not self._can_wait(prepared):
-            return False
-        if not any(isinstance(cause, RunInterruptedError) for cause in chain_of(result.error)):
-            return False  # the tool has dealt with it
-        call = prepared.call
-        self.waiting = {**self.waiting, call.id: site.interrupted[-1]}
-        self._end(call, sentences.WAITS, "waiting", result.error)
-        return True
-
-    def _can_wait(self, prepared: PreparedCall) -> bool:
-        """A tool's own code is run from its beginning again; an agent, or a call that lives, goes on."""
-        tool = prepared.tool
-        return tool.effect != "once" or tool.is_agent or tool.can_wait
+    async def _wait_for(self, opened: OpenCall, error: Exception | None) -> None:
+        """A run inside the call waits, and so does the call. Other runs inside it are let finish."""
+        call = opened.call
+        if opened.has_live_runs:
+            await self.run.watch(opened.until_quiet(), grace=lambda: self._grace(call.id))
+        self.waiting = {**self.waiting, call.id: opened.kept}
+        self._end(call, sentences.WAITS, "waiting", error)
 
     def _end(self, call: ToolCall, message: str, decision: str, cause: Exception | None = None) -> None:
         """Tell that a call ended without a result, and that nobody was asked what to make of it."""
         run = self.run
-        site = self._sites.pop(call.id, None)
-        if site is not None:
-            site.close()
+        opened = self._open.pop(call.id, None)
+        if opened is not None:
+            opened.close()
         error = ToolFailedError(message, tool_name=call.name, call_id=call.id)
         error.__cause__ = cause
         run.emitter.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name)
@@ -250,12 +409,14 @@ class Batch(CallQuestions[OutT]):
     def _cut_open(self) -> None:
         """The run has ended before these calls did. What may be run again later is given back its price."""
         for index, slot in enumerate(self.slots):
-            if not isinstance(slot, PreparedCall) or slot.call.id not in self._sites:
+            if not isinstance(slot, PreparedCall) or slot.call.id not in self._open:
                 continue
-            call, site = slot.call, self._sites[slot.call.id]
-            if site is not None and site.interrupted and self._can_wait(slot):
-                self.waiting = {**self.waiting, call.id: site.interrupted[-1]}  # it had the time to stop
-            elif slot.tool.effect == "once":
+            call, opened = slot.call, self._open[slot.call.id]
+            is_once = slot.tool.effect == "once"
+            kept = () if opened is None else opened.kept
+            if opened is not None and kept and (opened.is_interrupted or not is_once):
+                self.waiting = {**self.waiting, call.id: kept}  # it is entered again, and given them back
+            elif is_once:
                 self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
             else:
                 self.run.account.spend_tool_call(-1)
@@ -277,8 +438,9 @@ class Batch(CallQuestions[OutT]):
             others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
             text += sentences.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
         self.slots[index] = failed(call, text)  # stands if this ends the run
-        if any(isinstance(one, BudgetExceededError) for one in chain_of(cause)):
-            self._check_limit(call, error)
+        limit = next((one for one in chain_of(cause) if isinstance(one, BudgetExceededError)), None)
+        if limit is not None:
+            self._check_limit(call, error, limit)
         decided = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
         decision = decided.decision
         if isinstance(decision, Reprompt) or excluded:
@@ -303,11 +465,14 @@ class Batch(CallQuestions[OutT]):
         if not free:
             run.account.spend_step()
 
-    def _check_limit(self, call: ToolCall, error: ToolFailedError) -> None:
+    def _check_limit(self, call: ToolCall, error: ToolFailedError, limit: BudgetExceededError) -> None:
         """A run inside met a limit of this run, or of one above: that is nobody's fault to decide on."""
         account, now = self.run.account, self.run.now() if self.run.account.is_timed else 0.0
-        own = account.own_refusal(now) or account.own_tool_refusal()
-        above = account.refusal_above(now) or account.tool_refusal()
+        own = limit if limit.owner is account else None
+        above = limit if account.is_below(limit.owner) else None
+        if limit.owner is None:  # made again from a log, which does not say whose it was
+            own = account.own_refusal(now) or account.own_tool_refusal()
+            above = account.refusal_above(now) or account.tool_refusal()
         if own is not None or above is not None:
             cause = error.__cause__
             self._end(call, str(error), "fail", cause if isinstance(cause, Exception) else None)
@@ -327,6 +492,7 @@ class Batch(CallQuestions[OutT]):
         return tuple(
             item
             for child in self.children
+            if isinstance(child.outcome, Interrupted)
             for item in child.outcome.pending
             if item.token not in self.decisions  # somebody has said it, and the call has not come to it yet
         )
@@ -344,6 +510,8 @@ class Batch(CallQuestions[OutT]):
                 item = failed(self._phase.reply.tool_calls[index], sentences.not_run(sentences.CUT))
             if not item.ok:
                 self.went_well = False
+            elif item.finish and self.finish is None:
+                self.finish = item
             ended.append(item)
         ended += self.notes
         return ended

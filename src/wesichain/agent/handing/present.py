@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from wesichain.agent.effects import Caller, Effects, OnText
+from wesichain.agent.effects import Caller, Effects, OnText, advice_at, instructions_at
 from wesichain.agent.memory.history import clean_history
 from wesichain.agent.outcomes import AnyPhase
 from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
 from wesichain.agent.rules import sentences
 from wesichain.agent.rules.handoff import Actor, Handoff, Transfer
-from wesichain.agent.run_under_way import Running, Settings
+from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     AdviceShown,
@@ -105,7 +105,7 @@ class Present(Effects):
         self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
 
     @override
-    def attach(self, run: Running[Any]) -> None:
+    def attach(self, run: RunState[Any]) -> None:
         self._run = run
         self._first = run.settings  # whose time and limits are those of the whole run
         run.present = self
@@ -128,7 +128,7 @@ class Present(Effects):
         return any(agent.runtime.around for agent in self._team.values())
 
     @property
-    def around(self) -> Sequence[Middleware]:
+    def part_middleware(self) -> Sequence[Middleware]:
         """The middleware around the part of whoever acts now; that of the opener is around the whole."""
         runtime = self._runtime
         return () if runtime.identity is self._opener.identity else runtime.around
@@ -250,11 +250,11 @@ class Present(Effects):
             if not shown:
                 raise AgentError(f"the history function of the handoff to {agent.name!r} left nothing to see")
         ctx = replace(self._context(phase, run.step), agent=agent.name)
-        asked = run.effects.instruct(self._prompt(agent, info.task, ctx), step_id=run.step)
+        asked = run.effects.remember(instructions_at(run.step), lambda: self._prompt(agent, info.task, ctx))
         words, advice = await run.wait(asked), None
         if agent.has_playbook:
-            looked_up = agent.advise(info.task, run.run_id)
-            advice = await run.wait(run.effects.advise(looked_up, step_id=run.step))
+            look_up = run.effects.remember(advice_at(run.step), lambda: agent.advise(info.task, run.run_id))
+            advice = await run.wait(look_up)
         text = target.system(words if advice is None else advice.under(words))
         run.check_stop()
         messages = [*([Message(Role.SYSTEM, text)] if text else []), *shown]
@@ -265,10 +265,12 @@ class Present(Effects):
         self._reported = run.specs()
         first_new = places[0] if places else len(messages) - len(shown)
         following = handed_over(phase, agent.name, messages, first_new)
-        run.emitter.tell(HandedOff, run.step, source, run.name, run.settings.model, self._reported)
+        returned = words or "" if agent.fixed_instructions is None else ""
+        told = (source, run.name, run.settings.model, self._reported, returned)
+        run.emitter.tell(HandedOff, run.step, *told)
         if advice is not None:
-            told = (advice.shown, advice.text, advice.held, run.name, advice.tools)
-            run.emitter.tell(AdviceShown, run.step, *told)
+            given = (advice.shown, advice.text, advice.held, run.name, advice.tools)
+            run.emitter.tell(AdviceShown, run.step, *given)
         return following
 
     def _staged(self, agent: Actor) -> Staged:
@@ -297,7 +299,7 @@ class _Moment:
 
     __slots__ = ("_run", "messages")
 
-    def __init__(self, run: Running[Any], messages: LogView[Message]) -> None:
+    def __init__(self, run: RunState[Any], messages: LogView[Message]) -> None:
         self._run = run
         self.messages = messages
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from wesichain.agent.effects import Effects, LiveEffects
 from wesichain.agent.model_names import Models
 from wesichain.agent.rules import OutputMode, judge_of, output_form
-from wesichain.agent.run_under_way import Settings
+from wesichain.agent.run_state import Settings
 from wesichain.core import ToolCall, ToolCallingLlm, traits_of
 from wesichain.errors import ConfigError
 from wesichain.middleware import Middleware

@@ -7,7 +7,7 @@ given back when its turn has come, so that calls side by side end in the order i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -17,15 +17,14 @@ from typing_extensions import override
 
 from wesichain import errors
 from wesichain.agent.agent import Agent
-from wesichain.agent.effects import Caller, Checked, Effects, OnText, SameCaller
+from wesichain.agent.effects import Caller, Effects, Entry, OnText, SameCaller
 from wesichain.agent.model_names import AnyModel
 from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
-from wesichain.agent.run_under_way import Running
+from wesichain.agent.run_state import RunState
 from wesichain.agent.runtime import AgentRuntime
 from wesichain.agent.wrapping.spare import retell_spare
 from wesichain.context import ViewRequest
 from wesichain.core import (
-    Advice,
     AdviceShown,
     CancellationToken,
     Clock,
@@ -46,7 +45,7 @@ from wesichain.middleware import CallRun, Middleware
 from wesichain.tools import PreparedCall, ToolResult
 
 from .revive import advice_in, refusal_in, refusal_of_part
-from .script import Script
+from .script import UNKNOWN, Script
 
 if TYPE_CHECKING:
     from wesichain.trace import Recording
@@ -131,7 +130,7 @@ def _options(script: Script, agent: Agent[Any], deps: Any, model: AnyModel | Non
         "clock": _ReplayClock(script),
         "events": (script,),
         "deps": deps,
-        **_advice(script),
+        **_opening(script),
     }
 
 
@@ -158,12 +157,15 @@ def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
     return _Named(started.model, replace(traits, native_output=not has_final, output_with_tools=True))
 
 
-def _advice(script: Script) -> dict[str, Advice]:
-    """The advice from the recording: a playbook has gone on since."""
+def _opening(script: Script) -> dict[str, Any]:
+    """The instructions and the advice from the recording: functions and playbooks may say otherwise now."""
+    opening: dict[str, Any] = {}
     for event in script.events:
+        if isinstance(event, RunStarted) and not event.scope and event.instructions:
+            opening["instructions"] = event.instructions
         if isinstance(event, AdviceShown) and not event.scope and not event.agent:
-            return {"advice": advice_in(event)}
-    return {}
+            return {**opening, "advice": advice_in(event)}
+    return opening
 
 
 def _check_tools(script: Script, runtime: AgentRuntime[Any]) -> None:
@@ -192,13 +194,14 @@ def _history(script: Script, agent: Agent[Any]) -> tuple[Message, ...]:
 class ReplayEffects(Effects):
     """The world as it was recorded; from `from_step` on, the world itself."""
 
-    __slots__ = ("_live", "_run", "_scope", "_script", "cancellation", "needs_deps")
+    __slots__ = ("_live", "_run", "_scope", "_script", "cancellation", "needs_deps", "remembers")
 
     def __init__(self, script: Script, scope: str, live: Effects) -> None:
         self._script = script
         self._scope = scope
         self._live = live
-        self._run: Running[Any] | None = None
+        self._run: RunState[Any] | None = None
+        self.remembers = True
         self.cancellation = script.token(scope)
         self.needs_deps = not script.is_whole
 
@@ -210,22 +213,18 @@ class ReplayEffects(Effects):
         return super().token(given)
 
     @override
-    def attach(self, run: Running[Any]) -> None:
+    def attach(self, run: RunState[Any]) -> None:
         self._run = run
 
     @override
-    def around_run(self, middleware: Sequence[Middleware]) -> Sequence[Middleware]:
-        """No middleware is run. A run that it ended then ends so again."""
-        refusal = refusal_in(self._script.events, self._scope)
-        if refusal is None:
-            return ()
-        return (_Recorded(refusal.error, at_once=refusal.at_once),)
-
-    @override
-    def around_part(self, middleware: Sequence[Middleware], *, step_id: int) -> Sequence[Middleware]:
-        """Likewise: of the agent that the run was handed to."""
-        refusal = refusal_of_part(self._script.events, self._scope, step_id)
-        return () if refusal is None else (_Recorded(refusal, at_once=True),)
+    def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
+        """No middleware is run. A run, or a part of one, that it ended then ends so again."""
+        events = self._script.events
+        if step_id is not None:
+            refused = refusal_of_part(events, self._scope, step_id)
+            return () if refused is None else (_Recorded(refused, at_once=True),)
+        refusal = refusal_in(events, self._scope)
+        return () if refusal is None else (_Recorded(refusal.error, at_once=refusal.at_once),)
 
     def _spare(self, event: StepStarted | ModelResponded) -> None:
         """Tell, and pay for, a model call that a middleware made beside that of the loop."""
@@ -253,29 +252,20 @@ class ReplayEffects(Effects):
         )
 
     @override
-    async def check(
-        self, checks: Coroutine[Any, Any, Checked[T]], *, step_id: int, read: Callable[[str], T]
-    ) -> Checked[T]:
-        if self._script.goes_live(self._scope, step_id):
-            return await self._live.check(checks, step_id=step_id, read=read)
-        checks.close()  # they may need what is not here; what they said then is in the recording
-        text = self._script.checked(self._scope, step_id)
-        return read(text), text
-
-    @override
-    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
-        if self._script.goes_live(self._scope, step_id):
-            return await advice
-        advice.close()  # a playbook has gone on since
-        return self._script.advice(self._scope, step_id)
+    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+        if self._script.goes_live(self._scope, entry.step_id):
+            return await make()
+        known = self._script.remembered(self._scope, entry.verb, entry.step_id, entry.call_id)
+        return await make() if known is UNKNOWN else entry.read(known)
 
     @override
     async def turn(self, call_id: str) -> None:
         await self._script.dispatch_turn(self._scope, call_id)
 
     @override
-    def below(self, scope: str) -> Callable[[Effects], Effects]:
-        return partial(ReplayEffects, self._script, f"{self._scope}/{scope}" if self._scope else scope)
+    def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
+        scope = f"{self._scope}/{call}" if self._scope else call
+        return partial(ReplayEffects, self._script, scope if number == 1 else f"{scope}/~{number}")
 
 
 class _Recorded(Middleware):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wesichain import errors
-from wesichain.agent.run_under_way import LimitAbove, Stopped
+from wesichain.agent.run_state import LimitAbove, Stopped
 from wesichain.core import (
     Advice,
     AdviceShown,

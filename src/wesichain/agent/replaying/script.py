@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from wesichain.agent.calls import ITSELF, waiting_for
 from wesichain.agent.effects import OnText
-from wesichain.agent.outcomes import RunInfo, interrupted_phase
+from wesichain.agent.outcomes import (
+    Child,
+    Outcome,
+    RunInfo,
+    completed_phase,
+    failed_phase,
+    interrupted_phase,
+)
 from wesichain.agent.rules import Misshapen, Refused
-from wesichain.agent.run_under_way import TASK_CANCELLED, LimitAbove, Stopped
+from wesichain.agent.run_state import TASK_CANCELLED, LimitAbove, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.core import (
@@ -19,6 +26,7 @@ from wesichain.core import (
     AdviceShown,
     ContextReduced,
     Event,
+    HandedOff,
     LlmResponse,
     ModelResponded,
     OutputDelta,
@@ -26,6 +34,7 @@ from wesichain.core import (
     RunCompleted,
     RunFailed,
     RunInterrupted,
+    RunStarted,
     Spent,
     StepFailed,
     StepStarted,
@@ -33,17 +42,20 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolProgress,
+    to_plain,
 )
 from wesichain.errors import (
+    AgentError,
     BudgetExceededError,
     GuardrailError,
     ReplayMismatchError,
     RunFailedError,
     RunInterruptedError,
+    ToolFailedError,
 )
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .cursor import RecordingCursor, is_decision
+from .cursor import ENDS, RecordingCursor, is_decision
 from .revive import (
     advice_in,
     fault_of,
@@ -53,6 +65,9 @@ from .revive import (
     revived_error,
     taken_back,
 )
+
+UNKNOWN: Final = object()  # what a recording does not say
+_RUN = "run"  # for the name of an agent, which nobody looks at in a replay
 
 
 class Script(RecordingCursor):
@@ -84,6 +99,8 @@ class Script(RecordingCursor):
                 case ModelResponded(response=response, duration_ms=duration):
                     self.elapsed += duration / 1000
                     if not event.set_aside:
+                        if isinstance(on_text, StreamRelay):
+                            self._hold_deltas(scope, index, on_text)
                         return response
                     spare(event)
                 case StepStarted(free=False):
@@ -98,6 +115,14 @@ class Script(RecordingCursor):
         raise ReplayMismatchError(
             f"step {step_id}: the recording breaks off before the model's reply", step_id=step_id
         )
+
+    def _hold_deltas(self, scope: str, index: int, relay: StreamRelay) -> None:
+        """Keep the pieces of an answer that follow its reply: a guard had checked it first."""
+        for event in self.events[index + 1 :]:
+            if event.scope == scope and isinstance(event, TextDelta | OutputDelta):
+                relay.hold(event)
+            elif event.scope == scope:
+                return
 
     async def summary(self, scope: str, step_id: int) -> LlmResponse:
         """The answer to a context view from the recording: what it put in place of what it cut out."""
@@ -120,13 +145,40 @@ class Script(RecordingCursor):
             f"step {step_id}: the recording breaks off before the summary of a context view", step_id=step_id
         )
 
-    def advice(self, scope: str, step_id: int) -> Advice:
-        """The advice that an agent was shown when the run was handed to it in this step, if it was."""
+    def remembered(self, scope: str, verb: str, step_id: int, call_id: str) -> Any:
+        """What the loop was given beside replies and results; UNKNOWN where the recording does not say."""
         self.check()
+        match verb:
+            case "instruct":
+                return self._instructions(scope, step_id)
+            case "advise":
+                return self._advice(scope, step_id)
+            case "check":
+                return self.checked(scope, step_id)
+            case "approve":
+                return self._was_asked(scope, call_id)
+            case _:
+                return UNKNOWN
+
+    def _instructions(self, scope: str, step_id: int) -> Any:
+        for _, event in self._own(scope, step_id):
+            if isinstance(event, RunStarted | HandedOff) and event.step_id == step_id:
+                return event.instructions or UNKNOWN  # version 0.2 did not keep them
+        return UNKNOWN
+
+    def _advice(self, scope: str, step_id: int) -> Any:
+        """The advice that an agent was shown when the run began, or was handed to it, in this step."""
         for _, event in self._own(scope, step_id):
             if isinstance(event, AdviceShown) and event.step_id == step_id:
-                return advice_in(event)
-        return Advice()
+                return to_plain(advice_in(event))
+        return to_plain(Advice())
+
+    def _was_asked(self, scope: str, call_id: str) -> bool:
+        """Whether people were asked about a call in this part of the run."""
+        ends = (event for event in self.events if event.scope == scope)
+        asked = [one for event in ends if isinstance(event, RunInterrupted) for one in event.pending]
+        own = min((len(one.scope) for one in asked), default=0)
+        return any(one.call.id == call_id and len(one.scope) == own for one in asked)
 
     def checked(self, scope: str, step_id: int) -> str:
         """The answer as its checks left it in the recording, as a text; what they raised is raised again."""
@@ -194,6 +246,8 @@ class Script(RecordingCursor):
                 ctx.link.progress(event.done, event.total, event.message)
             else:
                 retell_one(event, ctx, is_spent=index not in back)
+        for number, last in _ends_of_runs(inside).items():
+            ctx.link.run_ended(Child(prepared.call.id, _RUN, ctx.attempt, _stand_in(last), number))
         await self._turn_of(end, is_cut=is_cut)
         ended = self._at(end)
         if is_cut:
@@ -247,15 +301,13 @@ class Script(RecordingCursor):
     ) -> ToolResult:
         """A call of a tool in which a run was interrupted: what it waits for stands for the run itself."""
         call, (index, end) = prepared.call, ended
-        told = [event for _, event in reversed(inside)]
-        last = next((event for event in told if isinstance(event, RunInterrupted)), None)
-        if last is None:
+        if not any(isinstance(one, RunInterrupted) for one in _ends_of_runs(inside).values()):
             return self._asking_again(scope, prepared, ctx, index)
-        info = RunInfo(last.run_id, "", "")
-        held = interrupted_phase(info, Trail.of([]), Spent(), last.step_id, last.reason, last.pending)
-        ctx.link.ended(end.tool_name or "", held)
-        error = revived_dispatch("ToolExecutionError", end.message)
-        error.__cause__ = RunInterruptedError(end.message, held)
+        ctx.link.must_wait = True
+        if end.error == ToolFailedError.__name__:  # the tool had made something else of it
+            return ToolResult(call.id, call.name, None, None, end.duration_ms)
+        error = revived_dispatch(end.error, end.message)
+        error.__cause__ = RunInterruptedError(end.message, None)
         return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
     def _asking_again(self, scope: str, prepared: PreparedCall, ctx: ToolContext, index: int) -> ToolResult:
@@ -265,7 +317,7 @@ class Script(RecordingCursor):
         last = next((event for event in ends if isinstance(event, RunInterrupted)), None)
         pending = () if last is None else tuple(item for item in last.pending if _is_of(item, ctx))
         held = waiting_for(pending, ctx.run_id, ctx.step_id)
-        ctx.link.ended(ITSELF, held)
+        ctx.link.run_ended(Child(call.id, ITSELF, ctx.attempt, held, 0))
         error = revived_dispatch("ToolExecutionError", "it waits for an answer")
         error.__cause__ = RunInterruptedError("it waits for an answer", held)
         return ToolResult(call.id, call.name, None, error)
@@ -304,6 +356,29 @@ class Script(RecordingCursor):
                 if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
                     return index, inside
         return len(self.events), inside
+
+
+def _ends_of_runs(inside: Sequence[tuple[int, Event]]) -> dict[int, Event]:
+    """How the runs right inside a call ended, by their numbers."""
+    last: dict[int, Event] = {}
+    for _, event in inside:
+        if event.scope == "" and not isinstance(event, ToolProgress):
+            last[1] = event
+        elif event.scope.startswith("~") and "/" not in event.scope:
+            last[int(event.scope[1:])] = event
+    return {number: event for number, event in last.items() if isinstance(event, ENDS)}
+
+
+def _stand_in(event: Event) -> Outcome[Any]:
+    """An outcome in place of that of a run inside a call, which is not run again: how it ended."""
+    at = (RunInfo(event.run_id, "", ""), Trail.of([]), Spent(), event.step_id)
+    match event:
+        case RunInterrupted(reason=reason, pending=pending):
+            return interrupted_phase(*at, reason, pending)
+        case RunFailed(message=message):
+            return failed_phase(*at, AgentError(message))
+        case _:
+            return completed_phase(*at, "", "")
 
 
 async def _to_its_end(call: Coroutine[Any, Any, ToolResult], *, is_cut: bool) -> ToolResult:

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from wesichain.agent.phases import Completed, Failed, Outcome
 from wesichain.core import (
+    Citation,
     Event,
     JsonValue,
     LogView,
@@ -73,6 +74,16 @@ class RunResult(Generic[OutT]):
     @property
     def events(self) -> tuple[Event, ...]:
         return self.outcome.events
+
+    @property
+    def cost(self) -> float | None:
+        """The cost of the run in dollars, runs below it included; None where a model has no known price."""
+        return self.outcome.cost
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources that the model named in this run, in the order in which it named them."""
+        return tuple(one for message in self.new_messages for one in message.citations)
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -8,10 +8,10 @@ from typing import Any, Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent.drive import Drive
+from wesichain.agent.drive import AnyRun
 from wesichain.agent.phases import Outcome, Phase
 from wesichain.core import Event, EventSink, abandon
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, RunInterruptedError
 
 R = TypeVar("R")
 OutT = TypeVar("OutT")
@@ -19,17 +19,28 @@ OutT = TypeVar("OutT")
 _LEFT = "nobody took its next step"
 
 
-class EventQueue(EventSink):
-    """A sink that a reader waits on."""
+_AHEAD = 64  # events that a run may be ahead of its reader
 
-    __slots__ = ("_items",)
+
+class EventQueue(EventSink):
+    """A sink that a reader waits on. A run that is far ahead of its reader waits for it (`ready`)."""
+
+    __slots__ = ("_items", "_room")
 
     def __init__(self) -> None:
         self._items: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._room.set()
 
     @override
     def emit(self, event: Event) -> None:
         self._items.put_nowait(event)
+        if self._items.qsize() >= _AHEAD:
+            self._room.clear()
+
+    async def ready(self) -> None:
+        """Return when the reader has caught up so far that the run may go on."""
+        await self._room.wait()
 
     def close(self) -> None:
         self._items.put_nowait(None)
@@ -37,6 +48,8 @@ class EventQueue(EventSink):
     async def get(self) -> Event | None:
         """The next event, or None when there will be no more, however often that is asked."""
         event = await self._items.get()
+        if self._items.qsize() < _AHEAD:
+            self._room.set()
         if event is None:
             self.close()
         return event
@@ -45,13 +58,14 @@ class EventQueue(EventSink):
 class RunStream(Generic[R]):
     """A run under way: iterate over it, then take `result`. Leaving early interrupts the run.
 
-    `outcome` is how it ended, or None: that of a run which was left early can be resumed.
+    A run that fails raises out of the iteration, after its last event. One that is interrupted ends it:
+    `outcome` is the `Interrupted`, which can be resumed, and `result` raises.
     """
 
-    def __init__(self, run: Callable[[EventSink, Callable[[Drive[Any]], None]], Awaitable[R]]) -> None:
+    def __init__(self, run: Callable[[EventSink, Callable[[AnyRun[Any]], None]], Awaitable[R]]) -> None:
         """`run` is given a sink, and something to tell the drive to when it is there."""
         self._run = run
-        self._drive: Drive[Any] | None = None
+        self._drive: AnyRun[Any] | None = None
         self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
 
@@ -80,8 +94,11 @@ class RunStream(Generic[R]):
             yield event
         if self._task is not None:
             await asyncio.wait([self._task])
+            error = None if self._task.cancelled() else self._task.exception()
+            if error is not None and not isinstance(error, RunInterruptedError):
+                raise error
 
-    def _take(self, drive: Drive[Any]) -> None:
+    def _take(self, drive: AnyRun[Any]) -> None:
         self._drive = drive
 
     @property
@@ -108,12 +125,12 @@ class RunSteps(Generic[OutT]):
 
     def __init__(
         self,
-        open_run: Callable[[], Awaitable[Drive[OutT]]],
+        open_run: Callable[[], Awaitable[AnyRun[OutT]]],
         ended: Callable[[Outcome[OutT]], Awaitable[None]],
     ) -> None:
         self._open_run = open_run
         self._ended = ended
-        self._drive: Drive[OutT] | None = None
+        self._drive: AnyRun[OutT] | None = None
 
     async def __aenter__(self) -> Self:
         self._drive = await self._open_run()
@@ -123,7 +140,7 @@ class RunSteps(Generic[OutT]):
         await self._opened.leave(_LEFT)
 
     @property
-    def _opened(self) -> Drive[OutT]:
+    def _opened(self) -> AnyRun[OutT]:
         if self._drive is None:
             raise ConfigError(
                 "a run in steps is a context manager: async with agent.iterate(task) as run: ..."

@@ -33,6 +33,11 @@ class Actor(Protocol):
     @property
     def has_playbook(self) -> bool: ...
 
+    @property
+    def fixed_instructions(self) -> str | None:
+        """Its instructions, where they are a text and not a function."""
+        ...
+
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
         """The instructions that it acts with."""
         ...

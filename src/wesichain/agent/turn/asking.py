@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from wesichain.agent.calls import Slot
-from wesichain.agent.effects import OnText
+from wesichain.agent.effects import Entry, OnText
 from wesichain.agent.phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from wesichain.agent.rules import (
     Answer,
@@ -22,7 +22,7 @@ from wesichain.agent.rules import (
     is_response,
     sentences,
 )
-from wesichain.agent.run_under_way import PASSING, CutOff, FaultDecision, LimitAbove, Running, Stopped
+from wesichain.agent.run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     ContentOmitted,
@@ -74,7 +74,7 @@ class Asking(Showing[OutT]):
 
     async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
-        run: Running[OutT] = self._run
+        run: RunState[OutT] = self._run
         while True:
             reply: LlmResponse | ModelTransportError | None = self._arrived
             if reply is None:
@@ -119,7 +119,7 @@ class Asking(Showing[OutT]):
         """Who is told the text of a reply as it comes."""
         from wesichain.agent.stream_relay import StreamRelay  # loaded with the first stream
 
-        return StreamRelay(self._run.emitter, self._run.step, self._run.settings.judge.output)
+        return StreamRelay(self._run)
 
     async def _rest(self) -> None:
         """Give the provider the rest that it was to have."""
@@ -144,9 +144,10 @@ class Asking(Showing[OutT]):
 
     async def _check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
         run = self._run
-        said = checks.run(run.context(phase), output, text)
         read = run.settings.judge.output.read
-        return await run.wait(run.effects.check(said, step_id=run.step, read=read))
+        entry: Entry[tuple[OutT, str]] = Entry("check", run.step, _text_of, lambda text: (read(text), text))
+        ctx = run.context(phase)
+        return await run.wait(run.effects.remember(entry, lambda: checks.run(ctx, output, text)))
 
     def _follow(
         self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
@@ -160,7 +161,9 @@ class Asking(Showing[OutT]):
             self._follows = sound is reply is not self._taken_up
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
-            return phase.complete(verdict.output, text=verdict.text, spent=run.spent(), step=run.step)
+            return phase.complete(
+                verdict.output, text=verdict.text, spent=run.spent(), step=run.step, citations=reply.citations
+            )
         match verdict:
             case FlawedPlan():
                 return self._settle(phase, verdict)
@@ -213,7 +216,10 @@ class Asking(Showing[OutT]):
             self._give_back_step()
             run.check_stop()
         shown = trail.messages if self._seen is None else self._seen.messages
-        return _request(run.settings.model, shown, run.specs(), run.settings.judge.output.schema)
+        settings = run.model_settings()
+        return _request(
+            run.settings.model, shown, run.specs(), run.settings.judge.output.schema, (), settings
+        )
 
     def _take_reply(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
         """A reply that came, with its event and its price. One that ends in an error is no reply."""
@@ -248,21 +254,19 @@ class Asking(Showing[OutT]):
         """
         run = self._run
         slots: list[Slot] = []
-        decisions: dict[type, Any] = {}
+        decided: FaultDecision | None = None
         for item in plan.calls:
             if not isinstance(item, Rejected):
                 slots.append(item)
                 continue
-            kind = type(item.error.__cause__ or item.error)
-            decided = decisions.get(kind)
             if decided is None:
-                decided = decisions[kind] = run.decide(phase, item.error)
+                decided = run.decide(phase, item.error)
                 self._retry(decided)
             else:
                 run.tell_fault(item.error, decided)
             text = run.told(sentences.invalid_call(str(item.error)), decided.decision)
             slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
-        if any(isinstance(decided.decision, Retry) for decided in decisions.values()):
+        if decided is not None and isinstance(decided.decision, Retry):
             return None
         self._slots = slots
         return self._begin(phase, plan.reply)
@@ -305,7 +309,10 @@ class Asking(Showing[OutT]):
                 run.emitter.step_started(run.step, new, follows=self._follows, free=True)
                 messages = (*(phase.messages if self._seen is None else self._seen.messages), note)
                 output = run.settings.judge.output
-                return LlmRequest(run.settings.model, messages, output.final_tools, output.schema)
+                settings = replace(run.model_settings(), tool_choice=None)
+                return LlmRequest(
+                    run.settings.model, messages, output.final_tools, output.schema, settings=settings
+                )
             case "answer" | "partial":
                 return None
             case _:
@@ -332,6 +339,10 @@ class Asking(Showing[OutT]):
         resource: Any = refusal.resource
         stopped_by: LimitName = resource
         return phase.complete(output, text=text, spent=run.spent(), step=run.step, stopped_by=stopped_by)
+
+
+def _text_of(checked: tuple[object, str]) -> str:
+    return checked[1]
 
 
 def _unreachable(cause: Exception, step: int) -> ModelTransportError:

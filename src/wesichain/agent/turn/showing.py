@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wesichain.agent.phases import Active, Thinking
 from wesichain.agent.rules import is_response
-from wesichain.agent.run_under_way import PASSING, CutOff, Running, Stopped
+from wesichain.agent.run_state import PASSING, CutOff, RunState, Stopped
 from wesichain.context import ViewQuestion, ViewRequest, counter_of, quiet_of
 from wesichain.core import NO_USAGE, ContextReduced, Cut, ToolCallingLlm, Usage
 from wesichain.errors import BudgetExceededError
@@ -26,7 +26,7 @@ class Showing(Generic[OutT]):
 
     __slots__ = ("_limit", "_run", "_seen")
 
-    _run: Running[OutT]
+    _run: RunState[OutT]
     _limit: BudgetExceededError | None
     _seen: Seen | None  # what the model is shown, where that is not the whole log
 
@@ -64,7 +64,18 @@ class Showing(Generic[OutT]):
                     return number, found
             elif found:
                 self._cut(seen, view.name, found)
+        self._fit(seen)
         return None
+
+    def _fit(self, seen: Seen) -> None:
+        """Hold the views to their limits: results are cut further, or the run fails before it asks."""
+        views = self._run.settings.context
+        for view in views:
+            limit = getattr(view, "limit_tokens", None)
+            if limit is not None and seen.tokens > limit:
+                from wesichain.context import fit
+
+                self._cut(seen, view.name, fit(seen, limit, view.name, counter_of(views)))
 
     def _cut(
         self, seen: Seen, view: str, cuts: Sequence[Cut], cost: float = 0.0, usage: Usage = NO_USAGE

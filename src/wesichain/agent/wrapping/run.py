@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
-from wesichain.agent.calls import Batch, Site
+from wesichain.agent.calls import Batch, InnerRun
 from wesichain.agent.drive import Drive
 from wesichain.agent.outcomes import failed_phase
 from wesichain.agent.phases import (
@@ -27,7 +27,7 @@ from wesichain.agent.phases import (
     begin,
 )
 from wesichain.agent.rules import Verdict
-from wesichain.agent.run_under_way import Running
+from wesichain.agent.run_state import RunState
 from wesichain.core import ErrorStep, LlmResponse, LogView, Message, Spent
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
@@ -35,7 +35,7 @@ from wesichain.tools import RunContext
 
 from .part import Part
 from .stepper import Stepper
-from .wrapped_effects import Link, context_of
+from .wrapped_effects import Link, context_of, raiser
 
 OutT = TypeVar("OutT")
 
@@ -59,14 +59,14 @@ class WrappedDrive(Drive[OutT]):
 
     def __init__(
         self,
-        run: Running[OutT],
+        run: RunState[OutT],
         phase: Active[OutT],
         *,
         stream: bool = False,
-        site: Site | None = None,
+        inner: InnerRun | None = None,
         wrapped: tuple[Sequence[Middleware], Start | None, Again | None],
     ) -> None:
-        super().__init__(run, phase, site, stream=stream)
+        super().__init__(run, phase, inner, stream=stream)
         self._around, self._start, self._again = wrapped
         self._active = phase
         self._held: Completed[OutT] | None = None  # an end that is not told yet
@@ -85,8 +85,8 @@ class WrappedDrive(Drive[OutT]):
             outcome: Any = await self._pass(0, self._task)
         except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
             self._latest.fail(error)
-            if self._site is not None:
-                self._site.failure = self._site.failure or error
+            if self._inner is not None:
+                self._inner.fail(error)
             raise
         except AgentError as error:
             return self._latest.fail(error)
@@ -94,7 +94,8 @@ class WrappedDrive(Drive[OutT]):
             self._latest.cut()
             raise
         except Exception as cause:  # noqa: BLE001  # a middleware is anybody's code
-            broken = AgentError(f"a middleware around the run raised {type(cause).__name__}: {cause}")
+            name = raiser(self._around, cause) or "a middleware"
+            broken = AgentError(f"{name}.wrap_run raised {type(cause).__name__}: {cause}")
             broken.__cause__ = cause
             return self._latest.fail(broken)
         if not isinstance(outcome, _ENDED):
@@ -280,9 +281,9 @@ class WrappedDrive(Drive[OutT]):
         self._cut_off(self._active)
 
 
-def _around_part(run: Running[Any]) -> Sequence[Middleware]:
+def _around_part(run: RunState[Any]) -> Sequence[Middleware]:
     """The middleware around the part of whoever acts now."""
-    return run.effects.around_part(run.present.around, step_id=run.step)
+    return run.effects.around(run.present.part_middleware, step_id=run.step)
 
 
 class _UnderWay(Link):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wesichain.agent.run_under_way import LimitAbove, Running
+from wesichain.agent.run_state import LimitAbove, RunState
 from wesichain.core import Event, LlmResponse, ModelResponded, StepStarted
 
 
-def set_aside(run: Running[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:
+def set_aside(run: RunState[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:
     """Spend the tokens of a reply that the loop is not given, and tell it."""
     cost = run.account.spend_usage(reply.usage)
     run.emitter.tell(ModelResponded, step, reply, duration_ms, cost, True)
 
 
-def check_budget(run: Running[Any]) -> None:
+def check_budget(run: RunState[Any]) -> None:
     """Raise the error of the limit that allows no other model call, if there is one."""
     now = run.now() if run.account.is_timed else 0.0
     own = run.account.own_refusal(now)
@@ -26,7 +26,7 @@ def check_budget(run: Running[Any]) -> None:
         raise LimitAbove(above)
 
 
-def step_again(run: Running[Any]) -> int:
+def step_again(run: RunState[Any]) -> int:
     """Begin another step, in which the model is asked the same or something like it; returns its number."""
     run.account.spend_step()
     run.step += 1
@@ -34,14 +34,14 @@ def step_again(run: Running[Any]) -> int:
     return run.step
 
 
-def spare_events(run: Running[Any], since: int) -> tuple[Event, ...]:
+def spare_events(run: RunState[Any], since: int) -> tuple[Event, ...]:
     """The events among these that were told after the event with the number `since`."""
     return tuple(
         event for event in run.emitter.told_since(since) if isinstance(event, StepStarted | ModelResponded)
     )
 
 
-def retell_spare(run: Running[Any], events: Iterable[Event]) -> None:
+def retell_spare(run: RunState[Any], events: Iterable[Event]) -> None:
     """Tell it again, and pay for it, where the reply of then is given to the loop again."""
     for event in events:
         if isinstance(event, StepStarted):

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from wesichain.agent.effects import Caller, Effects, OnText
 from wesichain.agent.rules import is_response
-from wesichain.agent.run_under_way import LimitAbove, Running, Stopped
+from wesichain.agent.run_state import CutOff, LimitAbove, RunState, Stopped
 from wesichain.core import (
     NO_USAGE,
     CallToken,
@@ -26,8 +26,10 @@ from wesichain.core import (
 from wesichain.errors import (
     AgentError,
     ConfigError,
+    LlmError,
     ReplayMismatchError,
     ToolDispatchError,
+    ToolError,
     ToolExecutionError,
 )
 from wesichain.middleware import Middleware
@@ -39,7 +41,7 @@ _context = constructor_of(RunContext[Any], "step_id", "deps", "source")
 # Replies that nobody has paid for yet: the step, and when it was asked and answered.
 Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
 _NONE_YET: Arrived = ()
-_PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
+_PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
 class WrappedEffects(Effects):
@@ -48,14 +50,14 @@ class WrappedEffects(Effects):
     __slots__ = ("ctx", "live", "run", "tools")
 
     ctx: RunContext[Any]  # from which the contexts of the run's model calls differ in little
-    run: Running[Any]
+    run: RunState[Any]
 
     def __init__(self, live: Effects, tools: Sequence[Middleware]) -> None:
         self.live = live
         self.tools = tools
 
     @override
-    def attach(self, run: Running[Any]) -> None:
+    def attach(self, run: RunState[Any]) -> None:
         self.run, self.ctx = run, context_of(run, None)
 
     @override
@@ -89,20 +91,45 @@ class WrappedModel(WrappedEffects):
         question.calls = 0
         question.is_over = False
         question.arrived, question.reported = _NONE_YET, ()
+        question.fault = None
         run, models = self.run, self.models
         ctx = _context(run.step, run.deps, question)
         inner = question.ask_model if len(models) == 1 else partial(question.ask, models[1:], ctx)
         try:
             answer = await models[0].wrap_model(ctx, request, inner)
-        except BaseException:
+        except BaseException as error:
             question.is_over = True
             question.set_aside()
+            if isinstance(error, Exception) and error is not question.fault:
+                raise_fault_of(models, "wrap_model", error)
             raise
         question.is_over = True
         arrived = question.arrived
         if len(arrived) == 1 and arrived[0][1] is answer:
             return answer
         return question.given(answer)
+
+
+def raise_fault_of(middleware: Sequence[Middleware], method: str, error: Exception) -> None:
+    """Raise the error of a middleware as one that ends the run and names it; return for those that may pass.
+
+    An `LlmError` is a provider's fault, whoever raises it.
+    """
+    if isinstance(error, (*_PASSING, LlmError)):
+        return
+    name = raiser(middleware, error) or type(middleware[0]).__name__
+    raise AgentError(f"{name}.{method} raised {type(error).__name__}: {error}") from error
+
+
+def raiser(middleware: Sequence[Middleware], error: Exception) -> str | None:
+    """The innermost of these that the error came through."""
+    frame, name = error.__traceback__, None
+    while frame is not None:
+        owner = frame.tb_frame.f_locals.get("self")
+        if any(owner is one for one in middleware):
+            name = type(owner).__name__
+        frame = frame.tb_next
+    return name
 
 
 def wrapped(live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> Effects:
@@ -128,7 +155,7 @@ class Link(Protocol):
     def spent(self) -> Spent: ...
 
 
-def context_of(run: Running[Any], link: Link | None) -> RunContext[Any]:
+def context_of(run: RunState[Any], link: Link | None) -> RunContext[Any]:
     """A run, as its middleware sees it."""
     token = CallToken(run)
     return RunContext(run.run_id, run.step, token, deps=run.deps, agent=run.name, scope=run.scope, link=link)
@@ -140,7 +167,7 @@ class _Question(Link):
     Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
     """
 
-    __slots__ = ("arrived", "calls", "effects", "is_over", "on_text", "reported", "request")
+    __slots__ = ("arrived", "calls", "effects", "fault", "is_over", "on_text", "reported", "request")
 
     effects: WrappedEffects
     request: LlmRequest
@@ -149,6 +176,7 @@ class _Question(Link):
     is_over: bool
     arrived: Arrived
     reported: tuple[LlmResponse, ...]  # those that were set aside
+    fault: Exception | None  # that the model itself raised last
 
     @property
     @override
@@ -189,7 +217,11 @@ class _Question(Link):
             check_budget(run)
             step_again(run)
         step, started = run.step, run.now()
-        reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
+        try:
+            reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
+        except Exception as error:
+            self.fault = error
+            raise
         if isinstance(reply, LlmResponse) and reply.finish_reason != "error":
             if self.is_over:  # whoever asked did not wait for it: it has its price all the same
                 run.account.spend_usage(reply.usage)
@@ -251,10 +283,11 @@ class _Call(Caller):
         inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
         try:
             result: Any = await tools[0].wrap_tool(self._ctx, call, inner)
-        except _PASSING:
+        except ToolError as error:  # raised on purpose: the call has failed
+            return self._failure(str(error), error)
+        except Exception as error:
+            raise_fault_of(tools, "wrap_tool", error)
             raise
-        except Exception as error:  # noqa: BLE001  # a failure is a value, whoever failed
-            return self._failure(f"a middleware raised {type(error).__name__}: {error}", error)
         if not isinstance(result, ToolResult):
             raise ConfigError(
                 f"wrap_tool gave a {type(result).__name__} for {call.name!r}; return a ToolResult, such as "

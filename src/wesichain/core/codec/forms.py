@@ -8,7 +8,7 @@ microsecond, of a value or of what the log of a run keeps in place of one. It is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -40,9 +40,13 @@ class Shape(NamedTuple):
 def shape_of(cls: Any) -> Shape:
     kind = getattr(cls, "kind", None)
     written = [field for field in fields(cls) if "unwritten" not in field.metadata]
-    sometimes = {field.name: field.default for field in written if "omit_empty" in field.metadata}
+    sometimes = {field.name: _empty(field) for field in written if "omit_empty" in field.metadata}
     always = tuple(field.name for field in written if field.name not in sometimes)
     return Shape(kind if isinstance(kind, str) else None, always, tuple(sometimes.items()))
+
+
+def _empty(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 class WritesItself:

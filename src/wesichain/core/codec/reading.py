@@ -130,6 +130,10 @@ def _union(members: tuple[Any, ...]) -> Schema:
     rest = [member for member in members if member is not type(None)]
     if len(rest) == 1:
         return {"type": "nullable", "schema": _schema(rest[0])}
+    if all(member in _SCALARS or get_origin(member) is Literal for member in rest):
+        scalars = [_schema(member) for member in rest]
+        one: Schema = {"type": "union", "choices": scalars, "mode": "left_to_right"}
+        return {"type": "nullable", "schema": one} if len(rest) < len(members) else one
     if len(members) == 2 and str in members:  # content: a text, or parts
         other = _schema(next(member for member in members if member is not str))
         return {

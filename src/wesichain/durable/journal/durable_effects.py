@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,8 +13,9 @@ from typing_extensions import override
 from wesichain.agent import (
     Caller,
     Effects,
+    Entry,
     Refused,
-    Running,
+    RunState,
     retell,
     retell_spare,
     revived_cause,
@@ -24,14 +25,11 @@ from wesichain.agent import (
 )
 from wesichain.context import ViewRequest
 from wesichain.core import (
-    Advice,
     Event,
     LlmRequest,
     LlmResponse,
     ToolCall,
     dataclass,
-    from_plain,
-    to_plain,
 )
 from wesichain.durable.states import is_inside_id
 from wesichain.durable.store import NewChild
@@ -40,10 +38,8 @@ from wesichain.errors import (
     ConfigError,
     LlmError,
     LlmResponseError,
-    RunInterruptedError,
     ToolSerializationError,
 )
-from wesichain.policy import chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .records import Conversed, Raised, StepRecord, fingerprint, fingerprint_of_call
@@ -76,20 +72,20 @@ class DurableEffects(Effects):
         place: StepPlace | None = None,
         needs_deps: bool = True,
     ) -> None:
+        self.remembers = True
         self.needs_deps = needs_deps  # what only looks through a journal does without
         self._journal = journal
         self._live = live
         self._scope = scope
-        self._run: Running[Any] | None = None
+        self._run: RunState[Any] | None = None
         self._place = place  # of a run inside another, until that is listed
         self._above = "" if place is None else f"{place.scope}/"
         self._conversed = Conversed(is_inside=place is not None)
-        self._inside: Counter[str] = Counter()  # runs that were begun inside a call
         self._checks: Counter[int] = Counter()  # of answers, by step
         self._unknown: set[str] = set()  # calls that may have had their effect, and must not have it twice
 
     @override
-    def attach(self, run: Running[Any]) -> None:
+    def attach(self, run: RunState[Any]) -> None:
         self._run = run
 
     @override
@@ -150,7 +146,7 @@ class DurableEffects(Effects):
             done = await self._live.call(prepared, _Overheard(ctx, heard))
             result.append(done)
             raised = None if done.error is None else Raised.of(done.error)
-            is_waiting = done.error is not None and _waits(done.error)
+            is_waiting = ctx.link is not None and ctx.link.waits(done.error)
             return StepRecord(
                 value=done.value,
                 raised=raised,
@@ -184,68 +180,44 @@ class DurableEffects(Effects):
         return ToolResult(call.id, call.name, None, error, entry.duration_ms)
 
     @override
-    async def check(
-        self, checks: Coroutine[Any, Any, tuple[T, str]], *, step_id: int, read: Callable[[str], T]
-    ) -> tuple[T, str]:
-        """Run the checks of an answer, and record their verdict: they may have effects, and run once."""
-        done: list[tuple[T, str]] = []
+    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gives, journalled: it may have effects, and may give another value the next time."""
+        if entry.verb == "offer":
+            return await make()  # tools that can be called are no data; the function is called again
+        done: list[T] = []
         raised: list[Exception] = []
 
-        async def run() -> StepRecord:
+        async def perform() -> StepRecord:
             try:
-                done.append(await checks)
-            except Exception as error:  # noqa: BLE001  # they are anybody's code
+                done.append(await make())
+            except Exception as error:  # noqa: BLE001  # functions of the user's are anybody's code
                 raised.append(error)
                 cause = error.cause if isinstance(error, Refused) else error
                 return StepRecord(raised=Raised.of(cause), is_refusal=not isinstance(error, Refused))
-            return StepRecord(value=done[0][1])
+            return StepRecord(value=entry.write(done[0]))
 
-        self._checks[step_id] += 1
-        again = "" if self._checks[step_id] == 1 else f" {self._checks[step_id]}"
-        entry = await self._journal.perform(f"{self._scope}check {step_id}{again}", "", run, step_id=step_id)
-        checks.close()
+        record = await self._journal.perform(self._name_of(entry), "", perform, step_id=entry.step_id)
         if raised:
             raise raised[0]
-        if entry.raised is not None:
-            raise Refused(revived_error(entry.raised.error, entry.raised.message))
-        return done[0] if done else (read(str(entry.value)), str(entry.value))
+        if record.raised is not None:
+            raise Refused(revived_error(record.raised.error, record.raised.message))
+        return done[0] if done else entry.read(record.value)
+
+    def _name_of(self, entry: Entry[Any]) -> str:
+        """The name of a journal step: answers may be checked several times in one step."""
+        name = f"{self._scope}{entry.verb} {entry.step_id}"
+        if entry.call_id:
+            return f"{name} {_label(entry.call_id)}"
+        if entry.verb != "check":
+            return name
+        self._checks[entry.step_id] += 1
+        return name if self._checks[entry.step_id] == 1 else f"{name} {self._checks[entry.step_id]}"
 
     @override
-    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
-        """Those of an agent that the run is handed to are recorded, as are those that a run begins with."""
-        raised: list[Exception] = []
-
-        async def ask() -> StepRecord:
-            try:
-                return StepRecord(value=await text)
-            except Exception as error:  # noqa: BLE001  # a function of them is anybody's code
-                raised.append(error)
-                return StepRecord(is_refusal=True)
-
-        entry = await self._journal.perform(f"{self._scope}instruct {step_id}", "", ask, step_id=step_id)
-        text.close()
-        if raised:
-            raise raised[0]
-        return None if entry.value is None else str(entry.value)
-
-    @override
-    async def advise(self, advice: Coroutine[Any, Any, Advice], *, step_id: int) -> Advice:
-        """That for an agent that the run is handed to is recorded, too: its playbook goes on."""
-
-        async def look_up() -> StepRecord:
-            return StepRecord(value=to_plain(await advice))
-
-        entry = await self._journal.perform(f"{self._scope}advise {step_id}", "", look_up, step_id=step_id)
-        advice.close()
-        return from_plain(Advice, entry.value)
-
-    @override
-    def below(self, scope: str) -> Callable[[Effects], Effects]:
+    def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
         """The effects of a run inside a call: of a second one in the same call, under a name of its own."""
-        self._inside[scope] += 1
-        number = self._inside[scope]
-        label = _label(scope) if number == 1 else f"{_label(scope)}~{number}"
-        told = scope if number == 1 else f"{scope}/~{number}"
+        label = _label(call) if number == 1 else f"{_label(call)}~{number}"
+        told = call if number == 1 else f"{call}/~{number}"
         place = StepPlace("" if self._run is None else self._run.run_id, f"{self._above}{told}")
         inner = f"{self._scope}{label}/"
         needs = self.needs_deps
@@ -289,11 +261,6 @@ class _Overheard(Caller):
                 emit(event)
 
         return replace(self._ctx, emit=overhear)
-
-
-def _waits(error: BaseException) -> bool:
-    """Whether a run inside the call waits for a person: then the call is not over."""
-    return any(isinstance(cause, RunInterruptedError) for cause in chain_of(error))
 
 
 def _label(call_id: str) -> str:

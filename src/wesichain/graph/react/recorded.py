@@ -13,16 +13,17 @@ under that key, since its model is asked anew: that is one of its own, and its k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from typing_extensions import override
 
 from wesichain.agent import (
     Caller,
     Effects,
+    Entry,
     retell_spare,
     revived_cause,
     revived_dispatch,
@@ -45,6 +46,8 @@ from wesichain.errors import CheckpointError, CodecError, LlmError
 from wesichain.graph.context import Record
 from wesichain.graph.state import is_dict
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
+
+T = TypeVar("T")
 
 _INTENT = "intent"
 
@@ -98,6 +101,7 @@ class RecordedEffects(Effects):
         self._times: Counter[str] = Counter()
         self._failed: dict[str, JsonValue] = {}  # what failed, by its name: it may yet end the run
         self._run: Any = None
+        self.remembers = True
         self.cancellation = recording.cancellation
 
     @override
@@ -196,19 +200,21 @@ class RecordedEffects(Effects):
         return other, self._recording.read_once(other)
 
     @override
-    async def instruct(self, text: Coroutine[Any, Any, str | None], *, step_id: int) -> str | None:
-        """The instructions of an agent that the run is handed to: those of then, if it was before."""
-        name = f"{self._prefix}instruct {step_id}"
+    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gave when the node was here before, or gives now. Checks and tools are made anew."""
+        if entry.verb not in ("instruct", "advise", "approve"):
+            return await make()
+        name = f"{self._prefix}{entry.verb} {entry.step_id} {entry.call_id}".rstrip()
         known = self._recording.read(name)
         if is_dict(known):
-            text.close()
-            return None if known["text"] is None else str(known["text"])
-        said = await text
-        await self._recording.write(name, {"text": said})
-        return said
+            return entry.read(known["text"])
+        value = await make()
+        await self._recording.write(name, {"text": entry.write(value)})
+        return value
 
     @override
-    def below(self, scope: str) -> Callable[[Effects], Effects] | None:
+    def below(self, call: str, number: int) -> Callable[[Effects], Effects] | None:
+        scope = call if number == 1 else f"{call}~{number}"
         return lambda live: RecordedEffects(live, self._recording, f"{self._prefix}{scope}/")
 
 

@@ -11,10 +11,12 @@ from typing_extensions import Unpack, override
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits
 from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
+from wesichain.llm.supported_settings import SupportedSettings, supported
 
 try:
     import anthropic
     import httpx2
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 except ImportError as error:
     raise MissingDependencyError("the Anthropic adapter", package="anthropic", extra="anthropic") from error
 
@@ -32,6 +34,7 @@ from wesichain.llm.transport import (
 from .message_reply import MessageReply
 from .wire import to_wire
 
+_FIELDS = frozenset(MessageCreateParamsNonStreaming.__annotations__)
 _ANTHROPIC = KeyAccount(
     url="https://api.anthropic.com", url_variable="ANTHROPIC_BASE_URL", key_variable="ANTHROPIC_API_KEY"
 )
@@ -47,6 +50,7 @@ class AnthropicClient(HttpLlm):
     `client` is an `anthropic.AsyncAnthropic` of your own. `HttpSettings` says what else it takes.
     """
 
+    _provider = "anthropic"
     traits = LlmTraits(
         native_output=True,
         takes_stop=True,
@@ -73,6 +77,11 @@ class AnthropicClient(HttpLlm):
         self._caching = caching
         self._client = client
         super().__init__(model, client=client, **settings)
+        self._api = api_version(self._base_url, self._headers, client)
+
+    @override
+    def _supported(self) -> SupportedSettings:
+        return supported(self._provider, self.model, api=self._api)
 
     @override
     def _wire(
@@ -88,6 +97,7 @@ class AnthropicClient(HttpLlm):
             options=self._options,
             stream=stream,
             caching=self._caching,
+            form=self._supported().reasoning,
             omitted=omitted,
         )
 
@@ -118,7 +128,9 @@ class AnthropicClient(HttpLlm):
             return reply.response
 
         host = host_of(str(sdk.base_url))
-        endpoint = Endpoint(host, self.model, key_variable=_ANTHROPIC.key_variable, key=key)
+        is_borrowed = self._client is not None
+        variable = _ANTHROPIC.key_variable
+        endpoint = Endpoint(host, self.model, key_variable=variable, key=key, is_borrowed=is_borrowed)
         return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[anthropic.AsyncAnthropic, str]:
@@ -134,6 +146,19 @@ class AnthropicClient(HttpLlm):
             http_client=http,
         )
         return sdk, key or ""
+
+
+def api_version(
+    base_url: str | None, headers: Mapping[str, str], client: anthropic.AsyncAnthropic | None
+) -> str:
+    """The version of Anthropic's own API that requests name; "" of the servers of others."""
+    url = str(client.base_url) if client is not None else _ANTHROPIC.address(base_url)
+    if host_of(url) != host_of(_ANTHROPIC.url):
+        return ""
+    given = {**(client.default_headers if client is not None else {}), **headers}
+    named = next((value for name, value in given.items() if name.lower() == "anthropic-version"), "")
+    # An SDK whose requests have no temperature speaks the version that dropped it.
+    return str(named) or ("2023-06-01" if "temperature" in _FIELDS else "2026-10-21")
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

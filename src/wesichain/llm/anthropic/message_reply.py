@@ -18,6 +18,7 @@ from wesichain.core import (
     parse_json,
 )
 from wesichain.errors import CodecError
+from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import ANTHROPIC, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint, SseEvent
@@ -41,6 +42,9 @@ class _Block:
         if self.kind in ("text", "thinking"):
             return {**self.data, self.kind: str(self.data.get(self.kind) or "") + text}
         return {**self.data, "input": read_args(text)} if text.strip() else self.data
+
+    def cite(self, citation: object) -> None:
+        self.data["citations"] = [*(self.data.get("citations") or ()), citation]
 
     def grow(self, fields: dict[str, Any]) -> None:
         """Texts go on where they ended; anything else takes the place of what was there."""
@@ -151,7 +155,7 @@ class MessageReply:
             case "thinking_delta":
                 block.pieces.append(_string(delta.get("thinking")))
             case "citations_delta":
-                pass
+                block.cite(delta.get("citation"))
             case _:  # signatures, and the fields of blocks that are the provider's own
                 block.grow({key: value for key, value in delta.items() if key != "type"})
 
@@ -190,6 +194,7 @@ def _response(
         reasoning="".join(thoughts),
         opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
         omitted=tuple(omitted),
+        citations=citations.of_blocks(blocks),
     )
     return with_ending(response, finish, word=str(stop))
 

@@ -20,8 +20,11 @@ from wesichain.core import (
     is_array,
     is_object,
 )
-from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
+from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, text_in
+from wesichain.llm.supported_settings import ReasoningForm
+
+from .settings import message_settings
 
 OPAQUE = "anthropic"  # whose data `Message.opaque` is: another provider's is not ours to send
 
@@ -38,12 +41,13 @@ def to_wire(
     options: Mapping[str, JsonValue],
     stream: bool,
     caching: bool = False,
+    form: ReasoningForm = "budget",
     omitted: list[str] | None = None,
 ) -> dict[str, Any]:
     """The body for a request; its output schema must be one that the provider takes.
 
-    `caching` marks the prefixes that the next request will have too. What cannot be sent is replaced by a
-    line, which `omitted` is told as well.
+    `caching` marks the prefixes that the next request will have too; `form` is how an effort of reasoning is
+    put to the model. What cannot be sent is replaced by a line, which `omitted` is told as well.
     """
     require_ids(request.messages)
     turns = _turns(request.messages, names, [] if omitted is None else omitted)
@@ -63,33 +67,31 @@ def to_wire(
     if request.output_schema is not None:
         answer = {"type": "json_schema", "schema": request.output_schema}
         body["output_config"] = {"format": answer}
-    if request.stop:
-        body["stop_sequences"] = [*request.stop]
     if stream:
         body["stream"] = True
-    if caching:
-        _mark(body)
-    return with_options(body, options)
+    cache = request.settings.cache
+    if cache != "off" and (caching or cache != "auto"):
+        _mark(body, {} if cache == "auto" else {"ttl": cache})
+    written = message_settings(request, names, max_tokens=max_tokens, form=form)
+    return with_settings(body, options, request, written)
 
 
-_KEEP = {"cache_control": {"type": "ephemeral"}}
-
-
-def _mark(body: dict[str, Any]) -> None:
+def _mark(body: dict[str, Any], lifetime: dict[str, str]) -> None:
     """Mark the ends of prefixes to be cached: the tools and instructions, and the last two user turns.
 
     A request is found again at the mark that the one before it set, so both stand: the last turn of then, and
     that of now. A provider looks back twenty blocks only, which many calls in one reply would exceed.
     """
+    keep = {"cache_control": {"type": "ephemeral", **lifetime}}
     if "system" in body:
-        body["system"] = [{"type": "text", "text": body["system"], **_KEEP}]
+        body["system"] = [{"type": "text", "text": body["system"], **keep}]
     elif "tools" in body:
-        body["tools"][-1] |= _KEEP
+        body["tools"][-1] |= keep
     asked = [turn for turn in body["messages"] if turn["role"] == "user"]
     for turn in asked[-2:]:
         last = turn["content"][-1]
         if last.get("text") != "":  # an empty text cannot be marked
-            last |= _KEEP
+            last |= keep
 
 
 def _turns(messages: Sequence[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:

@@ -52,6 +52,7 @@ class BedrockClient(HttpLlm):
     an `AsyncAnthropicBedrock` of your own. The rest is as with `AnthropicClient`.
     """
 
+    _provider = "bedrock"
     traits = AnthropicClient.traits
 
     def __init__(
@@ -88,6 +89,7 @@ class BedrockClient(HttpLlm):
             options=self._options,
             stream=stream,
             caching=self._caching,
+            form=self._supported().reasoning,
             omitted=omitted,
         )
         body.pop("model", None)  # both are in the address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
@@ -15,6 +16,7 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     LlmTraits,
+    ModelSettings,
     StreamItem,
     SystemClock,
     is_array,
@@ -26,6 +28,7 @@ from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.loops import PerLoop
 from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.supported_settings import supported
 
 try:
     import httpx2
@@ -36,6 +39,7 @@ except ImportError as error:
 
 from wesichain.llm.transport import (
     PLACEHOLDER,
+    TOTAL,
     Endpoint,
     HttpSettings,
     KeyAccount,
@@ -115,6 +119,7 @@ class GoogleClient:
         patience = RetryLimits(
             retries=settings.get("retries", 2),
             deadline=settings.get("deadline", 120.0),
+            total=settings.get("total", TOTAL),
             clock=settings.get("clock") or SystemClock(),
         )
         chance = settings.get("chance")
@@ -122,13 +127,19 @@ class GoogleClient:
         self._links = PerLoop(self._link)
         self._text = ForeignText((), ReasoningStyle()) if self._base_url else None  # of another server
 
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that the model does not take."""
+        supported("google", self.model).check(settings)
+
     async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.check_settings(request.settings)
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
         async with aclosing(replies):
             reply = await anext(replies)
         return reply if self._text is None else self._text.read(reply)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        self.check_settings(request.settings)
         items = persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
         return items if self._text is None else self._text.stream(items)
 
@@ -172,7 +183,8 @@ class GoogleClient:
         await anext(link.keeper)
         names, omitted = ToolNames.of(request), list[str]()
         contents = to_json(to_contents(request.messages, names, omitted))
-        given = to_json(to_config(request, names, self._options))
+        form = supported("google", self.model).reasoning
+        given = to_json(to_config(request, names, self._options, form))
         config = types.GenerateContentConfig.model_validate_json(given)
         endpoint = link.endpoint
         if self._asked is not None:
@@ -188,15 +200,16 @@ class GoogleClient:
 
     def _link(self) -> _Link:
         if self._client is not None:
-            endpoint = Endpoint("Google", self.model, key_variable="GOOGLE_API_KEY", key="")
+            endpoint = Endpoint("Google", self.model, key_variable="GOOGLE_API_KEY", is_borrowed=True)
             return _Link(self._client, endpoint, keep_open(None))
         variable = "GEMINI_API_KEY" if "GOOGLE_API_KEY" not in os.environ else "GOOGLE_API_KEY"
         account = KeyAccount(_URL, "GOOGLE_GEMINI_BASE_URL", variable)
         is_vertex = self._is_vertex()
         url = self._base_url if is_vertex else account.address(self._base_url)
         key = None if is_vertex else account.key_for(self._base_url, self._api_key)
+        host = host_of(url) if url else "Vertex AI"
         http = httpx2.AsyncClient(
-            transport=_Capped(self._max_bytes, verify=certificates()),
+            transport=_Bounded(self._max_bytes, self._patience.deadline, host, verify=certificates()),
             timeout=httpx2.Timeout(None, connect=10.0),
             headers={"accept-encoding": "identity"},
             follow_redirects=False,
@@ -217,7 +230,6 @@ class GoogleClient:
             )
         else:
             sdk = genai.Client(vertexai=False, api_key=key or PLACEHOLDER, http_options=options)
-        host = host_of(url) if url else "Vertex AI"
         endpoint = Endpoint(host, self.model, key_variable=variable, key=key or "")
         return _Link(sdk, endpoint, keep_open(http))
 
@@ -256,7 +268,7 @@ class _Faults:
             raise self._refused(error) from None
         if isinstance(error, LlmError) or error is None:
             return
-        if isinstance(error.__cause__, LlmResponseError):
+        if isinstance(error.__cause__, LlmError):
             raise error.__cause__
         if isinstance(error, httpx2.HTTPError | OSError):
             is_cut = self.has_begun or isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError)
@@ -284,35 +296,51 @@ def _delay(details: Any) -> str:
     return ""
 
 
-class _Capped(httpx2.AsyncHTTPTransport):
-    """Connections whose replies end with an error once they are longer than they may be."""
+class _Bounded(httpx2.AsyncHTTPTransport):
+    """Connections whose replies end with an error once they are silent, or longer, than they may be."""
 
-    def __init__(self, most: int, **settings: Any) -> None:
+    def __init__(self, most: int, deadline: float, host: str, **settings: Any) -> None:
         super().__init__(**settings)
         self._most = most
+        self._deadline = deadline
+        self._endpoint = Endpoint(host, "", key_variable="")
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
+        try:
+            async with asyncio.timeout(self._deadline):
+                response = await super().handle_async_request(request)
+        except TimeoutError as error:
+            raise self._endpoint.silent(self._deadline) from error
         if (
             response.headers.get("content-encoding", "identity") != "identity"
         ):  # a small body may become large
             await response.aclose()
             raise httpx2.DecodingError("the reply is compressed, though it was asked for as it is")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _CappedStream(response.stream, self._most)
+            response.stream = _BoundedStream(response.stream, self._most, self._deadline, self._endpoint)
         return response
 
 
-class _CappedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int, deadline: float, endpoint: Endpoint) -> None:
         self._inner = inner
         self._most = most
+        self._deadline = deadline
+        self._endpoint = endpoint
 
     @override
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for chunk in self._inner:
+        chunks = aiter(self._inner)
+        while True:
+            try:
+                async with asyncio.timeout(self._deadline):
+                    chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                raise self._endpoint.silent(self._deadline) from error
             size += len(chunk)
             if size > self._most:
                 raise LlmResponseError(

@@ -21,6 +21,7 @@ from wesichain.core import (
     is_object,
 )
 from wesichain.errors import CodecError
+from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, sealed, whole_number
 from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint
@@ -41,6 +42,7 @@ class GeminiReply:
         self._blocked = ""
         self._usage: dict[str, Any] = {}
         self._calls = 0
+        self._grounding: dict[str, Any] = {}
 
     def take(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
         """Follow one more piece, or the only one."""
@@ -55,6 +57,8 @@ class GeminiReply:
             return
         self._finish = str(first.get("finishReason") or self._finish)
         self._said = str(first.get("finishMessage") or self._said)
+        if is_object(grounding := first.get("groundingMetadata")):
+            self._grounding |= grounding
         content = first.get("content")
         parts = content.get("parts") if is_object(content) else None
         for part in parts if is_array(parts) else ():
@@ -69,14 +73,16 @@ class GeminiReply:
         is_own = any("thought" in part or "thoughtSignature" in part for part in self._parts) or any(
             part.keys().isdisjoint(("text", "functionCall", "inlineData")) for part in self._parts
         )
+        content = "".join(part["text"] for part in texts if not part.get("thought"))
         response = LlmResponse(
-            content="".join(part["text"] for part in texts if not part.get("thought")),
+            content=content,
             tool_calls=calls,
             usage=_usage(self._usage),
             reasoning="".join(part["text"] for part in texts if part.get("thought")),
             opaque=sealed({OPAQUE: _layout(self._parts) if is_own else [], REFUSAL: self._said}),
             parts=tuple(_media(self._parts)),
             omitted=tuple(self._omitted),
+            citations=citations.of_grounding(self._grounding, content),
         )
         return with_ending(response, self._ending(has_calls=bool(calls)), word=self._finish, why=self._said)
 

@@ -17,8 +17,11 @@ from wesichain.core import (
     is_array,
     is_object,
 )
-from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
+from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of
+from wesichain.llm.supported_settings import ReasoningForm
+
+from .settings import config_settings
 
 OPAQUE = "google"  # whose data `Message.opaque` is: another provider's is not ours to send
 
@@ -52,7 +55,9 @@ def to_contents(messages: Sequence[Message], names: ToolNames, omitted: list[str
     return [*contents, {"role": "user", "parts": shown}] if shown else contents
 
 
-def to_config(request: LlmRequest, names: ToolNames, options: Mapping[str, JsonValue]) -> dict[str, Any]:
+def to_config(
+    request: LlmRequest, names: ToolNames, options: Mapping[str, JsonValue], form: ReasoningForm = "budget"
+) -> dict[str, Any]:
     """The rest of a request: instructions, tools, the form of the answer, and the user's own fields."""
     config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
     instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
@@ -71,9 +76,7 @@ def to_config(request: LlmRequest, names: ToolNames, options: Mapping[str, JsonV
     if request.output_schema is not None:
         config["response_mime_type"] = "application/json"
         config["response_json_schema"] = dict(request.output_schema)
-    if request.stop:
-        config["stop_sequences"] = [*request.stop]
-    return with_options(config, options)
+    return with_settings(config, options, request, config_settings(request, names, form))
 
 
 def _assistant(message: Message, names: ToolNames, called: dict[str, tuple[str, bool]]) -> list[Block]:

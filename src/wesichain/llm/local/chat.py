@@ -12,6 +12,7 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     Message,
+    ModelSettings,
     Role,
     ToolCall,
     ToolSpec,
@@ -20,18 +21,16 @@ from wesichain.core import (
     is_object,
     parse_json,
 )
-from wesichain.errors import CodecError
+from wesichain.errors import CodecError, ConfigError
 
-_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
+_FURTHER = ("top_k", "min_p", "presence_penalty", "frequency_penalty")  # what llama.cpp calls the same
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request with tools: what is asked, with which settings, and how the reply is wanted."""
+    """A request with tools, and how the reply is wanted."""
 
     request: LlmRequest
-    sampling: dict[str, Any]
-    must_call: bool
     streams: bool
     tells_usage: bool
 
@@ -67,18 +66,26 @@ def read_asked(body: bytes) -> ChatRequest | None:
             tools,
             _schema(asked.get("response_format")),
             stop=(stop,) if isinstance(stop, str) else tuple(map(str, stop)),
+            settings=_settings(asked, must_call=choice == "required" or is_object(choice)),
         ),
-        _sampling(asked),
-        must_call=choice == "required" or is_object(choice),
         streams=asked.get("stream") is True,
         tells_usage=is_object(options) and options.get("include_usage") is True,
     )
 
 
-def _sampling(asked: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: asked[name] for name in _SAMPLING if asked.get(name) is not None}
+def _settings(asked: Mapping[str, Any], *, must_call: bool) -> ModelSettings:
     most = asked.get("max_completion_tokens") or asked.get("max_tokens")
-    return {**found, "n_predict": most} if isinstance(most, int) else found
+    try:
+        return ModelSettings(
+            temperature=asked.get("temperature"),
+            max_tokens=most if isinstance(most, int) else None,
+            top_p=asked.get("top_p"),
+            seed=asked.get("seed"),
+            tool_choice="required" if must_call else None,
+            extra={name: asked[name] for name in _FURTHER if asked.get(name) is not None},
+        )
+    except ConfigError as error:
+        raise CodecError(str(error)) from None
 
 
 def _tool(tool: object) -> ToolSpec:

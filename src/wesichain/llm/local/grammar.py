@@ -56,7 +56,7 @@ def reply_grammar(
     """Either a call of one of the tools, with arguments that follow its schema, or an answer.
 
     With `thoughts`, both begin with one, of a sentence or two; with `values`, ids are among these; where
-    one `must_call`, no answer can be given.
+    one `must_call`, no answer can be given, unless no tool can be called.
     """
     rules = _Rules(values)
     replies: list[str] = []
@@ -65,7 +65,7 @@ def reply_grammar(
         with suppress(_NothingFitsError):
             replies.append(f"{head} {rules.of(tool.parameters)}")
     rules.values = None  # an answer may hold an id in any form
-    if not must_call:
+    if not must_call or not replies:
         answer = "string" if output is None else rules.of(output)
         replies.append(f"{_literal(_ANSWER)} {answer}")
     thought = r'"\"thought\": \"" char{1,120} "\", "' if thoughts else ""

@@ -8,11 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, StreamItem, TextChunk, Usage
+from wesichain.core import (
+    NO_SETTINGS,
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    Message,
+    ModelSettings,
+    StreamItem,
+    TextChunk,
+    Usage,
+)
 from wesichain.errors import ConfigError, LlmResponseError
+from wesichain.llm.calls import stops_of
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import opened_by
 from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.supported_settings import supported
 
 from .files import DEFAULT_MODEL, Progress
 from .grammar import answer_grammar, reply_grammar
@@ -20,6 +32,7 @@ from .grounding import values_in
 from .llama_engine import Address
 from .places import Elsewhere, Held, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
+from .sampling import chosen, sampling_of
 from .wire import ask, ask_stream
 
 
@@ -49,7 +62,7 @@ class LocalLlm:
 
     With `base_url`, the same prompt and grammar go to a llama.cpp server that runs elsewhere, which has its
     own file, context and threads: nothing is fetched or loaded here, and llama.cpp need not be installed.
-    A reply that has not come whole after `deadline` seconds is given up (600 with `base_url`, else never).
+    A reply of which no byte comes for `deadline` seconds is given up (600 with `base_url`, else never).
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True, output_with_tools=True, takes_stop=True)
@@ -72,7 +85,7 @@ class LocalLlm:
         progress: Progress | None = None,
     ) -> None:
         if deadline is not None and not deadline > 0:
-            raise ConfigError(f"deadline is {deadline}; give the seconds that a reply may take")
+            raise ConfigError(f"deadline is {deadline}; give the seconds that may pass without a byte")
         if grounded and not constrain:
             raise ConfigError(
                 "grounded=True is kept by the grammar, which constrain=False takes away; choose one"
@@ -98,6 +111,15 @@ class LocalLlm:
         self._examples = tuple(examples)
         self._sampling: dict[str, Any] = {"n_predict": max_tokens, "temperature": temperature, "seed": seed}
 
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that the model does not take."""
+        supported("local", self.model).check(settings)
+        if settings.tool_choice not in (None, "auto", "none") and not self._constrain:
+            raise ConfigError(
+                f"tool_choice={settings.tool_choice!r} is kept by the grammar, which constrain=False takes "
+                f"away; choose one"
+            )
+
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """The model's reply: one call, or an answer."""
         async with aclosing(self.stream(request)) as items:
@@ -112,18 +134,20 @@ class LocalLlm:
         Where nothing holds the reply, the model may think first: that is its reasoning, and no part of the
         answer, also where its template begins the thinking in the prompt.
         """
-        items = self._stream(request)
+        self.check_settings(request.settings)
+        request, must_call = chosen(request)
+        items = self._stream(request, must_call=must_call)
         return items if request.tools else ForeignText((), ReasoningStyle()).stream(items)
 
-    async def _stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+    async def _stream(self, request: LlmRequest, *, must_call: bool) -> AsyncGenerator[StreamItem, None]:
         async with self._place.reach() as address:
             chat = {"messages": chat_messages(request, self._examples)}
             applied = await ask(address, "/apply-template", chat, deadline=self._place.deadline)
             prompt = str(applied.get("prompt"))
-            held = self._constraint(request)
+            held = self._constraint(request, must_call=must_call)
             text = "" if held or request.tools else opened_by(prompt)
             shown = ""
-            options = held | {"stop": [*request.stop]}
+            options = sampling_of(request.settings) | held | {"stop": stops_of(request)}
             async with aclosing(self._events(address, prompt, options)) as events:
                 async for event in events:
                     text += str(event.get("content", ""))
@@ -136,11 +160,15 @@ class LocalLlm:
                         cut = event.get("stop_type") == "limit"
                         yield read_reply(text, request=request, usage=usage, cut=cut)
 
-    async def complete_text(self, prompt: str, *, stop: Sequence[str] = ()) -> str:
+    async def complete_text(
+        self, prompt: str, *, stop: Sequence[str] = (), settings: ModelSettings = NO_SETTINGS
+    ) -> str:
         """Continue the text: no chat form, no constraint."""
+        supported("text", self.model).check(settings)
         text = ""
+        options = sampling_of(settings) | {"stop": [*stop, *settings.stop]}
         async with self._place.reach() as address:
-            async for event in self._events(address, prompt, {"stop": list(stop)}):
+            async for event in self._events(address, prompt, options):
                 text += str(event.get("content", ""))
         return text
 
@@ -154,13 +182,14 @@ class LocalLlm:
     async def __aexit__(self, *_: object) -> None:
         await off_loop(lambda _stop: self.close())
 
-    def _constraint(self, request: LlmRequest) -> dict[str, Any]:
+    def _constraint(self, request: LlmRequest, *, must_call: bool) -> dict[str, Any]:
         if self._constrain and request.tools:
             grammar = reply_grammar(
                 request.tools,
                 request.output_schema,
                 thoughts=has_thoughts(self._examples),
                 values=values_in(request.messages) if self._grounded else None,
+                must_call=must_call,
             )
             return {"grammar": grammar}
         if self._constrain and request.output_schema is not None:

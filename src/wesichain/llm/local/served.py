@@ -12,17 +12,13 @@ import threading
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from typing_extensions import override
-
-from wesichain.core import LlmRequest, LlmResponse, TextChunk
+from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmRejectedError, ToolDefinitionError
 
 from .chat import ChatRequest, Written, fault, read_asked
 from .files import DEFAULT_MODEL
-from .grammar import reply_grammar
 from .llama_engine import EngineSettings, LlamaEngine, require_llama
 from .model import LocalLlm
 from .places import CONTEXT, ModelFile, choose_threads
@@ -57,21 +53,6 @@ def serve_local(
         engine.stop()
 
 
-class _Served(LocalLlm):
-    """The model behind the door, asked as one request wants it."""
-
-    def __init__(self, name: str, url: str, key: str, asked: ChatRequest) -> None:
-        super().__init__(name, base_url=url, api_key=key or None)
-        self._sampling |= asked.sampling
-        self._must_call = asked.must_call
-
-    @override
-    def _constraint(self, request: LlmRequest) -> dict[str, Any]:
-        if not self._must_call:
-            return super()._constraint(request)
-        return {"grammar": reply_grammar(request.tools, None, must_call=True)}
-
-
 class _Door:
     """Listens in a thread of its own. A connection carries one request."""
 
@@ -79,6 +60,7 @@ class _Door:
         self._inner = inner
         self._name = name
         self._key = key
+        self._model = LocalLlm(name, base_url=inner, api_key=key or None)
 
     @contextmanager
     def open(self, port: int) -> Generator[str]:
@@ -153,7 +135,7 @@ class _Door:
         written = Written(self._name)
         begun = False
         try:
-            async with aclosing(self._model(asked).stream(asked.request)) as items:
+            async with aclosing(self._model.stream(asked.request)) as items:
                 async for item in items:
                     if not asked.streams:
                         if isinstance(item, LlmResponse):
@@ -172,9 +154,6 @@ class _Door:
             told = fault(status, str(error))
             writer.write(b"data: " + told + b"\n\n" if begun else _response(status, told))
         await writer.drain()
-
-    def _model(self, asked: ChatRequest) -> LocalLlm:
-        return _Served(self._name, self._inner, self._key, asked)
 
     async def _pass_through(
         self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -59,19 +59,18 @@ async def _post(
     key = f"Authorization: Bearer {address.key}\r\n" if address.key else ""
     head = f"POST {place.path}{path} HTTP/1.1\r\nHost: {place.netloc}\r\n{key}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
-    until = None if deadline is None else asyncio.get_running_loop().time() + deadline
     try:
         reader, writer = await _connect(place)
         try:
             writer.write(head.encode() + data)
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout(deadline):
                 await writer.drain()
                 status, headers = await _read_head(reader)
                 if status != 200:
                     raise _refusal(address, status, await reader.read())
             size = -1
             while size:
-                async with asyncio.timeout_at(until):  # not around the yield: the caller's time is its own
+                async with asyncio.timeout(deadline):  # not around the yield: the caller's time is its own
                     piece, size = await _read_piece(reader, headers)
                 yield piece
         finally:
@@ -127,7 +126,7 @@ async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> 
 def _overdue(place: SplitResult, deadline: float | None) -> LlmTransportError:
     seconds = 0 if deadline is None else deadline
     return LlmTransportError(
-        f"no whole reply from {place.netloc} within {seconds:g} s; ask again, or allow more with deadline=",
+        f"no byte from {place.netloc} for {seconds:g} s; ask again, or allow more with deadline=",
         retryable=True,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wesichain.core import (
+    Citation,
     JsonValue,
     LlmResponse,
     StreamItem,
@@ -20,6 +21,7 @@ from wesichain.core import (
     parse_json,
 )
 from wesichain.errors import CodecError
+from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CHAT, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint, SseEvent
@@ -63,6 +65,7 @@ class ChatReply:
         self._by_index: dict[int | None, _Call] = {}
         self._finish = ""
         self._usage = Usage()
+        self._citations: tuple[Citation, ...] = ()
 
     @classmethod
     def read(
@@ -126,6 +129,7 @@ class ChatReply:
             reasoning="".join(self._reasoning) or "".join(self._reasoning_content),
             opaque=self._opaque(),
             omitted=self._omitted,
+            citations=self._citations,
         )
         return with_ending(response, finish, word=self._finish)
 
@@ -171,6 +175,7 @@ class ChatReply:
         ):
             if isinstance(piece, str) and piece:
                 pieces.append(piece)
+        self._citations += citations.of_chat(message.get("annotations"))
         _extend(self._details, message.get("reasoning_details"))
         self._echoed |= {key: message[key] for key in _ECHOED if message.get(key) is not None}
         calls = message.get("tool_calls")

@@ -100,6 +100,8 @@ class OpenAiClient(HttpLlm):
         self._account = account or (AZURE if api_version else OPENAI)
         super().__init__(model, client=client, **settings)
         self._is_own = is_openai(self._account, self._base_url, client)
+        self._is_strict = self._is_own  # other servers may refuse a field that they do not know
+        self._provider = _provider_at(self._account, self._base_url, client, is_own=self._is_own)
         if self._is_own and "traits" not in settings:
             self.traits = _OWN
         if text_calls:
@@ -123,7 +125,8 @@ class OpenAiClient(HttpLlm):
             model=self.model,
             options=self._options,
             stream=stream,
-            strict=self._is_own,  # other servers may refuse a field that they do not know
+            provider=self._provider,
+            strict=self._is_strict,
             omitted=omitted,
         )
 
@@ -141,14 +144,23 @@ class OpenAiClient(HttpLlm):
         return line_to(sdk, "/chat/completions", self._endpoint(sdk, key), asked=asked_key(self._api_key))
 
     def _endpoint(self, sdk: openai.AsyncOpenAI, key: str) -> Endpoint:
-        variable = self._account.key_variable
-        return Endpoint(host_of(str(sdk.base_url)), self.model, key_variable=variable, key=key)
+        return Endpoint(
+            host_of(str(sdk.base_url)),
+            self.model,
+            key_variable=self._account.key_variable,
+            key=key,
+            is_borrowed=self._client is not None,
+        )
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[openai.AsyncOpenAI, str]:
         """The SDK's client, whose own retries are off, and the key that it sends."""
         if self._client is not None:
             return self._client.with_options(max_retries=0), ""
         url = self._account.address(self._base_url)
+        if not url:
+            raise ConfigError(
+                f"Azure needs the endpoint of your resource: set {AZURE.url_variable}, or pass base_url="
+            )
         key = self._account.key_for(self._base_url, self._api_key)
         if not self._api_version:
             sdk = openai.AsyncOpenAI(
@@ -160,11 +172,16 @@ class OpenAiClient(HttpLlm):
             )
             return sdk, key or ""
         has_token = self._api_key is not None and key is None  # a function gives tokens of Entra ID
+        if key is None and not has_token:
+            raise ConfigError(
+                f"no key for {host_of(url)}: set {AZURE.key_variable}, or pass api_key=: a key, or "
+                f"a function for tokens of Entra ID"
+            )
         azure = openai.AsyncAzureOpenAI(
             azure_endpoint=url,
             azure_deployment=self.model if self._is_deployed else None,
             api_version=self._api_version,
-            api_key=None if has_token else key or PLACEHOLDER,
+            api_key=key,
             azure_ad_token=PLACEHOLDER if has_token else None,
             default_headers=self._headers,
             max_retries=0,
@@ -179,6 +196,20 @@ def is_openai(account: KeyAccount, base_url: str | None, client: openai.AsyncOpe
         return True
     url = str(client.base_url) if client is not None else base_url or os.environ.get(account.url_variable)
     return account is OPENAI and (not url or url.rstrip("/") == OPENAI.url)
+
+
+def _provider_at(
+    account: KeyAccount, base_url: str | None, client: openai.AsyncOpenAI | None, *, is_own: bool
+) -> str:
+    """The provider whose settings are known; "chat" of any other server with a compatible API."""
+    if is_own:
+        return "openai"
+    url = str(client.base_url) if client is not None else account.address(base_url)
+    host = host_of(url) if url else ""
+    if host.endswith(":11434"):
+        return "ollama"
+    known = (name for name, one in ACCOUNTS.items() if one is account or host_of(one.url) == host)
+    return next(known, "chat")
 
 
 def line_to(sdk: openai.AsyncOpenAI, path: str, endpoint: Endpoint, *, asked: Any) -> ProviderRoute:
@@ -233,6 +264,8 @@ class ResponsesClient(OpenAiClient):
     ) -> None:
         self._reasons = _REASONS.match(model) is not None if reasons is None else reasons
         super().__init__(model, **settings)
+        self._provider = "responses"
+        self._is_strict = True
         if settings.get("traits") is None:
             self.traits = type(self).traits
 

@@ -19,9 +19,11 @@ from wesichain.core import (
     is_object,
     to_json,
 )
-from wesichain.llm.calls import ToolNames, require_ids, with_options, write_args
+from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
-from wesichain.llm.openai.wire import is_strict
+from wesichain.llm.strict_forms import strict_form
+
+from .settings import response_settings
 
 OPAQUE = "responses"  # whose data `Message.opaque` is: another provider's is not ours to send
 
@@ -57,18 +59,18 @@ def to_items(
                 "type": "function",
                 "name": names.to_wire(tool.name),
                 "description": tool.description,
-                "parameters": tool.parameters,
-                "strict": is_strict(tool.parameters),  # left out, it would mean true
+                "parameters": strict_form(tool.parameters) or tool.parameters,
+                "strict": strict_form(tool.parameters) is not None,  # left out, it would mean true
             }
             for tool in request.tools
         ]
     if request.output_schema is not None:
-        schema = request.output_schema
-        answer = {"type": "json_schema", "name": "answer", "schema": schema, "strict": is_strict(schema)}
-        body["text"] = {"format": answer}
+        form = strict_form(request.output_schema)
+        answer = {"name": "answer", "schema": form or request.output_schema, "strict": form is not None}
+        body["text"] = {"format": {"type": "json_schema", **answer}}
     if stream:
         body["stream"] = True
-    return with_options(body, options)
+    return with_settings(body, options, request, response_settings(request, names))
 
 
 def _items(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[dict[str, Any]]:

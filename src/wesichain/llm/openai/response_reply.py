@@ -22,6 +22,7 @@ from wesichain.core import (
     parse_json,
 )
 from wesichain.errors import CodecError, LlmResponseError
+from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import RESPONSES, ending_of
 from wesichain.llm.transport import Endpoint, SseEvent
@@ -123,6 +124,7 @@ def _response(
         opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
         parts=tuple(_pictures(items)),
         omitted=tuple(omitted),
+        citations=citations.of_response(items),
     )
 
 

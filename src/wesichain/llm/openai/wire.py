@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from wesichain.core import (
     Audio,
@@ -21,8 +21,11 @@ from wesichain.core import (
     is_object,
     to_json,
 )
-from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_options, write_args
+from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
+from wesichain.llm.strict_forms import strict_form
+
+from .settings import chat_settings
 
 OPAQUE = "openai"  # whose data `Message.opaque` is: another provider's is not ours to send
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -35,12 +38,14 @@ def to_wire(
     model: str,
     options: Mapping[str, JsonValue],
     stream: bool,
+    provider: str = "chat",
     strict: bool = False,
     omitted: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The body for a request. `strict`: schemas that can be held to are marked so.
+    """The body for a request. `strict`: schemas that have a strict form are sent in it.
 
-    What cannot be sent is replaced by a line, which `omitted` is told as well.
+    `provider` says whose words the settings are written in. What cannot be sent is replaced by a line, which
+    `omitted` is told as well.
     """
     require_ids(request.messages)
     told = [] if omitted is None else omitted
@@ -48,26 +53,26 @@ def to_wire(
     if request.tools:
         body["tools"] = [_tool(tool, names, strict=strict) for tool in request.tools]
     if request.output_schema is not None:
-        answer: dict[str, Any] = {"name": "answer", "schema": request.output_schema}
-        if strict and is_strict(request.output_schema):
-            answer["strict"] = True
+        form = strict_form(request.output_schema) if strict else None
+        answer = {"name": "answer", "schema": form or request.output_schema} | _marked(form)
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
-    if request.stop:
-        body["stop"] = [*request.stop]
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return with_options(body, options)
+    return with_settings(body, options, request, chat_settings(request, names, provider=provider))
 
 
 def _tool(tool: ToolSpec, names: ToolNames, *, strict: bool) -> dict[str, Any]:
+    form = strict_form(tool.parameters) if strict else None
     function: dict[str, Any] = {
         "name": names.to_wire(tool.name),
         "description": tool.description,
-        "parameters": tool.parameters,
+        "parameters": form or tool.parameters,
     }
-    if strict and is_strict(tool.parameters):
-        function["strict"] = True
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": function | _marked(form)}
+
+
+def _marked(form: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {} if form is None else {"strict": True}
 
 
 def _messages(messages: Iterable[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
@@ -164,46 +169,3 @@ def _said(content: Content, omitted: list[str]) -> str:
         return content
     blocks = blocks_of(content, lambda _: "this provider takes text alone from an assistant", _text, omitted)
     return "\n".join(str(block["text"]) for block in blocks)
-
-
-# The keywords that OpenAI's strict mode takes; a schema with another one is sent without the promise.
-_KEYWORDS = frozenset(
-    {
-        "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref",
-        "$defs", "description", "title", "pattern", "format", "minimum", "maximum", "exclusiveMinimum",
-        "exclusiveMaximum", "multipleOf", "minItems", "maxItems",
-    }
-)  # fmt: skip
-_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
-
-
-def is_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether each object of the schema is closed and requires all its fields, in keywords that are taken."""
-    return schema.get("type") == "object" and _is_strict(schema)
-
-
-def _is_strict(given: object) -> bool:
-    if not isinstance(given, Mapping):
-        return False
-    schema = cast("Mapping[str, Any]", given)
-    if not schema or schema.keys() - _KEYWORDS:
-        return False
-    kind = schema.get("type")
-    properties: Any = schema.get("properties", {})
-    if kind == "object":
-        required: Any = schema.get("required", [])
-        if schema.get("additionalProperties") is not False or set(properties) != set(required):
-            return False
-    if kind == "array" and "items" not in schema:
-        return False
-    if "format" in schema and schema["format"] not in _FORMATS:
-        return False
-    inner: list[object] = [*properties.values(), *_mapped(schema.get("$defs"))]
-    inner += [schema["items"]] if "items" in schema else []
-    options: Any = schema.get("anyOf", [])
-    inner += options if is_array(options) else [None]
-    return all(map(_is_strict, inner))
-
-
-def _mapped(value: object) -> list[object]:
-    return [*value.values()] if is_object(value) else []

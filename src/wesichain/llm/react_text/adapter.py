@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from inspect import signature
 from itertools import count
 from typing import Any, Literal, cast
 
@@ -14,12 +15,14 @@ from wesichain.core import (
     LlmResponse,
     LlmTraits,
     Message,
+    ModelSettings,
     PromptTemplate,
     Role,
     StreamItem,
     TextChunk,
     ToolCall,
     ToolCallingLlm,
+    check_settings,
     traits_of,
 )
 from wesichain.errors import ConfigError
@@ -73,6 +76,7 @@ class TextReAct:
         talks = not hasattr(llm, "complete_text") if chat is None else chat
         self._chat_model = cast("ToolCallingLlm", llm) if talks else None
         self._text_model = None if talks else cast("CompletionLlm", llm)
+        self._passes_settings = not talks and _takes_settings(cast("Any", llm).complete_text)
         self._examples = tuple(examples)
         self._prompt = Prompt.of(template, dialect=dialect)
         self._strict = strict
@@ -81,14 +85,32 @@ class TextReAct:
         accepts = not talks or traits_of(llm).takes_stop
         self._stop = (_STOP if stop and accepts else ()) if isinstance(stop, bool) else tuple(stop)
 
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that the model, or the text format, does not take."""
+        if settings.tool_choice not in (None, "auto"):
+            raise ConfigError(
+                f"tool_choice={settings.tool_choice!r}: no call can be forced, or forbidden, in text; "
+                f"leave it out"
+            )
+        if settings.parallel_tool_calls:
+            raise ConfigError("parallel_tool_calls=True: a reply in text is one call; leave it out")
+        below = _below(settings)
+        if self._chat_model is not None:
+            check_settings(self._chat_model, below)
+        elif not self._passes_settings and (refused := {*below.given()} - {"stop"}):
+            raise ConfigError(
+                f"{type(self._text_model).__name__}.complete_text takes no settings, so "
+                f"{', '.join(sorted(refused))} cannot be set; give it a parameter `settings`"
+            )
+
     @property
     def model(self) -> str:
         return str(getattr(self._chat_model or self._text_model, "model", ""))
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.check_settings(request.settings)
         if self._text_model is not None:
-            text = await self._text_model.complete_text(self.prompt(request), stop=self._stop)
-            return self._read(request, LlmResponse(text))
+            return self._read(request, LlmResponse(await self._continue(self._text_model, request)))
         assert self._chat_model is not None
         return self._read(request, await self._chat_model.complete(self._chat(request)))
 
@@ -99,6 +121,7 @@ class TextReAct:
         the first such reply shows that, unless the model's traits tell (`opens_thinking`); from then on
         nothing is said before that end.
         """
+        self.check_settings(request.settings)
         if self._chat_model is None:
             yield await self.complete(request)
             return
@@ -112,6 +135,12 @@ class TextReAct:
                         yield TextChunk(text)
                     yield self._read(request, item)
 
+    async def _continue(self, llm: Any, request: LlmRequest) -> str:
+        settings = _below(request.settings)
+        more = {"settings": replace(settings, stop=())} if self._passes_settings else {}
+        text: str = await llm.complete_text(self.prompt(request), stop=(*self._stop, *settings.stop), **more)
+        return text
+
     def prompt(self, request: LlmRequest) -> str:
         """The text that a completion model is given: it only ever grows at its end."""
         read = read_messages(request.messages)
@@ -120,7 +149,8 @@ class TextReAct:
     def _chat(self, request: LlmRequest) -> LlmRequest:
         read = read_messages(request.messages)
         first = Message(Role.USER, self._render(request, read, scratchpad="").rstrip())
-        return LlmRequest(request.model, (first, *self._prompt.turns(read.steps)), stop=self._stop)
+        turns = (first, *self._prompt.turns(read.steps))
+        return LlmRequest(request.model, turns, stop=self._stop, settings=_below(request.settings))
 
     def _render(self, request: LlmRequest, read: TextTranscript, *, scratchpad: str) -> str:
         return self._prompt.render(
@@ -168,6 +198,18 @@ class TextReAct:
             reasoning=f"{cut}Your reply could not be read: {reason}. {self._prompt.dialect.hint}",
             opaque=UNREADABLE,
         )
+
+
+def _below(settings: ModelSettings) -> ModelSettings:
+    """The settings for the model that writes the text, which knows of no tools."""
+    return replace(settings, tool_choice=None, parallel_tool_calls=None)
+
+
+def _takes_settings(function: Any) -> bool:
+    try:
+        return "settings" in signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def text_mode(

@@ -4,11 +4,12 @@ from .faults import Endpoint, retry_after
 from .http import HttpTransport, ProviderRoute, Reply, certificates, keep_open
 from .keys import PLACEHOLDER, Key, KeyAccount, asked_key, host_of
 from .model import HttpLlm, HttpSettings
-from .retry_limits import RetryLimits, persist
+from .retry_limits import TOTAL, RetryLimits, persist
 from .sse import SseEvent, SseScanner
 
 __all__ = [
     "PLACEHOLDER",
+    "TOTAL",
     "Endpoint",
     "HttpLlm",
     "HttpSettings",

@@ -51,6 +51,7 @@ class Endpoint:
     model: str
     key_variable: str
     key: str = field(default="", repr=False)
+    is_borrowed: bool = False  # the SDK's client, and its key, are the caller's own
 
     def refused(self, status: int, body: str, *, headers: Mapping[str, str], now: float) -> LlmError:
         """The error for an HTTP status that is not a success."""
@@ -74,10 +75,16 @@ class Endpoint:
         )
 
     def overdue(self, seconds: float) -> LlmTransportError:
-        """The error for a deadline that is over."""
+        """The error for a reply that took too long as a whole."""
         return LlmTransportError(
-            f"no complete reply from {self.host} within {seconds:g} s; "
-            f"ask again, or allow more with deadline=",
+            f"no complete reply from {self.host} within {seconds:g} s; ask again, or allow more with total=",
+            retryable=True,
+        )
+
+    def silent(self, seconds: float) -> LlmTransportError:
+        """The error for a provider that sends nothing."""
+        return LlmTransportError(
+            f"no byte from {self.host} for {seconds:g} s; ask again, or allow more with deadline=",
             retryable=True,
         )
 
@@ -122,6 +129,8 @@ class Endpoint:
         if "model_not_found" in names or status == 404:
             return f"check the model's name ({self.model!r}) and base_url"
         if status == 401:
+            if self.is_borrowed:
+                return "check the key of the client that was passed as client="
             if not self.key:
                 return f"no key was sent, since {self.key_variable} goes to its own host alone: pass api_key="
             return f"check the key: {self.key_variable} or api_key="

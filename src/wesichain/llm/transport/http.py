@@ -158,7 +158,11 @@ class HttpTransport:
         size = 0
         try:
             async with aclosing(_chunks(response)) as chunks:
-                async for chunk in chunks:
+                while True:
+                    async with self._heard(endpoint):
+                        chunk = await anext(chunks, None)
+                    if chunk is None:
+                        return
                     size += len(chunk)
                     if size > self._max_bytes:
                         raise LlmResponseError(
@@ -175,9 +179,11 @@ class HttpTransport:
     ) -> AsyncGenerator[tuple[Endpoint, httpx2.Response], None]:
         link = self._links.get()
         await anext(link.keeper)
-        endpoint = await _with_key(link.line)
+        async with self._heard(link.line.endpoint):
+            endpoint = await _with_key(link.line)
         try:
-            response = await link.line.post(content, stream, endpoint.key)
+            async with self._heard(endpoint):
+                response = await link.line.post(content, stream, endpoint.key)
         except (_RefusedError, link.line.sdk_error, httpx2.HTTPError, OSError) as error:
             cause = error.__cause__ or error
             refused = cause if isinstance(cause, _RefusedError) else _refusal_in(error)
@@ -192,10 +198,19 @@ class HttpTransport:
         finally:
             await response.aclose()
 
+    @asynccontextmanager
+    async def _heard(self, endpoint: Endpoint) -> AsyncGenerator[None, None]:
+        """Something has to come while this is open, within the deadline."""
+        try:
+            async with asyncio.timeout(self._patience.deadline):
+                yield
+        except TimeoutError as error:
+            raise endpoint.silent(self._patience.deadline) from error
+
     def _link(self) -> _Link:
         if self._is_borrowed:
             return _Link(self._connect(None), keep_open(None))
-        # The deadline bounds the whole; only a host that does not even connect is given up sooner.
+        # The deadline bounds every silence; only a host that does not even connect is given up sooner.
         http = httpx2.AsyncClient(
             verify=certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),

@@ -5,20 +5,32 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Self, TypedDict
 
 import httpx2
 
-from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, StreamItem, SystemClock
+from wesichain.core import (
+    Clock,
+    JsonValue,
+    LlmRequest,
+    LlmResponse,
+    LlmTraits,
+    ModelSettings,
+    StreamItem,
+    SystemClock,
+)
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.strict_forms import as_asked
+from wesichain.llm.supported_settings import SupportedSettings, supported
 
 from .faults import Endpoint
 from .http import HttpTransport, ProviderRoute, Reply, Scanner
 from .keys import Key
-from .retry_limits import RetryLimits
+from .retry_limits import TOTAL, RetryLimits
 from .sse import SseScanner
 
 
@@ -27,8 +39,9 @@ class HttpSettings(TypedDict, total=False):
 
     `api_key` is a text, or a function (sync or async) that is asked for every request. `headers` go with each
     request. `options` are further fields of its body (`{"temperature": 0}`): an object is merged into ours,
-    None takes one of ours out, and `tools` are added to the agent's. `retries`, `deadline` (seconds, over all
-    attempts) and `max_bytes` bound a request; `traits` says otherwise what the model can do.
+    None takes one of ours out, and `tools` are added to the agent's. `deadline` is how many seconds may pass
+    without a byte, `total` how many a reply may take with all attempts (3600 unless given; None is no limit).
+    `retries` and `max_bytes` bound a request too; `traits` says otherwise what the model can do.
     """
 
     base_url: str | None
@@ -37,6 +50,7 @@ class HttpSettings(TypedDict, total=False):
     options: Mapping[str, JsonValue] | None
     retries: int
     deadline: float
+    total: float | None
     max_bytes: int
     traits: LlmTraits | None
     clock: Clock | None
@@ -47,6 +61,8 @@ class HttpLlm(ABC):
     """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network."""
 
     traits: LlmTraits = LlmTraits()
+    _provider = "chat"  # in the table of supported settings
+    _is_strict = False  # schemas are sent in their strict form
 
     def __init__(
         self,
@@ -58,6 +74,7 @@ class HttpLlm(ABC):
         options: Mapping[str, JsonValue] | None = None,
         retries: int = 2,
         deadline: float = 120.0,
+        total: float | None = TOTAL,
         max_bytes: int = 16_777_216,
         traits: LlmTraits | None = None,
         clock: Clock | None = None,
@@ -78,7 +95,7 @@ class HttpLlm(ABC):
         self._options = checked_options(options)
         self._style = ReasoningStyle()
         patience = RetryLimits(
-            retries=retries, deadline=deadline, clock=clock or SystemClock(), chance=chance
+            retries=retries, deadline=deadline, total=total, clock=clock or SystemClock(), chance=chance
         )
         self._transport = HttpTransport(
             self._connect,
@@ -88,21 +105,32 @@ class HttpLlm(ABC):
             is_borrowed=client is not None,
         )
 
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for a setting that the model does not take."""
+        self._supported().check(settings)
+
+    def _supported(self) -> SupportedSettings:
+        return supported(self._provider, self.model)
+
     async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.check_settings(request.settings)
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=False, omitted=omitted)
         reply = await self._transport.ask(
             wire, lambda body, at: self._read(body, names=names, endpoint=at, omitted=omitted)
         )
         text = self._foreign_text(request, names)
-        return reply if text is None else text.read(reply)
+        read = reply if text is None else text.read(reply)
+        return as_asked(read, request) if self._is_strict else read
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        self.check_settings(request.settings)
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=True, omitted=omitted)
         items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
         text = self._foreign_text(request, names)
-        return items if text is None else text.stream(items)
+        read = items if text is None else text.stream(items)
+        return _as_asked(read, request) if self._is_strict else read
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""
@@ -138,6 +166,14 @@ class HttpLlm(ABC):
     @abstractmethod
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         """The line to the provider over these connections, or over the client that was handed in."""
+
+
+async def _as_asked(
+    items: AsyncGenerator[StreamItem, None], request: LlmRequest
+) -> AsyncGenerator[StreamItem, None]:
+    async with aclosing(items):
+        async for item in items:
+            yield as_asked(item, request) if isinstance(item, LlmResponse) else item
 
 
 def _checked_headers(headers: Any) -> dict[str, str]:

@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, TypeVar
 
 from wesichain.core import Clock, SystemClock
@@ -14,16 +15,22 @@ from wesichain.errors import ConfigError, LlmError
 
 T = TypeVar("T")
 
+TOTAL = 3600.0  # a reply that is alive is let come; one that drips for ever is not
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLimits:
-    """`retries` after the first attempt; `deadline` is in seconds, over all attempts and pauses together."""
+    """Limits in number and in seconds.
+
+    `retries` come after the first attempt. `deadline` bounds silence: how long no byte may come. `total` is
+    over all attempts and pauses together; None is no limit.
+    """
 
     retries: int = 2
     deadline: float = 120.0
+    total: float | None = TOTAL
     clock: Clock = field(default_factory=SystemClock)
     chance: Callable[[], float] = random.random
 
@@ -31,7 +38,9 @@ class RetryLimits:
         if self.retries < 0:
             raise ConfigError(f"retries is {self.retries}; use 0 or more")
         if not self.deadline > 0:
-            raise ConfigError(f"deadline is {self.deadline}; give the seconds that a reply may take")
+            raise ConfigError(f"deadline is {self.deadline}; give the seconds that may pass without a byte")
+        if self.total is not None and not self.total > 0:
+            raise ConfigError(f"total is {self.total}; give the seconds that a reply may take, or None")
 
     def pause(self, attempt: int, error: LlmError) -> float:
         """Seconds before attempt `attempt` + 1: what the provider asked for, else backoff with jitter."""
@@ -56,19 +65,19 @@ async def persist(
     """The items of the first attempt that succeeds.
 
     A retryable `LlmError` before the first item starts another attempt; after it, the reader has seen
-    a part of the reply, so the error is the reader's. A pause that would outlast the deadline is not
-    begun; an attempt that the deadline ends raises `overdue`. A slow reader spends of the deadline too,
-    but only the wait for an item is ever interrupted.
+    a part of the reply, so the error is the reader's. A pause that would outlast `total`, or be a longer
+    silence than `deadline` allows, is not begun; an attempt that `total` ends raises `overdue`. A slow reader
+    spends of the total too, but only the wait for an item is ever interrupted.
     """
     clock = patience.clock
-    end = clock.monotonic() + patience.deadline
+    end = inf if patience.total is None else clock.monotonic() + patience.total
     attempt = 0
     while True:
         has_begun = False
         try:
             async with aclosing(start()) as items:
                 while True:
-                    async with asyncio.timeout(end - clock.monotonic()):
+                    async with asyncio.timeout(None if end == inf else end - clock.monotonic()):
                         item = await anext(items, _END)
                     if isinstance(item, _End):
                         return
@@ -76,10 +85,11 @@ async def persist(
                     yield item
         except LlmError as error:
             pause = patience.pause(attempt, error)
-            is_last = attempt >= patience.retries or clock.monotonic() + pause >= end
+            is_too_long = pause > patience.deadline or clock.monotonic() + pause >= end
+            is_last = attempt >= patience.retries or is_too_long
             if has_begun or is_last or not error.retryable:
                 raise
         except TimeoutError:
-            raise overdue(patience.deadline) from None
+            raise overdue(patience.total or 0.0) from None
         attempt += 1
         await clock.sleep(pause)

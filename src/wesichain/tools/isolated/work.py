@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from wesichain.core import dump_json, to_plain
+from wesichain.core import dump_json, to_plain, without_nulls
 from wesichain.errors import InvalidArgsError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Parts, Tool
@@ -86,7 +86,8 @@ class IsolatedWork:
         except Exception:  # noqa: BLE001  # what is not plainly right gets a second look
             with suppress(InvalidArgsError):
                 return self._tool.check(args)
-        return self._tool.check(args, null_is_absent=True)  # as the program has done with its strict form
+        # As the program has done, where it offered the tool in its strict form.
+        return self._tool.check(without_nulls(self._tool.spec.parameters, args))
 
     def _call_function(self, request: dict[str, Any]) -> Any:
         positional, named, inject = decode(request["positional"]), decode(request["named"]), request["inject"]

@@ -32,7 +32,7 @@ from wesichain.tools.json_schema import (
 from wesichain.tools.json_schema.compile import Validator, compile_schema
 
 from .describe import tidy
-from .first_look import NOTHING, Path, as_text, drop_nulls, find
+from .first_look import NOTHING, Path, as_text, find
 from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_members
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -60,16 +60,16 @@ class Arguments:
         # pydantic takes true for Literal[1] and for an IntEnum's 1; the schema does not.
         self._choices: Validator | None = _choices(schema) if _has_number_choice(schema) else None
 
-    def check(self, args: JsonValue, *, null_is_absent: bool = False) -> Any:
+    def check(self, args: JsonValue) -> Any:
         """The arguments as the tool takes them; raises `RejectedError`."""
         if self.quick is not None:
             try:
                 return self.quick(args)
             except (TypeError, ValueError):
                 pass  # looked at again below, where there is time for words
-        return self._check_carefully(args, null_is_absent=null_is_absent)
+        return self._check_carefully(args)
 
-    def _check_carefully(self, args: JsonValue, *, null_is_absent: bool) -> Any:
+    def _check_carefully(self, args: JsonValue) -> Any:
         text = as_text(args)
         assert is_object(args)
         if self._known is not None:
@@ -81,7 +81,7 @@ class Arguments:
             return self._parse(text)
         except ValidationError as error:
             faults = error.errors(include_url=False, include_context=False, include_input=False)
-            repaired = _repaired(text, faults, null_is_absent=null_is_absent)
+            repaired = _repaired(text, faults)
             if repaired is not None:
                 try:
                     return self._parse(repaired)
@@ -149,22 +149,18 @@ def _combined(texts: list[str], value: Any) -> str:
     return f"{'; or '.join(unique[:3])}, got {preview(value)}"
 
 
-def _repaired(text: str, faults: list[ErrorDetails], *, null_is_absent: bool) -> str | None:
-    """The arguments with 5 for 5.0 where an integer is wanted and, if asked for, without refused nulls."""
+def _repaired(text: str, faults: list[ErrorDetails]) -> str | None:
+    """The arguments with 5 for 5.0 where an integer is wanted."""
     if len(faults) > 10_000:
         return None  # past repair
     plain = parse_json(text)
     changed = False
-    paths: list[Path] = []
     for found in faults:
         path, value = _locate(found["loc"], plain, is_missing=False)
-        paths.append(path)
         wants_integer = found["type"] in ("int_type", "enum", "literal_error")
         if path and wants_integer and isinstance(value, float) and value.is_integer():
             find(plain, path[:-1])[path[-1]] = int(value)
             changed = True
-    if null_is_absent:
-        changed |= drop_nulls(plain, paths)
     return dump_json(plain) if changed else None
 
 

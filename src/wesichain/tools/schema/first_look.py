@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from wesichain.core import JsonValue, check_depth, dump_json, is_array, is_object, parse_json
@@ -48,14 +47,3 @@ def find(plain: Any, path: Path) -> Any:
         else:
             return NOTHING
     return plain
-
-
-def drop_nulls(plain: Any, paths: Iterable[Path]) -> bool:
-    """Delete the fields at these paths that are null; whether there were any."""
-    dropped = False
-    for path in paths:
-        holder = find(plain, path[:-1])
-        if path and is_object(holder) and find(plain, path) is None:
-            del holder[str(path[-1])]
-            dropped = True
-    return dropped

@@ -6,11 +6,24 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import CancellationToken, Clock, Message, Spent, ToolSpec, abandon, dataclass
+from wesichain.core import (
+    NO_SETTINGS,
+    CancellationToken,
+    Clock,
+    Message,
+    ModelSettings,
+    OutputDelta,
+    Spent,
+    SystemClock,
+    ToolSpec,
+    abandon,
+    dataclass,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -62,6 +75,7 @@ class Settings(Generic[OutT]):
     approval_ttl: float | None
     beside: Callable[..., Any]  # makes another runtime of the same model
     context: tuple[ContextView, ...] = ()
+    model_settings: ModelSettings = NO_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,7 @@ _MAKING = threading.Lock()
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
-class Running(Generic[OutT]):
+class RunState(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
     __slots__ = (
@@ -104,9 +118,14 @@ class Running(Generic[OutT]):
         "deps",
         "effects",
         "emitter",
+        "has_own_clock",
+        "held_deltas",
         "is_bare",
         "now",
+        "own_settings",
         "present",
+        "pressure",
+        "remembers",
         "scope",
         "settings",
         "step",
@@ -140,9 +159,14 @@ class Running(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
+        self.pressure: Callable[[], Coroutine[Any, Any, None]] | None = None  # waits for a slow reader
+        self.held_deltas: list[tuple[str, int, Any]] | None = None  # of an answer that is checked first
+        self.own_settings: ModelSettings | None = None  # of this run, over those of whoever acts in it
         self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
+        self.remembers = effects.remembers
+        self.has_own_clock = not self.remembers and type(settings.clock) is not SystemClock
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
 
     @property
@@ -162,6 +186,15 @@ class Running(Generic[OutT]):
             offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
             self._specs = self.tally.in_order(offered) + self.settings.judge.output.final_tools
         return self._specs
+
+    def model_settings(self) -> ModelSettings:
+        """The settings of the next request. A tool that has to be called holds for the first step alone."""
+        settings, own = self.settings.model_settings, self.own_settings
+        if own is not None:
+            settings = settings.merge(own)
+        if settings.tool_choice in (None, "auto", "none") or self.step <= 1:
+            return settings
+        return replace(settings, tool_choice=None)
 
     def spent(self) -> Spent:
         return self.account.spent(self.now())
@@ -243,6 +276,15 @@ class Running(Generic[OutT]):
         """The error of whoever set the time that is up: this run, or one above."""
         own, above = self.account.deadlines
         return self.account.out_of_time() if own <= above else LimitAbove(self.account.time_above())
+
+    def release_deltas(self) -> None:
+        """Emit the pieces of the answer, which has been checked."""
+        held, self.held_deltas = self.held_deltas or (), None
+        for kind, step, value in held:
+            if kind == "text":
+                self.emitter.text_delta(step, value)
+            else:
+                self.emitter.tell(OutputDelta, step, value)
 
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -359,7 +401,7 @@ class _Link:
 
     __slots__ = ("_phase", "_run")
 
-    def __init__(self, run: Running[Any], phase: AnyPhase) -> None:
+    def __init__(self, run: RunState[Any], phase: AnyPhase) -> None:
         self._run = run
         self._phase = phase
 

@@ -1,0 +1,365 @@
+"""Runs inside a call: how a run hangs below the call that started it.
+
+A tool may run agents: an agent used as a tool, or any number of runs started with `parent=ctx`, one after
+the other or gathered. Each has a number within the attempt. An inner run spends from the account of the run
+above, is in its log and is cancelled with it. What has completed is kept with the call until the call ends;
+when the call is entered again after an interruption, completed runs are given back, and interrupted ones are
+resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from wesichain.agent.effects import Effects
+from wesichain.agent.emitter import Emitter
+from wesichain.agent.outcomes import RunInfo, interrupted_phase
+from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
+from wesichain.agent.rules import question_token
+from wesichain.agent.run_state import RunState
+from wesichain.agent.trail import Trail
+from wesichain.core import (
+    CallToken,
+    CancellationToken,
+    Clock,
+    Decision,
+    Event,
+    LogView,
+    Message,
+    PendingCall,
+    Question,
+    Spent,
+    ToolCall,
+    ToolProgress,
+)
+from wesichain.errors import RunInterruptedError, ToolError, ToolErrorKind
+from wesichain.policy import Account, Budget, chain_of
+from wesichain.tools import ToolContext
+
+ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
+_CALL_ENDED = "the call that it ran in has ended"
+_NUMBERING = threading.Lock()  # runs may be started from a tool's thread
+
+
+class Step(Protocol):
+    """The batch of calls that a call belongs to, as far as an open call needs it."""
+
+    @property
+    def run(self) -> RunState[Any]: ...
+
+    @property
+    def messages(self) -> LogView[Message]: ...
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]: ...
+
+
+class InnerRun:
+    """The place of one run inside a call: its number within the attempt, and its outcome from before."""
+
+    __slots__ = ("branch", "call", "number", "outcome")
+
+    def __init__(self, call: OpenCall, number: int, branch: int, outcome: Outcome[Any] | None = None) -> None:
+        self.call = call
+        self.number = number
+        self.branch = branch
+        self.outcome = outcome  # of before an interruption
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run: the same whenever this attempt is made."""
+        run, again = self.call.step.run, "" if self.number == 1 else f"~{self.number}"
+        return f"{run.run_id}:{run.step}:{self.call.name}{again}"
+
+    @property
+    def effects(self) -> Callable[[Effects], Effects] | None:
+        """The wrapper for the effects of this run, as those of the run above have it."""
+        return self.call.step.run.effects.below(self.call.name, self.number)
+
+    def relay(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+        """The function that events of this run are passed to: every run but the first has its own scope."""
+        if self.number == 1:
+            return emit
+        mark = f"~{self.number}"
+        return lambda event: emit(replace(event, scope=f"{mark}/{event.scope}" if event.scope else mark))
+
+    def another(self) -> InnerRun:
+        """The place of a further run, which middleware around this one starts."""
+        return self.call.place()
+
+    def fail(self, error: Exception) -> None:
+        """The run could not be started or carried on: a mistake of the program's ends the run above too."""
+        self.call.failure = self.call.failure or error
+
+    def ended(self, agent: str, outcome: Outcome[Any]) -> None:
+        self.call.run_ended(
+            Child(self.call.call.id, agent, self.call.attempt, outcome, self.number, self.branch)
+        )
+
+
+class OpenCall:
+    """One attempt at one call that has not ended. Most calls need none: it is made when somebody looks."""
+
+    __slots__ = (
+        "_branches", "_emitters", "_kept", "_last", "_places", "_quiet", "_runs",
+        "attempt", "call", "failure", "must_wait", "step", "token",
+    )  # fmt: skip
+
+    def __init__(self, step: Step, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> None:
+        self.step = step
+        self.call = call
+        self.attempt = attempt
+        self.token = CallToken(step.run)
+        self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
+        self.must_wait = False  # a replay knows that the call waited
+        self._kept = [*kept]  # runs from before an interruption that were not entered again yet
+        self._places = _places(kept)
+        self._last = max((child.number for child in kept), default=0)
+        self._branches: dict[object, list[int]] = {}  # by the task that starts runs: its number, and how many
+        self._runs: dict[int, Child] = {}  # runs that have ended, by number
+        self._emitters: dict[int, Emitter] = {}  # of runs that have begun
+        self._quiet: asyncio.Future[None] | None = None
+
+    # --- what a run inside is given ----------------------------------------------------------------
+
+    def place(self, agent: str = "", task: str = "") -> InnerRun:
+        """The place of the next run inside.
+
+        A run from before is known by its agent and task. Where no task is the same (it may name the time),
+        or several are, it is known by its place: the branch of the tool's code (each gathered task is one, in
+        the order in which they start runs), and how many runs came before it there.
+        """
+        with _NUMBERING:
+            branch = self._branches.setdefault(_starter(), [len(self._branches) + 1, 0])
+            branch[1] += 1
+            kept = self._from_before(agent, task, (branch[0], branch[1]))
+            if kept is not None:
+                self._kept.remove(kept)
+                return InnerRun(self, kept.number, kept.branch, kept.outcome)
+            self._last += 1
+            return InnerRun(self, self._last, branch[0])
+
+    def _from_before(self, agent: str, task: str, place: tuple[int, int]) -> Child | None:
+        own = [child for child in self._kept if child.agent == agent]
+        same = [child for child in own if child.outcome.info.task == task]
+        here = [child for child in same or own if child is self._places.get(place)]
+        return min(here or same, key=_number, default=None)
+
+    @property
+    def account(self) -> Account:
+        return self.step.run.account
+
+    @property
+    def clock(self) -> Clock:
+        return self.step.run.settings.clock
+
+    @property
+    def messages(self) -> LogView[Message]:
+        return self.step.messages
+
+    @property
+    def spent(self) -> Spent:
+        return self.step.run.spent()
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The agents above a run inside this call."""
+        run = self.step.run
+        return (*run.scope, run.name)
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        return self.step.decisions
+
+    @property
+    def name(self) -> str:
+        """The call, as the scope of events: another attempt is another."""
+        return self.call.id if self.attempt == 1 else f"{self.call.id}#{self.attempt}"
+
+    def late(self, step: int) -> dict[str, Any]:
+        """The fields of the call's context that few tools look at: they are most of its cost."""
+        run = self.step.run
+        return {
+            "correlation_id": run.run_id,
+            "cancellation": self.token,
+            "idempotency_key": f"{run.run_id}:{step}:{self.call.id}",
+            "scope": run.scope,
+            "link": self,
+            "budget": run.account,
+            "emit": self.emit,
+        }
+
+    # --- questions of the call itself ----------------------------------------------------------------
+
+    @property
+    def was_asking(self) -> bool:
+        """Whether the call has begun before, and waited for the answer to a question of its own."""
+        return any(child.agent == ITSELF for child in self._kept)
+
+    def ask(self, question: Question, number: int = 0) -> Decision:
+        """A person's answer. Where nobody has answered yet, the call ends here, and waits for it.
+
+        `number` counts the questions of this call that are the same, from 0.
+        """
+        run, call = self.step.run, self.call
+        token = question_token(run.run_id, run.step, call, question, number)
+        decision = self.step.decisions.get(token)
+        if decision is not None:
+            return decision
+        ttl = run.settings.approval_ttl
+        expires_at = None if ttl is None else run.settings.clock.time() + ttl
+        pending = PendingCall(call, token, expires_at, run.scope, external=True, question=question)
+        waiting = waiting_for((pending,), run.run_id, run.step)
+        self.run_ended(Child(call.id, ITSELF, self.attempt, waiting, 0))
+        raise RunInterruptedError(f"{call.name!r} waits for an answer to: {question.message}", waiting)
+
+    async def sample(self, messages: Sequence[Message], ctx: ToolContext) -> tuple[str, str]:
+        """The reply of the run's own model to messages, and its name: a run of one step below this call."""
+        below = self.step.run.settings.beside(budget=Budget(steps=1), name="sampling")
+        *before, last = messages
+        outcome = await below.run(last.content, history=before, parent=ctx)
+        if isinstance(outcome, Completed):
+            return outcome.text, below.model
+        why = outcome.error if isinstance(outcome, Failed) else outcome.reason
+        raise ToolError(f"the model could not be asked: {why}", ToolErrorKind.UNAVAILABLE)
+
+    # --- what runs inside report -------------------------------------------------------------------
+
+    def run_began(self, number: int, emitter: Emitter) -> None:
+        self._emitters[number] = emitter
+
+    def run_ended(self, child: Child) -> None:
+        """A run inside has ended. It is kept while the call is open, so that it is not run again."""
+        self._runs[child.number] = child
+        if self._quiet is not None and not self.has_live_runs:
+            quiet = self._quiet
+            quiet.get_loop().call_soon_threadsafe(lambda: None if quiet.done() else quiet.set_result(None))
+
+    def emit(self, event: Event) -> None:
+        """Pass an event of a run inside on; a run in a tool's thread passes it to the loop's own thread."""
+        task = self.step.run.task
+        try:
+            here: object = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        loop = None if task is None else task.get_loop()
+        if loop is None or here is loop:
+            self._relay(event)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._relay, event)
+
+    def _relay(self, event: Event) -> None:
+        if not self.token.is_abandoned:
+            self.step.run.emitter.relay(event, self.name)
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        run = self.step.run
+        if not self.token.is_abandoned:
+            run.emitter.tell(ToolProgress, run.step, self.call.id, done, total, message)
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether a run inside has begun."""
+        return bool(self._emitters)
+
+    @property
+    def has_live_runs(self) -> bool:
+        return any(not emitter.is_closed for emitter in [*self._emitters.values()])
+
+    @property
+    def kept(self) -> tuple[Child, ...]:
+        """The runs of this attempt that have ended, and those from before that were not entered again."""
+        runs = {child.number: child for child in self._kept} | self._runs
+        return tuple(runs[number] for number in sorted(runs))
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a run inside was interrupted: the call can go on with it."""
+        return any(isinstance(child.outcome, Interrupted) for child in self._runs.values())
+
+    def waits(self, error: BaseException | None) -> bool:
+        """Whether the call waits, with this for its result.
+
+        It does where a run inside asks a question, or was cut with the run above, whatever the tool has made
+        of that; and where one was interrupted and the tool raises so.
+        """
+        interrupted = [
+            child.outcome for child in self._runs.values() if isinstance(child.outcome, Interrupted)
+        ]
+        if self.must_wait or not interrupted:
+            return self.must_wait
+        if self.step.run.is_stopped or any(outcome.pending for outcome in interrupted):
+            return True
+        return error is not None and any(isinstance(one, RunInterruptedError) for one in _causes(error))
+
+    async def until_quiet(self) -> None:
+        """Return when no run inside is under way."""
+        self._quiet = asyncio.get_running_loop().create_future()
+        if self.has_live_runs:
+            await self._quiet
+
+    def close(self) -> None:
+        """The call has ended: runs inside that go on all the same are stopped, and are not in the log."""
+        if self.token.is_abandoned:
+            return
+        for emitter in self._emitters.values():
+            if not emitter.is_closed:
+                emitter.run_interrupted(0, _CALL_ENDED, Spent())
+        self.token.abandon(_CALL_ENDED)
+
+
+def inner_run(parent: ToolContext | None, agent: str, task: str) -> InnerRun | None:
+    """The place of a run that is started in a call; None where the run above is none of ours."""
+    link = None if parent is None else parent.link
+    return link.place(agent, task) if isinstance(link, OpenCall) else None
+
+
+def token_for(given: CancellationToken | None, parent: ToolContext | None) -> CancellationToken | None:
+    """A token of the run's own, below those that it was given; None where nobody gave one."""
+    above = [
+        token for token in (given, parent.cancellation if parent is not None else None) if token is not None
+    ]
+    return CancellationToken(*above) if above else None
+
+
+def waiting_for(pending: tuple[PendingCall, ...], run_id: str, step: int) -> Interrupted[Any]:
+    """A stand-in for a call that waits, as if it were a run inside."""
+    return interrupted_phase(RunInfo(run_id, "", ""), Trail.of([]), Spent(), step, "external", pending)
+
+
+def _number(child: Child) -> int:
+    return child.number
+
+
+def _places(kept: Sequence[Child]) -> dict[tuple[int, int], Child]:
+    """The runs from before, by their branch and how many came before them there."""
+    counts: Counter[int] = Counter()
+    places: dict[tuple[int, int], Child] = {}
+    for child in sorted(kept, key=_number):
+        counts[child.branch] += 1
+        places[child.branch, counts[child.branch]] = child
+    return places
+
+
+def _starter() -> object:
+    """Whoever starts a run: the present task, or where there is none the present thread."""
+    try:
+        return asyncio.current_task() or threading.current_thread()
+    except RuntimeError:
+        return threading.current_thread()
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, the causes behind it, and those inside groups of errors."""
+    for cause in chain_of(error):
+        yield cause
+        if isinstance(cause, BaseExceptionGroup):
+            for one in cause.exceptions:
+                yield from _causes(one)

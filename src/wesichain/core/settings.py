@@ -1,0 +1,115 @@
+"""Model settings: how a model is asked to answer, in terms that every provider's adapter translates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields, replace
+from math import isfinite
+from typing import Any, Final, Literal, TypeAlias
+
+from typing_extensions import override
+
+from wesichain.errors import ConfigError
+
+from .codec import JsonValue
+from .dataclass import OMIT, dataclass
+
+Reasoning: TypeAlias = Literal["low", "medium", "high", "off"]
+Caching: TypeAlias = Literal["auto", "off", "5m", "1h"]
+
+_EFFORTS = ("low", "medium", "high", "off")
+_CACHES = ("auto", "off", "5m", "1h")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Settings of a model call; a field that is left at its default is not sent.
+
+    `reasoning` is an effort, `"off"`, or a number of tokens. `tool_choice` is `"auto"`, `"required"`,
+    `"none"`, or the name of the one tool to call. `cache` is how long the provider keeps the prefix of the
+    conversation: `"auto"` is the adapter's default. `extra` are further fields of the request's body, in the
+    provider's own terms, sent as they are. A setting that a provider or a model cannot take is a
+    `ConfigError` before a request is sent.
+    """
+
+    temperature: float | None = field(default=None, metadata=OMIT)
+    max_tokens: int | None = field(default=None, metadata=OMIT)
+    top_p: float | None = field(default=None, metadata=OMIT)
+    seed: int | None = field(default=None, metadata=OMIT)
+    stop: tuple[str, ...] = field(default=(), metadata=OMIT)
+    reasoning: Reasoning | int | None = field(default=None, metadata=OMIT)
+    tool_choice: str | None = field(default=None, metadata=OMIT)
+    parallel_tool_calls: bool | None = field(default=None, metadata=OMIT)
+    service_tier: str | None = field(default=None, metadata=OMIT)
+    cache: Caching = field(default="auto", metadata=OMIT)
+    extra: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue], hash=False, metadata=OMIT)
+
+    def __post_init__(self) -> None:
+        stop: Any = self.stop  # a list may be given
+        if isinstance(stop, list):
+            object.__setattr__(self, "stop", tuple(stop))  # pyright: ignore[reportUnknownArgumentType]  # Any
+        for name, is_right, demand in _RULES:
+            value = getattr(self, name)
+            if value is not None and not is_right(value):
+                raise ConfigError(f"ModelSettings({name}={value!r}): use {demand}")
+
+    def merge(self, other: ModelSettings) -> ModelSettings:
+        """These settings with those of `other` over them: each field that `other` sets wins.
+
+        A field at its default is not set, so `cache="auto"` and `stop=()` leave ours as they are. `extra` is
+        merged key by key.
+        """
+        given = {name: getattr(other, name) for name in other.given()}
+        if "extra" in given:
+            given["extra"] = {**self.extra, **other.extra}
+        return replace(self, **given) if given else self
+
+    @override
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.given())
+        return f"ModelSettings({shown})"
+
+    def given(self) -> tuple[str, ...]:
+        """The names of the fields that are set."""
+        return tuple(name for name in _NAMES if getattr(self, name) != getattr(NO_SETTINGS, name))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("temperature", lambda value: _is_number(value) and value >= 0, "a number from 0 up"),
+    ("max_tokens", _is_count, "a whole number from 1 up"),
+    ("top_p", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    ("seed", lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    (
+        "stop",
+        lambda value: isinstance(value, tuple) and all(isinstance(text, str) and text for text in value),  # pyright: ignore[reportUnknownVariableType]  # checked here
+        "a tuple of texts, none of them empty",
+    ),
+    (
+        "reasoning",
+        lambda value: _is_count(value) or (isinstance(value, str) and value in _EFFORTS),
+        '"low", "medium", "high", "off" or a number of tokens',
+    ),
+    ("tool_choice", _is_text, '"auto", "required", "none" or the name of a tool'),
+    ("parallel_tool_calls", lambda value: isinstance(value, bool), "True or False"),
+    ("service_tier", _is_text, "the name of a tier of the provider"),
+    ("cache", lambda value: isinstance(value, str) and value in _CACHES, '"auto", "off", "5m" or "1h"'),
+    (
+        "extra",
+        lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value),  # pyright: ignore[reportUnknownVariableType]  # checked here
+        "a mapping of fields of the request's body",
+    ),
+)
+_NAMES: Final = tuple(field.name for field in fields(ModelSettings))
+NO_SETTINGS: Final = ModelSettings()

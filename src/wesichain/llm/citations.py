@@ -1,0 +1,136 @@
+"""Citations in the replies of the providers: each form, as one value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wesichain.core import Citation, is_array, is_object
+
+
+def of_chat(annotations: object) -> tuple[Citation, ...]:
+    """Of the annotations of a chat completion: `{"type": "url_citation", "url_citation": {...}}`."""
+    found: list[Citation] = []
+    for note in _objects(annotations):
+        cited = note.get("url_citation") if note.get("type") == "url_citation" else None
+        if is_object(cited):
+            found.append(_in_answer(cited, text=_text(cited.get("content"))))
+    return tuple(found)
+
+
+def of_response(items: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
+    """Of the items of the Responses API. Places are counted in the text of the whole answer."""
+    found: list[Citation] = []
+    offset = 0
+    for item in items:
+        for part in _objects(item.get("content")) if item.get("type") == "message" else ():
+            if part.get("type") == "output_text":
+                found += (_in_answer(note, offset=offset) for note in _objects(part.get("annotations")))
+                offset += len(_text(part.get("text")) or "")
+    return tuple(found)
+
+
+def _in_answer(note: Mapping[str, Any], *, text: str | None = None, offset: int = 0) -> Citation:
+    start, end = _number(note.get("start_index")), _number(note.get("end_index"))
+    return Citation(
+        text=text,
+        url=_text(note.get("url")),
+        title=_text(note.get("title")) or _text(note.get("filename")),
+        source=_text(note.get("file_id")),
+        start=None if start is None else start + offset,
+        end=None if end is None else end + offset,
+    )
+
+
+def of_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
+    """Of the text blocks of the messages API. Places are those in the cited document."""
+    noted = [
+        note for block in blocks if block.get("type") == "text" for note in _objects(block.get("citations"))
+    ]
+    return tuple(
+        Citation(
+            text=_text(note.get("cited_text")),
+            url=_text(note.get("url")),
+            title=_text(note.get("title")) or _text(note.get("document_title")),
+            source=_text(note.get("source")) or _text(note.get("file_id")),
+            start=_number(note.get("start_char_index")),
+            end=_number(note.get("end_char_index")),
+        )
+        for note in noted
+    )
+
+
+def of_grounding(grounding: Mapping[str, Any], content: str) -> tuple[Citation, ...]:
+    """Of Gemini's grounding: each segment of the answer with each of its sources, else the sources alone."""
+    chunks = [_chunk(chunk) for chunk in _objects(grounding.get("groundingChunks"))]
+    found: list[Citation] = []
+    for support in _objects(grounding.get("groundingSupports")):
+        places = support.get("groundingChunkIndices")
+        known = [place for place in (places if is_array(places) else ()) if _number(place) is not None]
+        sources = [chunks[place] for place in known if place < len(chunks)]
+        found += (_supported(source, _object(support.get("segment")), content) for source in sources)
+    return tuple(found or chunks)
+
+
+def _chunk(chunk: Mapping[str, Any]) -> Citation:
+    kind = next((key for key in ("web", "retrievedContext", "maps") if is_object(chunk.get(key))), "")
+    held: Mapping[str, Any] = chunk[kind] if kind else {}
+    return Citation(
+        url=_text(held.get("uri")), title=_text(held.get("title")), source=_text(held.get("domain"))
+    )
+
+
+def _supported(source: Citation, segment: Mapping[str, Any], content: str) -> Citation:
+    data = content.encode()  # Gemini counts bytes
+
+    def place(value: object) -> int | None:
+        number = _number(value)
+        return None if number is None else len(data[:number].decode(errors="ignore"))
+
+    end = place(segment.get("endIndex"))
+    start = place(segment.get("startIndex") or 0) if end is not None else None  # 0 is left out
+    return Citation(
+        text=_text(segment.get("text")),
+        url=source.url,
+        title=source.title,
+        source=source.source,
+        start=start,
+        end=end,
+    )
+
+
+def of_converse(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
+    """Of Bedrock's blocks `{"citationsContent": {"citations": [...]}}`. Places are those in the document."""
+    found: list[Citation] = []
+    for block in blocks:
+        for note in _objects(_object(block.get("citationsContent")).get("citations")):
+            quoted = [_text(part.get("text")) or "" for part in _objects(note.get("sourceContent"))]
+            location = _object(note.get("location"))
+            web, chars = _object(location.get("web")), _object(location.get("documentChar"))
+            found.append(
+                Citation(
+                    text="".join(quoted) or None,
+                    url=_text(web.get("url")),
+                    title=_text(note.get("title")),
+                    source=_text(note.get("source")) or _text(web.get("domain")),
+                    start=_number(chars.get("start")),
+                    end=_number(chars.get("end")),
+                )
+            )
+    return tuple(found)
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if is_object(value) else {}
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    yield from (item for item in value if is_object(item)) if is_array(value) else ()
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

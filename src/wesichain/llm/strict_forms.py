@@ -1,0 +1,60 @@
+"""Strict forms on the wire: which schemas of a request have one, and what came back by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    ToolCall,
+    dump_json,
+    is_object,
+    parse_json,
+    strict_schema,
+    without_nulls,
+)
+from wesichain.errors import CodecError
+
+_made: dict[int, tuple[Mapping[str, Any], dict[str, Any] | None]] = {}
+_MOST = 1024
+
+
+def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The strict form of a schema, or None. A run sends the same schemas each step: each is made once."""
+    found = _made.get(id(schema))
+    if found is None or found[0] is not schema:
+        if len(_made) >= _MOST:
+            _made.clear()
+        found = _made[id(schema)] = schema, strict_schema(schema)
+    return found[1]
+
+
+def as_asked(reply: LlmResponse, request: LlmRequest) -> LlmResponse:
+    """A reply to strict forms, by the schemas of the request: a null that means "not given" is left out."""
+    strict = [tool for tool in request.tools if strict_form(tool.parameters) is not None]
+    schemas = {tool.name: tool.parameters for tool in strict}
+    calls = tuple(_call(call, schemas.get(call.name)) for call in reply.tool_calls)
+    content = reply.content
+    if not calls and request.output_schema is not None and strict_form(request.output_schema) is not None:
+        content = _answer(content, request.output_schema)
+    if calls == reply.tool_calls and content == reply.content:
+        return reply
+    return replace(reply, tool_calls=calls, content=content)
+
+
+def _call(call: ToolCall, schema: Mapping[str, Any] | None) -> ToolCall:
+    if schema is None or not is_object(call.args):
+        return call
+    return replace(call, args=without_nulls(schema, call.args))
+
+
+def _answer(content: str, schema: Mapping[str, Any]) -> str:
+    try:
+        answer = parse_json(content)
+    except CodecError:
+        return content
+    fuller = without_nulls(schema, answer)
+    return content if fuller == answer else dump_json(fuller)

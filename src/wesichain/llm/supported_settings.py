@@ -1,0 +1,299 @@
+"""Supported settings: one table of what each provider, and each of its models, takes of `ModelSettings`.
+
+To teach it a new model, add a row: rows are read from top to bottom, and the last one that speaks of a
+setting decides. A model that no row names takes what its provider takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from wesichain.core import NO_SETTINGS, ModelSettings
+from wesichain.errors import ConfigError
+
+# A demand is the name of a setting, or the name and a kind of value: "seed", "reasoning:tokens", "cache:1h".
+# Sampling is named with the reasoning beside it ("temperature:effort", ":off", ":default"): some models take
+# a temperature only while they do not reason. "forced" is a tool choice that leaves no way but a call.
+Demand: TypeAlias = str
+ReasoningForm: TypeAlias = Literal["effort", "budget", "adaptive", "between_tools", "level", "nova"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The models of some providers that match a pattern: what they take, what they refuse, and why."""
+
+    providers: tuple[str, ...]
+    models: str = ""  # a regular expression that is searched for in the model's name; "" is every model
+    takes: frozenset[Demand] = frozenset()
+    refuses: frozenset[Demand] = frozenset()
+    why: str = ""
+    reasoning: ReasoningForm | None = None  # how the effort is put to it
+    names: re.Pattern[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", re.compile(self.models))
+
+
+def _row(
+    providers: str,
+    models: str = "",
+    *,
+    takes: str = "",
+    refuses: str = "",
+    why: str = "",
+    reasoning: ReasoningForm | None = None,
+) -> _Row:
+    return _Row(
+        tuple(providers.split()),
+        models,
+        frozenset(takes.split()),
+        frozenset(refuses.split()),
+        why,
+        reasoning,
+    )
+
+
+_SAMPLING = "temperature top_p"
+_EFFORTS = "reasoning:low reasoning:medium reasoning:high"
+_TIERS_OF_OPENAI = " ".join(
+    f"service_tier:{tier}" for tier in ("auto", "default", "flex", "scale", "priority", "fast")
+)
+# Wherever Claude is served: after version 4.6 neither sampling nor a budget of thoughts can be set.
+_CLAUDE = "anthropic bedrock openrouter"
+_NEW_CLAUDE = r"claude-(opus-4[-.][7-9]|(opus|sonnet|haiku)-[5-9]|fable|mythos)"
+_WHILE_IT_THINKS = "its temperature cannot be set, and no call be forced, while it thinks"
+_ALWAYS_THINKS = r"claude-(opus-(5[-.]5|[6-9])|fable|mythos)"
+
+TABLE = (
+    # --- providers ---
+    _row(
+        "openai",
+        takes=f"{_SAMPLING} max_tokens seed stop {_EFFORTS} reasoning:off tool_choice forced "
+        f"parallel_tool_calls extra {_TIERS_OF_OPENAI}",
+        reasoning="effort",
+    ),
+    _row(
+        "responses",
+        takes=f"{_SAMPLING} max_tokens {_EFFORTS} reasoning:off tool_choice forced parallel_tool_calls extra "
+        f"{_TIERS_OF_OPENAI}",
+        reasoning="effort",
+    ),
+    _row(
+        "chat",
+        takes=f"{_SAMPLING} max_tokens seed stop {_EFFORTS} reasoning:off tool_choice forced "
+        f"parallel_tool_calls extra",
+        reasoning="effort",
+    ),
+    _row(
+        "mistral",
+        takes=f"{_SAMPLING} max_tokens seed stop reasoning:high reasoning:off tool_choice forced "
+        f"parallel_tool_calls extra",
+        reasoning="effort",
+    ),
+    _row(
+        "groq",
+        takes=f"{_SAMPLING} max_tokens seed stop tool_choice forced parallel_tool_calls extra "
+        f"service_tier:auto service_tier:on_demand service_tier:flex service_tier:performance",
+        reasoning="effort",
+    ),
+    _row(
+        "openrouter",
+        takes=f"{_SAMPLING} max_tokens seed stop reasoning tool_choice forced parallel_tool_calls extra",
+        reasoning="effort",
+    ),
+    _row(
+        "ollama",
+        takes=f"{_SAMPLING} max_tokens seed stop {_EFFORTS} reasoning:off tool_choice:auto extra",
+        reasoning="effort",
+    ),
+    _row(
+        "anthropic",
+        takes=f"{_SAMPLING} max_tokens stop reasoning tool_choice forced parallel_tool_calls cache extra "
+        f"service_tier:auto service_tier:standard_only",
+        refuses="temperature:effort forced:effort",
+        why=_WHILE_IT_THINKS,
+        reasoning="budget",
+    ),
+    _row(
+        "anthropic/2026-10-21",
+        refuses=_SAMPLING,
+        why="the API takes no sampling settings since its version 2026-10-21",
+    ),
+    _row(
+        "google",
+        takes=f"{_SAMPLING} max_tokens seed stop reasoning tool_choice forced extra "
+        f"service_tier:flex service_tier:standard service_tier:priority",
+        reasoning="budget",
+    ),
+    _row(
+        "bedrock",
+        takes=f"{_SAMPLING} max_tokens stop tool_choice:auto tool_choice:required tool_choice:name forced "
+        f"extra service_tier:priority service_tier:default service_tier:flex service_tier:reserved",
+    ),
+    _row(
+        "local",
+        takes=f"{_SAMPLING} max_tokens seed stop tool_choice forced cache:off extra "
+        f"parallel_tool_calls:false",
+    ),
+    _row("text", takes=f"{_SAMPLING} max_tokens seed stop cache:off extra"),
+    # --- models of OpenAI ---
+    _row(
+        "openai responses",
+        r"^(gpt-3|gpt-4|chatgpt|gpt-[5-9][.\d]*-chat)",
+        refuses="reasoning",
+        why="it does not reason",
+    ),
+    _row(
+        "openai responses",
+        r"^o\d",
+        refuses=f"{_SAMPLING} stop reasoning:off parallel_tool_calls",
+        why="it always reasons, and samples in a way of its own",
+    ),
+    _row(
+        "openai responses",
+        r"^gpt-5(?![.\d])(?!.*chat)",
+        refuses=f"{_SAMPLING} stop reasoning:off",
+        why="it always reasons, and samples in a way of its own",
+    ),
+    _row(
+        "openai responses",
+        r"^gpt-5\.[1-4](?!.*chat)",
+        refuses="temperature:effort top_p:effort stop:effort",
+        why="it takes sampling settings only while it does not reason",
+    ),
+    _row(
+        "openai responses",
+        r"^gpt-(5\.([5-9]|\d\d)|[6-9])(?!.*chat)",
+        refuses="temperature:effort top_p:effort temperature:default top_p:default stop:effort stop:default",
+        why='it takes sampling settings only with reasoning="off"',
+    ),
+    _row("openai responses", r"^gpt-(5\.([6-9]|\d\d)|[6-9])", takes="cache:off"),
+    # --- models behind Mistral and Groq ---
+    _row("mistral", r"^(?!.*(magistral|small|medium))", refuses="reasoning", why="it does not reason"),
+    _row("groq", r"gpt-oss", takes=_EFFORTS),
+    _row("groq", r"qwen", takes="reasoning:off"),
+    # --- Claude ---
+    _row(
+        "bedrock",
+        r"claude-(3[-.]7|(opus|sonnet|haiku)-[4-9]|fable|mythos)",
+        takes="reasoning",
+        reasoning="budget",
+    ),
+    _row("bedrock", r"claude|nova", takes="cache"),
+    _row(
+        "anthropic bedrock",
+        r"claude-(v?2|instant|3-(opus|sonnet|haiku|5))",
+        refuses="reasoning",
+        why="it does not reason",
+    ),
+    _row("anthropic bedrock", r"claude-(opus|sonnet)-4[-.]6", reasoning="adaptive"),
+    _row(
+        _CLAUDE,
+        _NEW_CLAUDE,
+        refuses=f"{_SAMPLING} reasoning:tokens",
+        why="it takes an effort of reasoning, and neither a budget of tokens nor sampling settings",
+        reasoning="adaptive",
+    ),
+    _row("bedrock", r"claude", refuses="temperature:effort forced:effort", why=_WHILE_IT_THINKS),
+    _row("anthropic bedrock", r"claude-sonnet-(5[-.]5|[6-9])", reasoning="between_tools"),
+    _row(
+        _CLAUDE,
+        rf"{_ALWAYS_THINKS}|claude-sonnet-(5[-.]5|[6-9])",
+        refuses="forced",
+        why="it cannot be forced to call a tool, since it thinks first",
+    ),
+    _row(_CLAUDE, _ALWAYS_THINKS, refuses="reasoning:off", why="it always thinks; use a lower effort"),
+    # --- other models behind Bedrock ---
+    _row("bedrock", r"gpt-oss", takes=_EFFORTS, reasoning="effort"),
+    _row("bedrock", r"nova-(2|premier-2)", takes=f"{_EFFORTS} reasoning:off", reasoning="nova"),
+    # --- Gemini ---
+    _row("google", r"gemini-(1|2\.0)", refuses="reasoning", why="it does not reason"),
+    _row("google", r"gemini-2\.5-pro", refuses="reasoning:off", why="it always thinks; use a smaller budget"),
+    _row(
+        "google",
+        r"gemini-([3-9]|\d\d)",
+        refuses="reasoning:off reasoning:tokens",
+        why="it takes a level of thinking: low, medium or high",
+        reasoning="level",
+    ),
+    _row("google", r"gemini-3-pro", refuses="reasoning:medium", why="it takes the levels low and high"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SupportedSettings:
+    """What one model of one provider takes."""
+
+    provider: str
+    model: str
+    rows: tuple[_Row, ...] = field(repr=False)
+
+    @property
+    def reasoning(self) -> ReasoningForm:
+        """How an effort of reasoning is put to the model."""
+        forms = [row.reasoning for row in self.rows if row.reasoning is not None]
+        return forms[-1] if forms else "effort"
+
+    def check(self, settings: ModelSettings) -> None:
+        """Raise `ConfigError` for the first setting that the model does not take."""
+        if settings == NO_SETTINGS:
+            return
+        for name, demand in _demands(settings):
+            verdict = self._verdict(demand)
+            if verdict is not None:
+                raise ConfigError(
+                    f"{self.provider}:{self.model} does not take {name}={getattr(settings, name)!r}"
+                    f"{': ' if verdict else ''}{verdict}; leave it out of the ModelSettings"
+                )
+
+    def _verdict(self, demand: Demand) -> str | None:
+        """Why a demand is refused, "" for no special reason; None where it is taken."""
+        verdict: str | None = ""
+        for row in self.rows:
+            for name in (demand, demand.partition(":")[0]):  # what is said of the kind of value goes first
+                if name in row.refuses:
+                    verdict = row.why
+                    break
+                if name in row.takes:
+                    verdict = None
+                    break
+        return verdict
+
+
+@lru_cache(maxsize=256)
+def supported(provider: str, model: str, *, api: str = "") -> SupportedSettings:
+    """What a model takes, by the rows of the table that name it; `api` is a version of the provider's API."""
+    named = {provider, f"{provider}/{api}"}
+    rows = tuple(row for row in TABLE if named.intersection(row.providers) and row.names.search(model))
+    return SupportedSettings(provider, model, rows)
+
+
+def _demands(settings: ModelSettings) -> Iterator[tuple[str, Demand]]:
+    """Each setting that is given, with what it demands of a model."""
+    beside = "effort"
+    if settings.reasoning is None or settings.reasoning == "off":
+        beside = settings.reasoning or "default"
+    for name in settings.given():
+        value = getattr(settings, name)
+        match name:
+            case "temperature" | "top_p" | "stop":
+                yield name, f"{name}:{beside}"
+            case "reasoning":
+                yield name, f"reasoning:{'tokens' if isinstance(value, int) else value}"
+            case "tool_choice":
+                yield name, f"tool_choice:{value if value in _CHOICES else 'name'}"
+                if value not in ("auto", "none"):
+                    yield name, f"forced:{beside}"
+            case "parallel_tool_calls":
+                yield name, f"parallel_tool_calls:{'true' if value else 'false'}"
+            case "service_tier" | "cache":
+                yield name, f"{name}:{value}"
+            case _:
+                yield name, name
+
+
+_CHOICES = ("auto", "required", "none")

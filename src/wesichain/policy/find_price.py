@@ -1,0 +1,94 @@
+"""Finding the price of a model: in the caller's own table, else among the published prices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from wesichain.core import NO_SETTINGS, AnyPrice, ModelSettings, Price, Prices, Spent, Usage, cost_of
+from wesichain.errors import MissingDependencyError
+
+
+def find_price(
+    model: str,
+    prices: Prices | None = None,
+    *,
+    provider: str | None = None,
+    settings: ModelSettings = NO_SETTINGS,
+    at: datetime | None = None,
+) -> AnyPrice | None:
+    """The price of a model, or None where it is not known.
+
+    `prices` is asked first. The published prices come from the package `genai-prices` (extra `prices`); they
+    depend on the service tier and the cache of the settings, and on the time `at` which the request is made
+    (None is now). `model` may name its provider (`openai:gpt-5`), or `provider` does; without either, the
+    name alone decides. A model on a server of your own has no published price.
+    """
+    if prices is not None and model in prices:
+        return prices[model]
+    named, colon, name = model.partition(":")
+    if provider is None and colon and named in _PROVIDERS:
+        provider, model = named, name
+    if provider is not None and _PROVIDERS.get(provider, provider) == "":
+        return None
+    hour = (at or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
+    place = provider if provider is None else _PROVIDERS.get(provider, provider)
+    return _published(model, place, settings.service_tier, settings.cache == "1h", hour)
+
+
+def find_cost(
+    usage: Usage,
+    model: str,
+    prices: Prices | None = None,
+    *,
+    provider: str | None = None,
+    settings: ModelSettings = NO_SETTINGS,
+    at: datetime | None = None,
+) -> float | None:
+    """The cost of the tokens of one reply, or None where the price of the model is not known.
+
+    Tiers are chosen by the length of one request: find the cost of each reply, not of their sum.
+    """
+    price = find_price(model, prices, provider=provider, settings=settings, at=at)
+    return None if price is None else cost_of(usage, price)
+
+
+def cost_of_spent(spent: Spent, prices: Prices | None = None) -> float | None:
+    """The cost of what a run has spent; None where a model that it used has no known price."""
+    cost = spent.cost
+    for model, usage in spent.unpriced.items():
+        if usage.total_tokens:
+            found = find_cost(usage, model, prices)
+            if found is None:
+                return None
+            cost += found
+    return cost
+
+
+# The providers by the names that models have here, as the published prices name them; "" has none.
+_PROVIDERS = {
+    "openai": "openai",
+    "responses": "openai",
+    "azure": "azure",
+    "anthropic": "anthropic",
+    "google": "google",
+    "bedrock": "aws",
+    "mistral": "mistral",
+    "groq": "groq",
+    "openrouter": "openrouter",
+    "ollama": "",
+    "local": "",
+    "chat": "",
+}
+
+
+@lru_cache(maxsize=512)
+def _published(
+    model: str, provider: str | None, service_tier: str | None, for_an_hour: bool, at: datetime
+) -> Price | None:
+    """Reading the table takes a second, and a look-up most of a millisecond: each is done once."""
+    try:
+        from .published_prices import published_price  # it loads a large table
+    except MissingDependencyError:
+        return None
+    return published_price(model, provider, service_tier=service_tier, for_an_hour=for_an_hour, at=at)
