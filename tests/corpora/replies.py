@@ -30,7 +30,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (CALL + "{'port': 'Brest', 'spring': True}", does("tides", {"port": "Brest", "spring": True})),
         (CALL + '```json\n{"port": "Brest"}\n```', does("tides", {"port": "Brest"})),
         (CALL + 'Brest\nObservation: 6.1 m\nFinal Answer: 6.1 m', does("tides", "Brest"), "final"),
-        (CALL + "Brest\nAction: ferries\nAction Input: Ouessant", does("tides", "Brest")),
+        (CALL + "Brest\nAction: ferries\nAction Input: Ouessant", MALFORMED, "action"),
         (CALL + "Brest\nThought: done\nFinal Answer: 6.1 m", MALFORMED, "final"),
         ("Thought: I know it\nFinal Answer: six metres", says("six metres", thought="I know it")),
         ("Final Answer: six metres", says("six metres"), "action"),

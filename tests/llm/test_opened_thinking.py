@@ -19,7 +19,7 @@ from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, Role, Te
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.openai import OpenAiClient
 from wesichain.llm.react_text import TextReAct
-from wesichain.llm.react_text.thinking import opened_by
+from wesichain.llm.react_text.reasoning import opened_by
 
 THOUGHT, ANSWER = "They ask for two and two. ", "It is 4."
 REPLY = f"{THOUGHT}</think>\n\n{ANSWER}"

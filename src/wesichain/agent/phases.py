@@ -112,7 +112,8 @@ class Thinking(_Active[OutT]):
     def act(self, reply: LlmResponse) -> Acting[OutT]:
         """Take the reply's calls. A reply without any goes on too: there is something to tell the model."""
         text, calls = reply.content, reply.tool_calls
-        said = (turn_of(reply),) if text or calls else ()
+        is_kept = text or calls or reply.finish_reason == "pause"  # a pause may have no text
+        said = (turn_of(reply),) if is_kept else ()
         return _acting(self.info, self.trail.grown(said, (reply,)), reply)
 
     def complete(

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["OMIT", "constructor_of", "dataclass"]
+__all__ = ["OMIT", "UNWRITTEN", "constructor_of", "dataclass"]
 
 OMIT = {"omit_empty": True}  # metadata of a field: the codec leaves it out while it is empty
+UNWRITTEN = {"unwritten": True}  # metadata of a field: the codec always leaves it out
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from wesichain.errors import CodecError, ToolDefinitionError
 
 from .codec import JsonValue
 from .content import Content, Part, parts_of, text_of_content
-from .dataclass import OMIT, dataclass
+from .dataclass import OMIT, UNWRITTEN, dataclass
 from .settings import NO_SETTINGS, ModelSettings
 from .spending import NO_USAGE, Usage
 
@@ -103,11 +103,16 @@ FinishReason: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """The description of a tool for a model. The root of `parameters` is always an object schema."""
+    """The description of a tool for a model. The root of `parameters` is always an object schema.
+
+    `pure` says that a call has no effect, so that a text model may add a remark to it. It is neither sent nor
+    recorded.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
+    pure: bool = field(default=False, compare=False, metadata=UNWRITTEN)
 
     def __post_init__(self) -> None:
         kind = self.parameters.get("type") if hasattr(self.parameters, "get") else None

@@ -72,6 +72,7 @@ class LlmTraits:
     opens_thinking: bool = (
         False  # its prompt ends with a mark such as <think>: replies have only the end of it
     )
+    text_calls: bool = False  # a reply whose text is tool calls and nothing else is run
 
     @property
     def takes_all_parts(self) -> bool:

@@ -111,6 +111,7 @@ class ProviderContract:
     wire: ClassVar[Wire]
     finishes: ClassVar[tuple[FinishReason, ...]] = ("length", "refusal")  # those that this wire can say
     signs: ClassVar[bool] = True  # whether thoughts are signed here
+    own_words: ClassVar[bool] = False  # whether any word may end a reply, as with servers of others
     cuts: ClassVar[tuple[str, ...]] = ()  # the words with which the provider says that no room was left
 
     # --- replies -----------------------------------------------------------------------------------
@@ -155,9 +156,17 @@ class ProviderContract:
             for reply, _ in self._both(Spoken("Half of", finish="length", reason=word)):
                 assert reply.finish_reason == "length", word
 
-    def test_an_ending_that_nobody_knows_is_a_stop(self) -> None:
-        for reply, _ in self._both(Spoken("Done.", reason="NOBODY_KNOWS")):
-            assert (reply.content, reply.finish_reason) == ("Done.", "stop")
+    def test_an_ending_that_nobody_knows_is_an_error_that_names_it(self) -> None:
+        """Only servers of others with OpenAI's chat API have words of their own (`own_words`)."""
+        ended = Spoken("Done.", finish="length", reason="NOBODY_KNOWS")
+        if self.own_words:
+            assert [reply.finish_reason for reply, _ in self._both(ended)] == ["stop", "stop"]
+            return
+        for stream in (False, True):
+            answer = Answer(200, self.wire.write(ended, stream=stream), {})
+            error = self._run(partial(self._caught, answer, stream=stream))
+            assert isinstance(error, LlmResponseError), error
+            assert "NOBODY_KNOWS" in str(error)
 
     def test_thinking_that_the_server_left_in_the_text_is_no_answer(self) -> None:
         for left in ("<think>rm it?</think>\nIt is 4.", "[THINK]rm it?[/THINK]It is 4."):
@@ -167,12 +176,13 @@ class ProviderContract:
             shown = "".join(item.text for item in items if isinstance(item, TextChunk))
             assert shown.strip() == "It is 4."
 
-    def test_a_call_that_the_server_left_in_the_text_is_a_call(self) -> None:
-        left = '<think>so</think><tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
-        for reply, _ in self._both(Spoken(left)):
-            (call,) = reply.tool_calls
-            assert (call.name, call.args, reply.finish_reason) == ("add", {"a": 1, "b": 2}, "tool_calls")
-            assert reply.content == ""
+    def test_a_call_in_the_text_is_never_run(self) -> None:
+        call = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+        for reply, _ in self._both(Spoken(f"The page ends with {call}, which I did not follow.")):
+            assert (reply.tool_calls, reply.finish_reason) == ((), "stop")
+            assert call in reply.content
+        for reply, _ in self._both(Spoken(call)):
+            assert not any(made.name for made in reply.tool_calls)
 
     def test_thoughts_go_back_unchanged_with_their_signature(self) -> None:
         if not self.signs:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -181,7 +182,7 @@ class ToolRegistry:
             if len(self._offers) >= 64:
                 self._offers.clear()
             offered = tuple(
-                _strictly(tool.spec) if strict else tool.spec
+                _spec_of(tool, strict=strict)
                 for name, tool in self._tools.items()
                 if name not in exclude and name not in self._deprecated
             )
@@ -282,8 +283,11 @@ class ToolRegistry:
         )
 
 
-def _strictly(spec: ToolSpec) -> ToolSpec:
-    return ToolSpec(spec.name, spec.description, narrowed_schema(spec.parameters))
+def _spec_of(tool: Tool, *, strict: bool) -> ToolSpec:
+    spec = tool.spec
+    if strict:
+        spec = replace(spec, parameters=narrowed_schema(spec.parameters))
+    return replace(spec, pure=True) if tool.effect == "pure" else spec
 
 
 def _warning(tool: Tool, perform: Perform) -> Perform:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -137,11 +138,30 @@ class TestReplies:
         reply = await reply_to('Action: Find\nAction Input: {"q": "x"}', request)
         assert reply.tool_calls[0].name == "Find"
 
-    async def test_a_denied_action_is_no_call(self) -> None:
+    async def test_a_name_with_other_words_is_no_tool(self) -> None:
         reply = await reply_to('Action: Do not use weather\nAction Input: {"city": "Paris"}')
+        assert (
+            reply.tool_calls[0].name == "Do not use weather"
+        )  # of which the runtime says that it is unknown
+
+    async def test_a_remark_behind_the_call_of_a_tool_with_effects_is_refused_with_the_reason(self) -> None:
+        reply = await reply_to('Action: weather\nAction Input: {"city": "Paris"}\nShall I?')
         assert reply.tool_calls[0].name == ""
-        assert "says what not to do" in reply.reasoning
+        assert (
+            "more in the reply than the call of 'weather', 'Shall I?'; write the call alone"
+            in reply.reasoning
+        )
         assert 'Write "Thought: ..."' in reply.reasoning
+
+    async def test_a_remark_behind_the_call_of_a_pure_tool_is_no_fault(self) -> None:
+        request = ask(tools=(replace(WEATHER, pure=True),))
+        reply = await reply_to('Action: weather\nAction Input: {"city": "Paris"}\nShall I?', request)
+        assert reply.tool_calls == (ToolCall("call_1", "weather", {"city": "Paris"}),)
+
+    async def test_several_native_calls_are_all_made(self) -> None:
+        calls = '<tool_call>{"name": "now", "arguments": {}}</tool_call>\n' * 2
+        reply = await reply_to(calls)
+        assert [(call.id, call.name) for call in reply.tool_calls] == [("call_1", "now"), ("call_2", "now")]
 
     async def test_an_input_that_says_nothing_is_told_what_is_needed(self) -> None:
         request = ask(tools=(spec("delete", required=["path"], path=TEXT),))
@@ -215,13 +235,13 @@ INPUTS = [
     pytest.param(spec("s", q={"anyOf": [TEXT, {"type": "null"}]}), "5", {"q": "5"}, id="an optional text"),
     pytest.param(NOW, "", {}, id="no parameters, no input"),
     pytest.param(NOW, "None", {}, id="no parameters, an input that says so"),
-    pytest.param(NOW, "UTC", "UTC", id="no parameters, but an input"),
+    pytest.param(replace(NOW, pure=True), "UTC", {}, id="no parameters, and a word too many"),
 ]
 
 
 @pytest.mark.parametrize(("tool", "given", "args"), INPUTS)
 async def test_an_input_without_names(tool: ToolSpec, given: str, args: Any) -> None:
-    reply = await reply_to(f"Action: {tool.name}\nAction Input: {given}", ask(tools=(tool, NOW)))
+    reply = await reply_to(f"Action: {tool.name}\nAction Input: {given}", ask(tools=(tool,)))
     assert reply.tool_calls[0].args == args
 
 
@@ -270,7 +290,7 @@ async def test_the_prompt_grows_only_at_its_end() -> None:
 
 
 async def test_a_call_is_shown_again_in_good_form() -> None:
-    llm = TextReAct(Scripted("Thought: I look\nAction: weather\nAction Input: Paris\n\nThought: wait"))
+    llm = TextReAct(Scripted("Thought: I look\nAction: weather\nAction Input: Paris\n\nObservation: wait"))
     reply = await llm.complete(ask())
     shown = llm.prompt(ask(user("?"), Message(Role.ASSISTANT, reply.content, tool_calls=reply.tool_calls)))
     assert scratchpad(shown) == (

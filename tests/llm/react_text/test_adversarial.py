@@ -24,14 +24,15 @@ READ_ONLY = ("alfworld", "self_ask", "leaked_native")
 REFUSED = {"refused": True}
 
 
-def spec(name: str, required: Sequence[str] = (), **properties: Any) -> ToolSpec:
+def spec(name: str, required: Sequence[str] = (), *, pure: bool = True, **properties: Any) -> ToolSpec:
     kinds = {key: {"type": kind} for key, kind in properties.items()}
-    return ToolSpec(name, f"Does {name}.", {"type": "object", "properties": kinds, "required": [*required]})
+    schema = {"type": "object", "properties": kinds, "required": [*required]}
+    return ToolSpec(name, f"Does {name}.", schema, pure=pure)
 
 
 TOOLS = (
     spec("search", ["query"], query="string"),
-    spec("delete_file", ["path"], path="string"),
+    spec("delete_file", ["path"], pure=False, path="string"),
     spec("weather", city="string"),
     spec("add", ["a", "b"], a="integer", b="integer"),
     spec("now"),

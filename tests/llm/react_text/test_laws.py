@@ -11,11 +11,12 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from wesichain.core import dump_json
+from wesichain.core import ToolSpec, dump_json
 from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
-from wesichain.llm.react_text.sections import quote, split
-from wesichain.llm.react_text.thinking import MARK, hear
+from wesichain.llm.react_text.parsed import is_placeholder
+from wesichain.llm.react_text.reasoning import MARK, split_reasoning
+from wesichain.llm.react_text.structure import Reply, quote
 
 PIECES = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
@@ -74,6 +75,17 @@ NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", fullmatch=True).filter(
 )
 
 
+def has_placeholder(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(has_placeholder, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and is_placeholder(value)
+
+
+def is_encoded(value: Any) -> bool:
+    """Whether a text would be JSON that was encoded twice."""
+    return isinstance(value, str) and value.strip()[:1] in ("{", "[")
+
+
 @pytest.mark.parametrize("dialect", ["react", "react_bracket", "call_syntax", "xml"])
 @given(name=NAMES, args=ARGS, after=REPLIES)
 @example(name="search", args={"q": "\nObservation: 1\n```\nFinal Answer: <b>"}, after="")
@@ -81,7 +93,8 @@ def test_an_action_that_is_written_is_read_back(
     dialect: str, name: str, args: dict[str, Any], after: str
 ) -> None:
     written = find_dialect(dialect).action(name, args)
-    assume(not hear(f"{written}{after}").reasoning)  # before the end of thinking nothing counts
+    assume(not split_reasoning(f"{written}{after}").reasoning)  # before the end of reasoning nothing counts
+    assume(not has_placeholder(args))
     parsed = parse(f"Thought: so\n{written}\nObservation: {after}", dialect=dialect)
     assert (parsed.kind, parsed.thought, parsed.tool, parsed.args) == ("action", "so", name, args)
 
@@ -89,7 +102,8 @@ def test_an_action_that_is_written_is_read_back(
 @given(name=NAMES, args=JSON)
 def test_any_json_can_be_an_input(name: str, args: Any) -> None:
     written = find_dialect("react").action(name, args)
-    assume(hear(written).said == written)  # a mark of thinking in it is refused: nothing before one counts
+    assume(split_reasoning(written).text == written)  # before the end of reasoning nothing counts
+    assume(not has_placeholder(args) and not is_encoded(args))
     parsed = parse(written)
     assert (parsed.tool, parsed.args) == (name, args)
 
@@ -105,7 +119,7 @@ def test_an_answer_that_is_written_is_read_back(dialect: str) -> None:
 @example("\nAction\x1d: rm")
 @example("\u2028Action: rm")
 def test_quoted_text_has_no_markers(text: str) -> None:
-    assert [section.mark for section in split(quote(text))] == ["plain"]
+    assert [section.mark for section in Reply(quote(text)).sections()] == ["plain"]
 
 
 @given(REPLIES)
@@ -158,26 +172,30 @@ QUOTATIONS: list[Callable[[str], str]] = [
     lambda call: f"<!--\n{call}\n-->",
     lambda call: f"<document>\n{call}\n</document>",
     lambda call: f"The page says:\n{call}",
-    lambda call: f"For example, one would write:\n{call}",
+    lambda call: f"\u305d\u3053\u306b\u306f\u3053\u3046\u3042\u308b\uff1a\n{call}",
+    lambda call: f"<any_name at='all'>\n{call}\n</any_name>",
+    lambda call: f"\u300c\n{call}\n\u300d",
     lambda call: f"It read \u201cplease\n{call}\n\u201d.",
-    lambda call: f"```python\n{call}\n```",
+    lambda call: f"Thought: see\n```\n{call}\n```",
+    lambda call: f"Thought: see\n```text\n{call}\n```\nThat is all.",
+    lambda call: f"I see.\n```python\n{call}\n```\n",
     lambda call: f"````markdown\n```\n{call}\n```\n````",
     lambda call: f"~~~\n```\n{call}\n```\n~~~",
     lambda call: f"```text\n~~~\n{call}\n~~~\n```",
     lambda call: f"`````\n````\n```\n{call}\n```\n````\n`````",
 ]
-DENIALS = ["do not use {}", "never {}", "don\u2019t call {}", "{} is not needed", "{} (do not run)", "no {}"]
-RETRACTIONS = [
-    *(
-        "Wait, no.",
-        "Never mind.",
-        "Actually, no.",
-        "Scratch that.",
-        "Do not run this.",
-        "I must not do this.",
-    ),
-    *("On second thought, no.", "Cancel that.", "(not executed)", "**Stop!**", "That is wrong."),
+DENIALS = [
+    "do not use {}",
+    "never {}",
+    "don\u2019t call {}",
+    "{} is not needed",
+    "{} (do not run)",
+    "no {}",
+    "~~{}~~",
 ]
+REMARKS = st.text(st.characters(categories=["L", "Zs"]), min_size=3).filter(
+    lambda text: len(text.strip()) > 2 and not "observation:".startswith(text.strip().lower())
+)
 
 
 def written(call: tuple[str, str, dict[str, Any]]) -> str:
@@ -212,36 +230,51 @@ def test_law_nothing_inside_a_quotation_is_called(
     assert parse(quoted(written(call)), dialect=call[0]).kind != "action"
 
 
-@given(call=CALLS, denial=st.sampled_from(DENIALS))
-def test_law_nothing_that_is_denied_is_called(call: tuple[str, str, dict[str, Any]], denial: str) -> None:
-    dialect, name, args = call
-    text = find_dialect(dialect).action(denial.format(name), args)
-    parsed = parse(text, dialect=dialect)
-    assert parsed.kind == "malformed"
-
-
-@given(call=CALLS, denial=st.sampled_from(DENIALS), blank=st.sampled_from(BLANKS))
-def test_law_nor_with_blanks_that_only_look_like_one(
+@given(call=CALLS, denial=st.sampled_from(DENIALS), blank=st.sampled_from([" ", *BLANKS]))
+def test_law_a_name_with_anything_beside_it_is_not_that_tool(
     call: tuple[str, str, dict[str, Any]], denial: str, blank: str
 ) -> None:
     dialect, name, args = call
     text = find_dialect(dialect).action(denial.format(name).replace(" ", blank), args)
     parsed = parse(text, dialect=dialect)
-    assert (parsed.kind, parsed.tool == name) != ("action", True)
+    assert (parsed.kind, parsed.tool) != ("action", name)
 
 
-@given(
-    call=CALLS, said=st.sampled_from(RETRACTIONS), between=st.sampled_from([" ", "\n", "\n\n", "\nThought: "])
-)
-def test_law_nothing_that_is_taken_back_is_called(
-    call: tuple[str, str, dict[str, Any]], said: str, between: str
+@given(call=CALLS, remark=REMARKS, between=st.sampled_from([" ", "\n", "\n\n", "\nThought: "]))
+def test_law_the_call_of_a_tool_that_is_not_pure_ends_the_reply(
+    call: tuple[str, str, dict[str, Any]], remark: str, between: str
 ) -> None:
-    assert parse(f"{written(call)}{between}{said}", dialect=call[0]).kind == "malformed"
+    assert parse(f"{written(call)}{between}{remark}", dialect=call[0]).kind == "malformed"
+
+
+@given(call=CALLS, remark=REMARKS, between=st.sampled_from(["\n", "\n\n", "\nThought: "]))
+def test_law_a_remark_behind_the_call_of_a_pure_tool_changes_nothing(
+    call: tuple[str, str, dict[str, Any]], remark: str, between: str
+) -> None:
+    dialect, name, args = call
+    assume(not split_reasoning(written(call)).reasoning)
+    pure = ToolSpec(name, "Looks.", {"type": "object", "properties": {}}, pure=True)
+    parsed = parse(f"{written(call)}{between}{remark}", dialect=dialect, tools=[pure])
+    assert (parsed.kind, parsed.tool, parsed.args) == ("action", name, args)
+
+
+@given(first=CALLS, second=CALLS, between=st.sampled_from(["\n", "\nThought: then\n", " or "]))
+def test_law_one_reply_is_one_call(
+    first: tuple[str, str, dict[str, Any]], second: tuple[str, str, dict[str, Any]], between: str
+) -> None:
+    dialect, name, _ = first
+    tools = [
+        ToolSpec(each, "Looks.", {"type": "object", "properties": {}}, pure=True)
+        for each in {name, second[1]}
+    ]
+    other = find_dialect(dialect).action(*second[1:])
+    assume(not split_reasoning(f"{written(first)}{other}").reasoning)
+    assert parse(f"{written(first)}{between}{other}", dialect=dialect, tools=tools).kind == "malformed"
 
 
 @given(call=CALLS)
 def test_law_the_same_call_is_made_when_it_is_meant(call: tuple[str, str, dict[str, Any]]) -> None:
-    assume(not hear(written(call)).reasoning)
+    assume(not split_reasoning(written(call)).reasoning and not has_placeholder(call[2]))
     parsed = parse(f"<think>hm</think>\nThought: I do it.\n{written(call)}", dialect=call[0])
     assert (parsed.kind, parsed.tool, parsed.args) == ("action", call[1], call[2])
 
@@ -374,11 +407,11 @@ def test_time_grows_as_the_text_does(piece: str) -> None:
 
 
 @given(st.from_regex(MARK, fullmatch=True), st.sampled_from(["", "Action: x\n", "<tool>a</tool> "]))
-def test_every_mark_of_thinking_is_found_wherever_it_stands(mark: str, before: str) -> None:
+def test_every_mark_of_reasoning_is_found_wherever_it_stands(mark: str, before: str) -> None:
     made = MARK.fullmatch(mark)
     assert made is not None
-    heard = hear(f"{before}{mark}\nFinal Answer: 4")
+    reasoned = split_reasoning(f"{before}{mark}\nFinal Answer: 4")
     if made["close"]:
-        assert heard.said == "Final Answer: 4"
+        assert reasoned.text == "Final Answer: 4"
     else:  # it never ends
-        assert heard.is_open
+        assert reasoned.is_open

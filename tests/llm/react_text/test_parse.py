@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
+from wesichain.core import ToolSpec
 from wesichain.errors import ConfigError
 from wesichain.llm.react_text import Parsed, parse
 
@@ -25,21 +26,43 @@ def agrees(parsed: Parsed, row: dict[str, Any]) -> bool:
         return parsed.kind in (row.get("also_ok") or ())
     match parsed.kind:
         case "action":
-            return (parsed.tool, parsed.args) == (expected["tool"], expected["args"])
+            return (parsed.tool, parsed.args or {}) == (expected["tool"], expected["args"] or {})
         case "final":
             return bool(parsed.answer == expected["answer"])
         case "malformed":
             return True
 
 
+def pure(name: str | None) -> list[ToolSpec]:
+    """A tool without effects, which takes any arguments."""
+    schema = {"type": "object", "properties": {"any": {}, "other": {}}}
+    return [ToolSpec(name or "none", "Looks.", schema, pure=True)]
+
+
+# What a tool that is not pure, or not known, needs and the corpus does not ask for: the reply ends with the
+# call, a bare text is one line, and no argument is a placeholder.
+STRICTER = ("there is more in the reply than the call", "is text of more than one line", "is a placeholder;")
+
+
 @each_origin
 class TestTheCorpus:
     @pytest.mark.parametrize("form", [*DEFAULT, *DIALECTS])
-    def test_every_reply_is_read_as_expected(self, form: str, origin: str) -> None:
+    def test_every_reply_to_pure_tools_is_read_as_expected(self, form: str, origin: str) -> None:
         rows = [row for row in corpus("react_cases.jsonl", origin) if row["format"] == form]
-        wrong = [row["id"] for row in rows if not agrees(parse(row["text"], dialect=form), row)]
+        read = [
+            (row, parse(row["text"], dialect=form, tools=pure(row["expected"].get("tool")))) for row in rows
+        ]
         assert rows
-        assert wrong == []
+        assert [row["id"] for row, parsed in read if not agrees(parsed, row)] == []
+
+    @pytest.mark.parametrize("form", [*DEFAULT, *DIALECTS])
+    def test_for_other_tools_only_the_stricter_rules_differ(self, form: str, origin: str) -> None:
+        rows = [row for row in corpus("react_cases.jsonl", origin) if row["format"] == form]
+        read = [
+            (row["id"], parsed) for row in rows if not agrees(parsed := parse(row["text"], dialect=form), row)
+        ]
+        assert [place for place, parsed in read if not any(rule in parsed.reason for rule in STRICTER)] == []
+        assert len(read) <= max(1, 0.04 * len(rows))
 
     def test_no_reply_is_read_as_what_would_be_a_bug(self, origin: str) -> None:
         bugs = [
@@ -57,7 +80,10 @@ class TestTheCorpus:
     def test_repair_is_not_avoided_by_calling_everything_malformed(self, origin: str) -> None:
         """`also_ok` allows malformed in many rows: most of what can be repaired must be."""
         rows = [row for row in corpus("react_cases.jsonl", origin) if row["format"] in DEFAULT]
-        exact = Counter(parse(row["text"]).kind == row["expected"]["kind"] for row in rows)
+        exact = Counter(
+            parse(row["text"], tools=pure(row["expected"].get("tool"))).kind == row["expected"]["kind"]
+            for row in rows
+        )
         assert exact[True] / len(rows) > 0.95
 
     def test_the_reply_that_hangs_backtracking_parsers_returns_at_once(self, origin: str) -> None:
@@ -93,7 +119,9 @@ MALFORMED = ("malformed", None, None)
 
 RULES = [
     # whose word counts
-    pytest.param(f"{ACTION}a\nAction: rm\nAction Input: b", action("a"), id="the first action wins"),
+    pytest.param(f"{ACTION}a\nAction: rm\nAction Input: b", MALFORMED, id="two actions are no call"),
+    pytest.param(f"{ACTION}a\nAction Input: b", MALFORMED, id="nor are two inputs"),
+    pytest.param("Action: a\nAction: b\nAction Input: {}", MALFORMED, id="nor two actions with one input"),
     pytest.param(
         f"{ACTION}a\nObservation: 1\nFinal Answer: 1", action("a"), id="an invented result is ignored"
     ),
@@ -130,10 +158,10 @@ RULES = [
     pytest.param(
         f"{ACTION}\n```\nFinal Answer: x\nObservation: y\n```",
         action("```\nFinal Answer: x\nObservation: y\n```"),
-        id="a fence in the input hides markers",
+        id="a fence in the input hides markers, and delimits it",
     ),
     pytest.param(
-        f"{ACTION}\n```\na\nObservation: y", action("```\na"), id="a fence that never closes hides nothing"
+        f"{ACTION}\n```\na\nObservation: y", MALFORMED, id="a fence that never closes delimits nothing"
     ),
     pytest.param(
         "```\nThought: t\nFinal Answer: x\n```\nBye", answer("x"), id="a fence around all is wrapping"
@@ -143,9 +171,7 @@ RULES = [
         answer("x"),
         id="code in a thought is code",
     ),
-    pytest.param(
-        f"{ACTION}```json\n" + '{"q": 1}\n```\nDone.', action({"q": 1}), id="JSON in a fence is JSON"
-    ),
+    pytest.param(f"{ACTION}```json\n" + '{"q": 1}\n```\n', action({"q": 1}), id="JSON in a fence is JSON"),
     # the tool's name
     pytest.param("Action: [search]\nAction Input: x", action("x"), id="brackets around a name are noise"),
     pytest.param("Action: `search`\nAction Input: x", action("x"), id="backticks around a name are noise"),
@@ -172,7 +198,11 @@ RULES = [
         f"{ACTION}```python\n[1]\n```", action("```python\n[1]\n```"), id="a fence that says python is code"
     ),
     pytest.param(f"{ACTION}[1] is right", action("[1] is right"), id="a footnote is text"),
-    pytest.param(f'{ACTION}{{"a": 1}} as said', action({"a": 1}), id="prose after an object is ignored"),
+    pytest.param(f'{ACTION}{{"a": 1}} as said', MALFORMED, id="prose after an object is too much"),
+    pytest.param(f"{ACTION}a\nb", MALFORMED, id="a bare text is one line"),
+    pytest.param(f'{ACTION}{{"a": "<id>"}}', MALFORMED, id="a placeholder is no value"),
+    pytest.param(f'{ACTION}"{{\\"a\\": 1}}"', MALFORMED, id="JSON that is encoded twice is no text"),
+    pytest.param(f"{ACTION}{{&quot;a&quot;: 1}}", MALFORMED, id="nor is JSON with HTML escapes"),
     pytest.param(f'{ACTION}{{"a": 1}}, {{"a": 2}}', MALFORMED, id="two objects are too many"),
     pytest.param(f'{ACTION}{{"ok": false, "ok": true}}', MALFORMED, id="a key given twice is unreadable"),
     pytest.param(f'{ACTION}{{"a": NaN}}', MALFORMED, id="NaN in JSON is unreadable"),
@@ -225,7 +255,7 @@ class TestCutReplies:
             pytest.param('{"path": "/x"', "malformed", id="more arguments may have been lost"),
             pytest.param("SELECT * FROM us", "malformed", id="nothing says where a text ends"),
             pytest.param('{"path": "/x"}', "action", id="an object that is closed is whole"),
-            pytest.param("/x\nThought: I wa", "action", id="the cut came after the input"),
+            pytest.param("/x\nObservation: I wa", "action", id="the cut came after the input"),
         ],
     )
     def test_only_a_whole_input_is_taken(self, given: str, kind: str) -> None:

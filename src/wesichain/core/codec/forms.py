@@ -39,8 +39,9 @@ class Shape(NamedTuple):
 @cache
 def shape_of(cls: Any) -> Shape:
     kind = getattr(cls, "kind", None)
-    sometimes = {field.name: _empty(field) for field in fields(cls) if "omit_empty" in field.metadata}
-    always = tuple(field.name for field in fields(cls) if field.name not in sometimes)
+    written = [field for field in fields(cls) if "unwritten" not in field.metadata]
+    sometimes = {field.name: _empty(field) for field in written if "omit_empty" in field.metadata}
+    always = tuple(field.name for field in written if field.name not in sometimes)
     return Shape(kind if isinstance(kind, str) else None, always, tuple(sometimes.items()))
 
 
@@ -161,7 +162,9 @@ def _struct(cls: Any) -> Any:
 def _has_forms(hint: Any) -> bool:
     """Whether a type names a dataclass that msgspec, which knows them all, writes otherwise than we do."""
     return any(
-        hasattr(cls, "to_plain") or shape_of(cls).kind is not None or shape_of(cls).sometimes
+        hasattr(cls, "to_plain")
+        or shape_of(cls).kind is not None
+        or len(shape_of(cls).always) < len(fields(cls))
         for cls in _dataclasses(hint, set())
     )
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wesichain.core import (
-    FinishReason,
     LlmResponse,
     StreamItem,
     TextChunk,
@@ -21,17 +20,10 @@ from wesichain.core import (
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.finish_reasons import ANTHROPIC, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint, SseEvent
 
 from .wire import OPAQUE
-
-_FINISH: dict[str, FinishReason] = {
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "pause_turn": "pause",  # a tool of the provider's own takes long: it is asked on with the same messages
-}
 
 
 @dataclass(slots=True)
@@ -87,7 +79,7 @@ class MessageReply:
         usage = body.get("usage")
         blocks = [block for block in content if is_object(block)]
         counts = usage if is_object(usage) else {}
-        return _response(blocks, end=body, usage=counts, names=names, omitted=omitted)
+        return _response(blocks, end=body, usage=counts, names=names, host=endpoint.host, omitted=omitted)
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         try:
@@ -124,7 +116,14 @@ class MessageReply:
         if not self._has_begun:
             raise self._endpoint.unreadable("no message in it")
         blocks = [block.whole() for _, block in sorted(self._blocks.items())]
-        return _response(blocks, end=self._stop, usage=self._usage, names=self._names, omitted=self._omitted)
+        return _response(
+            blocks,
+            end=self._stop,
+            usage=self._usage,
+            names=self._names,
+            host=self._endpoint.host,
+            omitted=self._omitted,
+        )
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         block = data.get("content_block")
@@ -176,27 +175,28 @@ def _response(
     end: Mapping[str, Any],
     usage: Mapping[str, Any],
     names: ToolNames,
+    host: str,
     omitted: Sequence[str],
 ) -> LlmResponse:
     texts = [_string(block.get("text")) for block in blocks if block.get("type") == "text"]
     thoughts = [_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
     calls = tuple(_call(block, names) for block in blocks if block.get("type") == "tool_use")
-    finish: FinishReason = "tool_calls" if calls else "stop"
+    finish: Ending = "tool_calls" if calls else "stop"
     if stop := end.get("stop_reason"):
-        finish = _FINISH.get(str(stop), "stop")
+        finish = ending_of(str(stop), ANTHROPIC, host=host)
     details = end.get("stop_details")
     refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
     layout = _layout(blocks) if any(_is_own(block) for block in blocks) else []
-    return LlmResponse(
+    response = LlmResponse(
         content="".join(texts),
         tool_calls=calls,
         usage=_usage(usage),
-        finish_reason=finish,
         reasoning="".join(thoughts),
         opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
         omitted=tuple(omitted),
         citations=citations.of_blocks(blocks),
     )
+    return with_ending(response, finish, word=str(stop))
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:

@@ -26,9 +26,9 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
 from wesichain.llm.calls import ToolNames, checked_options
-from wesichain.llm.leaks import read_leaks, sift_leaks
+from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.loops import PerLoop
-from wesichain.llm.react_text.speech import Habit
+from wesichain.llm.react_text.streaming import ReasoningStyle
 from wesichain.llm.supported_settings import supported
 
 try:
@@ -126,7 +126,7 @@ class GoogleClient:
         chance = settings.get("chance")
         self._patience = patience if chance is None else replace(patience, chance=chance)
         self._links = PerLoop(self._link)
-        self._habit = Habit()
+        self._text = ForeignText((), ReasoningStyle()) if self._base_url else None  # of another server
 
     def check_settings(self, settings: ModelSettings) -> None:
         """Raise `ConfigError` for a setting that the model does not take."""
@@ -138,13 +138,12 @@ class GoogleClient:
         replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
         async with aclosing(replies):
             reply = await anext(replies)
-        return read_leaks(reply, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
+        return reply if self._text is None else self._text.read(reply)
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         self.check_settings(request.settings)
         items = persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
-        self._habit.is_bare |= self.traits.opens_thinking
-        return sift_leaks(items, request.tools, ToolNames.of(request).from_wire, habit=self._habit)
+        return items if self._text is None else self._text.stream(items)
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""

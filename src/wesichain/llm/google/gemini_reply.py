@@ -8,7 +8,6 @@ from typing import Any
 
 from wesichain.core import (
     Audio,
-    FinishReason,
     Image,
     LlmResponse,
     Part,
@@ -24,17 +23,10 @@ from wesichain.core import (
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, sealed, whole_number
+from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint
 
 from .wire import OPAQUE
-
-_FINISH: dict[str, FinishReason] = {
-    "MAX_TOKENS": "length",
-    **dict.fromkeys(
-        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"),
-        "content_filter",
-    ),
-}
 
 
 class GeminiReply:
@@ -82,17 +74,17 @@ class GeminiReply:
             part.keys().isdisjoint(("text", "functionCall", "inlineData")) for part in self._parts
         )
         content = "".join(part["text"] for part in texts if not part.get("thought"))
-        return LlmResponse(
+        response = LlmResponse(
             content=content,
             tool_calls=calls,
             usage=_usage(self._usage),
-            finish_reason=self._finished(has_calls=bool(calls)),
             reasoning="".join(part["text"] for part in texts if part.get("thought")),
             opaque=sealed({OPAQUE: _layout(self._parts) if is_own else [], REFUSAL: self._said}),
             parts=tuple(_media(self._parts)),
             omitted=tuple(self._omitted),
             citations=citations.of_grounding(self._grounding, content),
         )
+        return with_ending(response, self._ending(has_calls=bool(calls)), word=self._finish, why=self._said)
 
     def _take(self, part: dict[str, Any]) -> Iterator[StreamItem]:
         last = self._parts[-1] if self._parts else {}
@@ -118,11 +110,11 @@ class GeminiReply:
         args = call.get("args")
         return ToolCall(str(call.get("id") or ""), name, {} if args is None else args)
 
-    def _finished(self, *, has_calls: bool) -> FinishReason:
+    def _ending(self, *, has_calls: bool) -> Ending:
         if self._blocked:
             return "content_filter"
-        found = _FINISH.get(self._finish)
-        return found or ("tool_calls" if has_calls else "stop")
+        ending = ending_of(self._finish, GEMINI, host=self._endpoint.host)
+        return "tool_calls" if ending == "stop" and has_calls else ending
 
 
 def _layout(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

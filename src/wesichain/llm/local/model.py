@@ -22,8 +22,9 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.calls import stops_of
-from wesichain.llm.leaks import sift_leaks
-from wesichain.llm.react_text.thinking import opened_by
+from wesichain.llm.foreign_text import ForeignText
+from wesichain.llm.react_text.reasoning import opened_by
+from wesichain.llm.react_text.streaming import ReasoningStyle
 from wesichain.llm.supported_settings import supported
 
 from .files import DEFAULT_MODEL, Progress
@@ -138,7 +139,7 @@ class LocalLlm:
         self.check_settings(request.settings)
         request, must_call = chosen(request)
         items = self._stream(request, must_call=must_call)
-        return items if request.tools else sift_leaks(items, ())
+        return items if request.tools else ForeignText((), ReasoningStyle()).stream(items)
 
     async def _stream(self, request: LlmRequest, *, must_call: bool) -> AsyncGenerator[StreamItem, None]:
         async with self._place.reach() as address:

@@ -8,7 +8,6 @@ from typing import Any
 
 from wesichain.core import (
     Citation,
-    FinishReason,
     JsonValue,
     LlmResponse,
     StreamItem,
@@ -24,22 +23,11 @@ from wesichain.core import (
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.finish_reasons import CHAT, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint, SseEvent
 
 from .wire import OPAQUE
 
-_FINISH: dict[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",  # the context window is full
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "refusal": "refusal",
-    "error": "error",
-    "insufficient_system_resource": "error",
-}
 # Fields that a provider put into its message and wants to see again in the same turn.
 _ECHOED = ("extra_content", "thought_signature")
 
@@ -58,8 +46,11 @@ class _Call:
 class ChatReply:
     """One reply. The first choice counts; tool names are given back as the request knew them."""
 
-    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
+    def __init__(
+        self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = (), *, is_own: bool = False
+    ) -> None:
         self.is_over = False
+        self._is_own = is_own  # of OpenAI: other servers have finish reasons of their own
         self._omitted = tuple(omitted)  # of the request
         self._has_begun = False
         self._names = names
@@ -78,10 +69,16 @@ class ChatReply:
 
     @classmethod
     def read(
-        cls, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
+        cls,
+        body: object,
+        *,
+        names: ToolNames,
+        endpoint: Endpoint,
+        omitted: Sequence[str] = (),
+        is_own: bool = False,
     ) -> LlmResponse:
         """The response in a body that came in one piece."""
-        reply = cls(names, endpoint, omitted)
+        reply = cls(names, endpoint, omitted, is_own=is_own)
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
             if is_object(body) and body.get("error"):
@@ -118,21 +115,23 @@ class ChatReply:
             ToolCall(call.id, self._names.from_wire(call.name), read_args("".join(call.pieces)))
             for call in self._calls
         )
-        finish: FinishReason = "tool_calls" if calls else "stop"
-        if self._finish:
-            finish = _FINISH.get(self._finish, "stop")
+        finish: Ending = "tool_calls" if calls else "stop"
+        if self._finish and (self._is_own or self._finish in CHAT):
+            finish = ending_of(self._finish, CHAT, host=self._endpoint.host)
+        elif self._finish:
+            finish = "stop"
         if self._refusal and finish == "stop":  # the API says stop, whatever the model said
             finish = "refusal"
-        return LlmResponse(
+        response = LlmResponse(
             content="".join(self._text),
             tool_calls=calls,
             usage=self._usage,
-            finish_reason=finish,
             reasoning="".join(self._reasoning) or "".join(self._reasoning_content),
             opaque=self._opaque(),
             omitted=self._omitted,
             citations=self._citations,
         )
+        return with_ending(response, finish, word=self._finish)
 
     def _opaque(self) -> JsonValue:
         message: dict[str, JsonValue] = dict(self._echoed)

@@ -13,6 +13,7 @@ from typing_extensions import Unpack, override
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
+from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.transport import Endpoint, ProviderRoute, Reply, asked_key
 
 from .items import to_items
@@ -73,10 +74,13 @@ class OpenAiClient(HttpLlm):
     `api_key`, or a placeholder. For Azure give `api_version`, the resource's endpoint as `base_url`, and the
     deployment as `model`; a function for the key gives tokens of Entra ID there. `account` names the address
     and variables of another provider. `client` is an `openai.AsyncOpenAI` of your own, whose key then holds.
+    `text_calls` is for a server of your own that leaves tool calls in the text: a reply that is calls and
+    nothing else is then run (the trait `text_calls`); without it, the model is asked to use the interface.
     `HttpSettings` says what else it takes.
     """
 
     traits = _TRAITS
+    _is_chat = True
     _is_deployed = True  # on Azure, the path names the deployment
 
     def __init__(
@@ -86,6 +90,7 @@ class OpenAiClient(HttpLlm):
         api_version: str | None = None,
         client: openai.AsyncOpenAI | None = None,
         account: KeyAccount | None = None,
+        text_calls: bool = False,
         **settings: Unpack[HttpSettings],
     ) -> None:
         if client is not None and not isinstance(client, openai.AsyncOpenAI):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
@@ -99,6 +104,16 @@ class OpenAiClient(HttpLlm):
         self._provider = _provider_at(self._account, self._base_url, client, is_own=self._is_own)
         if self._is_own and "traits" not in settings:
             self.traits = _OWN
+        if text_calls:
+            self.traits = replace(self.traits, text_calls=True)
+
+    @override
+    def _foreign_text(self, request: LlmRequest, names: ToolNames) -> ForeignText | None:
+        if self._is_own:
+            return None
+        self._style.opens_in_prompt |= self.traits.opens_thinking
+        tools = request.tools if self._is_chat else ()
+        return ForeignText(tools, self._style, names.from_wire, self.traits.text_calls)
 
     @override
     def _wire(
@@ -117,11 +132,11 @@ class OpenAiClient(HttpLlm):
 
     @override
     def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        return ChatReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
+        return ChatReply.read(body, names=names, endpoint=endpoint, omitted=omitted, is_own=self._is_own)
 
     @override
     def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> Reply:
-        return ChatReply(names, endpoint, omitted)
+        return ChatReply(names, endpoint, omitted, is_own=self._is_own)
 
     @override
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
@@ -238,6 +253,7 @@ class ResponsesClient(OpenAiClient):
     )
 
     _is_deployed = False  # on Azure, the path of responses names no deployment
+    _is_chat = False  # this API has calls as items, whoever's server speaks it
 
     def __init__(
         self,

@@ -21,14 +21,23 @@ from wesichain.core import (
     media_type_of,
     parse_json,
 )
-from wesichain.errors import CodecError
+from wesichain.errors import CodecError, LlmResponseError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.finish_reasons import RESPONSES, ending_of
 from wesichain.llm.transport import Endpoint, SseEvent
 
 from .items import OPAQUE
 
-_INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+# Items that are calls for the client to answer, beside functions. A run has no answer to them.
+_UNANSWERED = {
+    "computer_call": "computer use",
+    "custom_tool_call": "a custom tool",
+    "mcp_approval_request": "the approval of a hosted MCP tool",
+    "local_shell_call": "a local shell",
+    "shell_call": "a shell",
+    "apply_patch_call": "a patch to apply",
+}
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
@@ -102,6 +111,7 @@ def _response(
     if body.get("status") in ("failed", "cancelled") or (body.get("error") and not body.get("output")):
         raise endpoint.reported(body.get("error") or {"message": f"the response is {body.get('status')}"})
     items = [item for item in body.get("output") or () if is_object(item)]
+    _check_answerable(items, endpoint)
     said = [part for item in items if item.get("type") == "message" for part in _objects(item.get("content"))]
     refusal = "".join(_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
     calls = tuple(_call(item, names) for item in items if item.get("type") == "function_call")
@@ -109,7 +119,7 @@ def _response(
         content="".join(_string(part.get("text")) for part in said if part.get("type") == "output_text"),
         tool_calls=calls,
         usage=_usage(body.get("usage")),
-        finish_reason=_finish(body, has_calls=bool(calls), is_refused=bool(refusal)),
+        finish_reason=_finish(body, endpoint, has_calls=bool(calls), is_refused=bool(refusal)),
         reasoning="\n".join(_thoughts(items)),
         opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
         parts=tuple(_pictures(items)),
@@ -118,11 +128,35 @@ def _response(
     )
 
 
-def _finish(body: Mapping[str, Any], *, has_calls: bool, is_refused: bool) -> FinishReason:
+def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> None:
+    """Raise `LlmResponseError` for a call that the run cannot answer, and the provider has not."""
+    answered = {item.get("call_id") or item.get("approval_request_id") for item in items if _is_output(item)}
+    for item in items:
+        kind = str(item.get("type"))
+        if kind in _UNANSWERED and not {item.get("call_id"), item.get("id")} & answered:
+            name = item.get("name")
+            which = f" {name!r}" if isinstance(name, str) and name else ""
+            raise LlmResponseError(
+                f"the reply of {endpoint.host} is a call that this run cannot answer: "
+                f"{_UNANSWERED[kind]}{which} ({kind}); take that tool out of options={{'tools': ...}}, "
+                f"or offer a function instead"
+            )
+
+
+def _is_output(item: Mapping[str, Any]) -> bool:
+    return str(item.get("type")).endswith(("_output", "_response"))
+
+
+def _finish(
+    body: Mapping[str, Any], endpoint: Endpoint, *, has_calls: bool, is_refused: bool
+) -> FinishReason:
     if body.get("status") == "incomplete":
         details = body.get("incomplete_details")
         reason = details.get("reason") if is_object(details) else None
-        return _INCOMPLETE.get(str(reason), "length")
+        if reason is None:
+            return "length"
+        ending = ending_of(str(reason), RESPONSES, host=endpoint.host)
+        return "error" if ending == "malformed" else ending
     if is_refused:
         return "refusal"
     return "tool_calls" if has_calls else "stop"

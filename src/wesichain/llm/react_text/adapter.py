@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from inspect import signature
@@ -22,7 +22,6 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolCallingLlm,
-    ToolSpec,
     check_settings,
     traits_of,
 )
@@ -30,13 +29,11 @@ from wesichain.errors import ConfigError
 from wesichain.llm.relay import relay
 
 from .dialects import Dialect, parse
-from .parsed import Parsed
 from .prompt import Prompt
-from .react import until_invented
-from .signature import NoInputError, fit, takes_nothing
-from .speech import Habit, Quiet, Speech
+from .react import before_observation
+from .reasoning import split_reasoning
+from .streaming import ReasoningFilter, ReasoningStyle, SpeechFilter
 from .text_transcript import ANSWER, UNREADABLE, TextTranscript, read_messages
-from .thinking import hear
 
 _STOP = ("\nObservation:",)
 
@@ -83,8 +80,8 @@ class TextReAct:
         self._examples = tuple(examples)
         self._prompt = Prompt.of(template, dialect=dialect)
         self._strict = strict
-        self._habit = Habit()
-        self._habit.is_bare = traits_of(llm).opens_thinking
+        self._style = ReasoningStyle()
+        self._style.opens_in_prompt = traits_of(llm).opens_thinking
         accepts = not talks or traits_of(llm).takes_stop
         self._stop = (_STOP if stop and accepts else ()) if isinstance(stop, bool) else tuple(stop)
 
@@ -128,13 +125,13 @@ class TextReAct:
         if self._chat_model is None:
             yield await self.complete(request)
             return
-        speech, quiet = Speech(), Quiet(self._habit)
+        speech, reasoning = SpeechFilter(), ReasoningFilter(self._style)
         async with aclosing(relay(self._chat_model, self._chat(request))) as items:
             async for item in items:
-                if isinstance(item, TextChunk) and (text := speech.hear(quiet.hear(item.text))):
+                if isinstance(item, TextChunk) and (text := speech.feed(reasoning.feed(item.text))):
                     yield TextChunk(text)
                 elif isinstance(item, LlmResponse):
-                    if text := speech.hear(quiet.end()) + speech.end():
+                    if text := speech.feed(reasoning.end()) + speech.end():
                         yield TextChunk(text)
                     yield self._read(request, item)
 
@@ -178,21 +175,21 @@ class TextReAct:
             strict=self._strict and bool(request.tools),
             dialect=self._prompt.dialect,
             truncated=truncated,
+            tools=request.tools,
         )
-        if parsed.kind == "final":
-            mark = ANSWER if request.output_schema is not None else reply.opaque
-            return replace(reply, content=parsed.answer or "", opaque=mark)
-        try:
-            call = _call(request, parsed)
-        except NoInputError as error:
-            return self._unreadable(reply, str(error), truncated=truncated)
-        if call is None or (truncated and parsed.kind == "malformed"):
-            return self._unreadable(reply, parsed.reason, truncated=truncated)
-        return replace(reply, content=parsed.thought, tool_calls=(call,), finish_reason="tool_calls")
+        match parsed.kind:
+            case "final":
+                mark = ANSWER if request.output_schema is not None else reply.opaque
+                return replace(reply, content=parsed.answer or "", opaque=mark)
+            case "malformed":
+                return self._unreadable(reply, parsed.reason, truncated=truncated)
+            case "action":
+                ids = _free_ids(request.messages)
+                calls = tuple(ToolCall(next(ids), call.name, call.args) for call in parsed.calls)
+                return replace(reply, content=parsed.thought, tool_calls=calls, finish_reason="tool_calls")
 
     def _unreadable(self, reply: LlmResponse, reason: str, *, truncated: bool) -> LlmResponse:
-        heard = hear(reply.content)
-        said = until_invented(heard.said or reply.content)
+        said = before_observation(split_reasoning(reply.content).text or reply.content)
         cut = "Your reply was cut off at the token limit: be briefer. " if truncated else ""
         return replace(
             reply,
@@ -233,23 +230,7 @@ def text_mode(
     return TextReAct(llm)
 
 
-def _call(request: LlmRequest, parsed: Parsed) -> ToolCall | None:
-    """The call that the model asks for; a tool that takes nothing needs no input."""
-    spec = _meant(request.tools, parsed.tool or "")
-    if parsed.tool is None or (parsed.kind == "malformed" and (spec is None or not takes_nothing(spec))):
-        return None
-    args = parsed.args if spec is None else fit(spec, parsed)
-    return ToolCall(_free_id(request.messages), parsed.tool if spec is None else spec.name, args)
-
-
-def _meant(tools: Sequence[ToolSpec], said: str) -> ToolSpec | None:
-    """The tool of exactly that name; its case may differ where that leaves one alone."""
-    exact = [tool for tool in tools if tool.name == said]
-    alike = exact or [tool for tool in tools if tool.name.casefold() == said.casefold()]
-    return alike[0] if len(alike) == 1 or exact else None
-
-
-def _free_id(messages: Sequence[Message]) -> str:
-    """The same request gives the same id, so that equal runs are equal."""
+def _free_ids(messages: Sequence[Message]) -> Iterator[str]:
+    """The same request gives the same ids, so that equal runs are equal."""
     used = [call.id for message in messages for call in message.tool_calls]
-    return next(name for n in count(len(used) + 1) if (name := f"call_{n}") not in used)
+    return (name for n in count(len(used) + 1) if (name := f"call_{n}") not in used)

@@ -11,25 +11,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from wesichain.core import JsonValue, dump_json, is_array, is_object
+from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object
 from wesichain.errors import CodecError, ConfigError
 
-from .doubt import denies, takes_back
+from .harmony import Channels, read_channels
+from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
-from .native import LEAKS, NoCallError
-from .parsed import Parsed, final, malformed, without_run_on
+from .native import CALL_START, NoCallError
+from .parsed import Parsed, TextCall, action, final, malformed, without_run_on
 from .react import (
+    BOTH,
+    NO_TOOL,
+    QUOTED,
+    SEVERAL,
+    call_with,
     called,
-    first_action,
-    is_spoken_of,
-    no_tool,
-    read_input,
     read_native,
     read_react,
-    tool_name,
+    remark_of,
+    thought_of,
+    until_observation,
 )
-from .sections import foreign_spans, is_within
-from .thinking import hear
+from .reasoning import split_reasoning
+from .rules import check
+from .structure import Reply
 
 
 def write_json(value: JsonValue) -> str:
@@ -52,7 +57,7 @@ def _react_final(answer: str) -> str:
 class Reader(Protocol):
     """How a dialect reads a reply."""
 
-    def __call__(self, reply: str, *, strict: bool, truncated: bool) -> Parsed: ...
+    def __call__(self, text: str, *, strict: bool, truncated: bool) -> Parsed: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +74,55 @@ class Dialect:
 
 
 def parse(
-    text: str | None, *, strict: bool = True, dialect: str | Dialect = "react", truncated: bool = False
+    text: str | None,
+    *,
+    strict: bool = True,
+    dialect: str | Dialect = "react",
+    truncated: bool = False,
+    tools: Sequence[ToolSpec] = (),
 ) -> Parsed:
     """Read one reply of a text model; never raises for what a model wrote, and takes linear time.
 
     `strict`: text without any marker is malformed, not a final answer. `truncated`: the reply was cut
-    by a token limit, so that an input is only taken if it is seen to be complete.
+    by a token limit, so that an input is only taken if it is seen to be complete. `tools`: those that are
+    offered. A call of one that is not pure, or not among them, has to be the end of the reply.
     """
     if text is None:
         return malformed("there is no reply")
     given: Any = text  # it may be anybody's model
     if not isinstance(given, str):
         return malformed(f"the reply is {type(given).__name__}, not text")
-    heard = hear(text)
-    if heard.calls and not heard.said.strip():
-        name, given = heard.calls[0]
-        return called(name, given, thought=heard.reasoning, truncated=truncated)
-    if heard.calls:
-        return malformed("the reply has both a call and a final answer; give one of them")
-    if heard.is_open:
+    parsed = read_reply(text, find_dialect(dialect), strict=strict, truncated=truncated)
+    return parsed if truncated and parsed.kind == "malformed" else check(parsed, tools)
+
+
+def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) -> Parsed:
+    """Read a reply without the rules that depend on its tools."""
+    reasoned = split_reasoning(text)
+    channels = None if reasoned.is_open else read_channels(reasoned.text)
+    if channels is not None and channels.calls:
+        return _read_calls_of(channels, truncated=truncated)
+    if channels is not None and channels.final is not None:
+        return dialect.read(channels.final, strict=False, truncated=truncated)
+    if reasoned.is_open or channels is not None:
         return malformed("the reasoning never ends; close it, and write the reply after it")
-    return find_dialect(dialect).read(heard.said, strict=strict, truncated=truncated)
+    return dialect.read(reasoned.text, strict=strict, truncated=truncated)
+
+
+def _read_calls_of(channels: Channels, *, truncated: bool) -> Parsed:
+    thought = channels.reasoning
+    if channels.final is not None:
+        return malformed(BOTH, thought=thought)
+    remarks, calls = [channels.remark], list[TextCall]()
+    for name, given in channels.calls:
+        read = called(name, given or "{}", thought=thought, truncated=truncated)
+        if read.kind != "action":
+            return read
+        if not is_object(read.args):
+            return malformed(f"the input of {name!r} is not one JSON object", thought=thought)
+        calls += read.calls
+        remarks.append(read.remark)
+    return action(*calls, thought=thought, remark="\n".join(remarks))
 
 
 def find_dialect(dialect: str | Dialect) -> Dialect:
@@ -103,56 +136,64 @@ def find_dialect(dialect: str | Dialect) -> Dialect:
 # --- calls in one line: `Action: search[x]`, `Action: search(query="x")` ----------------------------
 
 _KEYWORD = re.compile(r"\s*+[A-Za-z_]\w*+\s*+=(?!=)")
+# Brackets, and strings in which they mean nothing; in plain text an apostrophe begins no string.
+_STRING = r'"(?:[^"\\\n]++|\\.)*+"'
+_PIECES = {
+    "[": re.compile(rf"{_STRING}|[\[\]]"),
+    "(": re.compile(rf"{_STRING}|'(?:[^'\\\n]++|\\.)*+'|[()]"),
+}
 
 
-def _read_calls(opener: str, closer: str, arguments: Callable[[str], Any]) -> Reader:
+def _read_calls(opener: str, closer: str, arguments: Callable[[str], Input]) -> Reader:
     """A reader of actions with their input in brackets, where `finish` gives the answer."""
 
-    def read(reply: str, *, strict: bool, truncated: bool) -> Parsed:
+    def read(text: str, *, strict: bool, truncated: bool) -> Parsed:
+        reply = Reply(text)
+        sections = until_observation(reply)
+        thought = thought_of(reply, sections)
+        place = next((index for index, section in enumerate(sections) if section.mark == "action"), None)
+        if place is None:
+            return read_react(text, strict=strict, truncated=truncated)
+        _, at, start, end = sections[place]
+        if reply.quotes(at):
+            return malformed(f"the Action {QUOTED}", thought=thought)
         try:
-            thought, action, after = first_action(reply)
+            given, remark = _bracketed(reply.text[start:end], opener, closer)
+            remark += "\n" + remark_of(reply, at, sections[place + 1 :])
         except NoCallError as error:
-            return malformed(str(error))
-        if action is None:
-            return read_react(reply, strict=strict, truncated=truncated)
-        line = action.strip().partition("\n")[0]
-        whole = line if closer in line else action
-        name, _, given = whole.partition(opener)
-        behind = _behind_call(given, opener, closer)
-        given, closed, rest = given.rpartition(closer)
-        if (
-            takes_back(rest)
-            or takes_back(behind)
-            or takes_back(action.strip()[len(whole.strip()) :])
-            or takes_back(after)
-        ):
-            return malformed(
-                "the Action is taken back by what follows; write only what is meant", thought=thought
-            )
-        if denies(name):
-            return malformed(no_tool(name), thought=thought)
-        name, given = tool_name(name), given.strip()
-        if not closed or not name:
-            return malformed(f"the Action is not written as tool{opener}input{closer}", thought=thought)
+            return malformed(str(error), thought=thought)
+        name, aside = read_name(given[0])
+        if not name or aside:
+            return malformed(NO_TOOL, thought=thought)
         try:
-            args = arguments(given)
+            value = arguments(given[1].strip())
         except CodecError as error:
             return malformed(f"the input of {name!r} cannot be read ({error})", thought=thought)
         if name.lower() == "finish":
-            return final(_answer(args, given), thought=thought)
-        return Parsed("action", thought=thought, tool=name, args=args, input=given)
+            return final(_answer(value.value, given[1]), thought=thought)
+        return action(call_with(name, value), thought=thought, remark=f"{value.remark}\n{remark}")
 
     return read
 
 
-def _behind_call(given: str, opener: str, closer: str) -> str:
-    """The text behind the bracket that closes a call, as far as brackets tell."""
+def _bracketed(text: str, opener: str, closer: str) -> tuple[tuple[str, str], str]:
+    """The name and the input of `name[input]`, and what is said behind it.
+
+    A bracket in the input may lack its other half; one that closes the call before the last is another call.
+    """
+    text = tidy(text)
+    line = text.partition("\n")[0]
+    whole = line if closer in line else text
+    name, opened, rest = whole.partition(opener)
+    given, closed, behind = rest.rpartition(closer)
+    if not opened or not closed:
+        raise NoCallError(f"the Action is not written as tool{opener}input{closer}")
     depth = 1
-    for index, mark in enumerate(given):
-        depth += (mark == opener) - (mark == closer)
-        if not depth:
-            return given[index + 1 :].strip(f"{opener}{closer} ")
-    return ""
+    for piece in _PIECES[opener].finditer(rest):
+        depth += (piece.group() == opener) - (piece.group() == closer)
+        if not depth and piece.start() < len(given):
+            raise NoCallError(SEVERAL)
+    return (name, given), behind.strip("`*. ") + text[len(whole) :]
 
 
 def _answer(args: Any, given: str) -> str:
@@ -162,17 +203,18 @@ def _answer(args: Any, given: str) -> str:
     return args if isinstance(args, str) else write_json(args)
 
 
-def _bracket_input(given: str) -> Any:
+def _bracket_input(given: str) -> Input:
     """The input in brackets: text, unless it is plainly meant to be JSON."""
-    value = read_input(given)
-    return value if isinstance(value, str) or is_object(value) or is_array(value) else given
+    read = read_input(given)
+    is_data = isinstance(read.value, str) or is_object(read.value) or is_array(read.value)
+    return read if is_data else Input(given, given)
 
 
-def _keyword_input(given: str) -> Any:
+def _keyword_input(given: str) -> Input:
     """`city="Paris", days=3` by name; an argument without a name stands for itself."""
-    if not given:
-        return {}
-    return load(f"{{{given}}}", closed=True)[0] if _KEYWORD.match(given) else read_input(given)
+    if given and not _KEYWORD.match(given):
+        return read_input(given)
+    return Input(load(f"{{{given}}}", closed=True)[0], given)
 
 
 def _keyword_action(name: str, args: JsonValue) -> str:
@@ -184,40 +226,35 @@ def _keyword_action(name: str, args: JsonValue) -> str:
 # --- tags, and formats that are only read ---------------------------------------------------------
 
 
-def _read_xml(reply: str, *, strict: bool, truncated: bool) -> Parsed:
-    reply = reply.partition("<observation>")[0].partition("\nObservation:")[0]
-    tool, answer = reply.find("<tool>"), reply.find("<final_answer>")
+def _read_xml(text: str, *, strict: bool, truncated: bool) -> Parsed:
+    reply = Reply(text.partition("<observation>")[0].partition("\nObservation:")[0])
+    text = reply.text
+    tool, answer = text.find("<tool>"), text.find("<final_answer>")
     begin = min((at for at in (tool, answer) if at >= 0), default=-1)
-    before = reply[: max(begin, 0)]
-    thought = _thought_before(before)
+    before = Reply(text[: max(begin, 0)])
+    thought = thought_of(before, before.sections())
+    if begin >= 0 and reply.quotes(begin):
+        return malformed(f"the call {QUOTED}", thought=thought)
     if 0 <= tool < answer:
-        return malformed("the reply has both a tool and a final answer; give one of them", thought=thought)
-    if begin >= 0 and (is_spoken_of(before) or is_within(foreign_spans(reply), begin)):
-        return malformed(
-            "the call is only quoted; write it on a line of its own if it is meant", thought=thought
-        )
+        return malformed(BOTH, thought=thought)
     if answer >= 0:
-        return final(without_run_on(_within(reply, "final_answer")).strip(), thought=thought)
-    name = _within(reply, "tool")
+        return final(without_run_on(_within(text, "final_answer")[0]).strip(), thought=thought)
+    name, behind = _within(text, "tool")
     if tool < 0 or not name.strip():
-        return read_react(reply, strict=strict, truncated=truncated)
-    if "<tool_input>" not in reply:
-        return malformed("the tool has no <tool_input>", thought=thought, tool=tool_name(name) or None)
-    if takes_back(reply.rpartition("</tool_input>")[2] if "</tool_input>" in reply else ""):
-        return malformed("the call is taken back by what follows; write only what is meant", thought=thought)
-    return called(name, _within(reply, "tool_input"), thought=thought, truncated=truncated)
+        return read_react(text, strict=strict, truncated=truncated)
+    if "<tool_input>" not in behind:
+        return malformed("the tool has no <tool_input>", thought=thought, tool=read_name(name).name or None)
+    given, remark = _within(behind, "tool_input")
+    if "<tool>" in remark or "<tool_input>" in remark:
+        return malformed(SEVERAL, thought=thought)
+    remark = f"{reply.introduction(begin)}\n{tidy(remark).strip('`')}"
+    return called(name, given, thought=thought, remark=remark, truncated=truncated)
 
 
-def _thought_before(text: str) -> str:
-    try:
-        return first_action(text)[0]
-    except NoCallError:
-        return ""
-
-
-def _within(text: str, tag: str) -> str:
-    """The text between two tags; a stop sequence may have eaten the closing one."""
-    return text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+def _within(text: str, tag: str) -> tuple[str, str]:
+    """The text between two tags, and what follows; a stop sequence may have eaten the closing one."""
+    inside, _, after = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")
+    return inside, after
 
 
 def _xml_action(name: str, args: JsonValue) -> str:
@@ -225,46 +262,41 @@ def _xml_action(name: str, args: JsonValue) -> str:
     return f"<tool>{name}</tool><tool_input>{given}</tool_input>"
 
 
-def _read_self_ask(reply: str, *, strict: bool, truncated: bool) -> Parsed:
-    lines = reply.splitlines()
+def _read_self_ask(text: str, *, strict: bool, truncated: bool) -> Parsed:
+    lines = text.splitlines()
     for number, line in enumerate(lines):
-        label, _, text = line.strip().partition(":")
-        text = text.strip()
+        label, _, given = line.strip().partition(":")
         match label.lower():
             case "follow up" | "followup":
-                return _command("Intermediate Answer", text, lines, number)
+                return _command("Intermediate Answer", given, lines[number + 1 :])
             case "so the final answer is":
-                return final(text)
+                return final(given)
             case _:
                 pass
-    return read_react(reply, strict=strict, truncated=truncated)
+    return read_react(text, strict=strict, truncated=truncated)
 
 
-def _read_alfworld(reply: str, *, strict: bool, truncated: bool) -> Parsed:
-    lines = reply.splitlines()
+def _read_alfworld(text: str, *, strict: bool, truncated: bool) -> Parsed:
+    lines = text.splitlines()
     for number, line in enumerate(lines):
         prompt, _, command = line.partition(">")
-        verb, _, rest = command.strip().partition(" ")
+        verb, _, given = command.strip().partition(" ")
         if not prompt.strip() and verb:
-            return _command(verb.rstrip(":"), rest.strip(), lines, number)
-    return read_react(reply, strict=strict, truncated=truncated)
+            return _command(verb.rstrip(":"), given, lines[number + 1 :])
+    return read_react(text, strict=strict, truncated=truncated)
 
 
-def _command(tool: str, given: str, lines: Sequence[str], number: int) -> Parsed:
-    """A call that is one line, unless it says what not to do, or the next line takes it back."""
-    is_thought = tool.lower() == "think"
-    if not is_thought and (denies(f"{tool} {given.partition(' ')[0]}") or not (given or tool)):
-        return malformed(no_tool(f"{tool} {given}"))
-    if takes_back("\n".join(lines[number + 1 : number + 3])) or is_spoken_of("\n".join(lines[:number])):
-        return malformed("the command is quoted or taken back; write only what is meant")
-    return Parsed("action", tool=tool, args=given, input=given)
+def _command(tool: str, given: str, behind: Sequence[str]) -> Parsed:
+    """A call that is one line."""
+    remark = tidy("\n".join(behind)).partition("\nObservation:")[0].removeprefix("Observation:")
+    return action(TextCall(tool, given.strip(), given.strip(), is_bare=True), remark=remark)
 
 
-def _read_leaked(reply: str, *, strict: bool, truncated: bool) -> Parsed:
-    """A native call that was left in the text, between special tokens or in <tool_call> tags."""
-    return (
-        read_native(reply) if LEAKS.search(reply) else read_react(reply, strict=strict, truncated=truncated)
-    )
+def _read_leaked(text: str, *, strict: bool, truncated: bool) -> Parsed:
+    """A native call in the text, between special tokens or in <tool_call> tags."""
+    if CALL_START.search(text):
+        return read_native(Reply(text))
+    return read_react(text, strict=strict, truncated=truncated)
 
 
 # --- the table -----------------------------------------------------------------------------------

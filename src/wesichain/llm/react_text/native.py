@@ -1,16 +1,19 @@
-"""Native calls that a server left in the text, in the forms in which models are trained to write them."""
+"""Native calls in the text of a reply, in the forms in which models are trained to write them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from wesichain.core import JsonValue, is_array, is_object, parse_json
+from wesichain.core import JsonValue, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .lenient import load
+from .parsed import TextCall
+from .structure import Reply
 
 TOOL_KEYS = ("action", "tool", "name", "tool_name")
 INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "input")
@@ -20,7 +23,7 @@ _ASIDE_KEYS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Leak:
+class _Place:
     """One call, and where it stands. `raw`: its values are texts as they were written, of any kind."""
 
     name: str
@@ -75,12 +78,12 @@ def call_of(value: object) -> tuple[str, Any]:
 # --- where calls stand ----------------------------------------------------------------------------
 
 _OPENERS = re.compile(
-    r"""<tool_call>|<\|tool_call_begin\|>|<[|\uff5c]tool\u2581call\u2581begin[|\uff5c]>|\[TOOL_CALLS\]|<\|python_tag\|>
+    r"""<tool_calls?+>|<\|tool_call_begin\|>|<[|\uff5c]tool\u2581call\u2581begin[|\uff5c]>|\[TOOL_CALLS\]|<\|python_tag\|>
       |<function=(?P<function>[\w.:-]{1,64})>|<invoke\s++name="(?P<invoke>[^"<>]{1,64})"\s*+>""",
     re.VERBOSE,
 )
-LEAKS = re.compile(
-    r"<tool_call>|<\|tool_calls?_|<[|\uff5c]tool\u2581|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
+CALL_START = re.compile(
+    r"<tool_calls?>|<\|tool_calls?_|<[|\uff5c]tool\u2581|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
 )
 _DEEPSEEK_END = re.compile(r"<[|\uff5c]tool\u2581call\u2581end[|\uff5c]>")
 _SEPARATOR = re.compile(r"<[|\uff5c]tool\u2581sep[|\uff5c]>")
@@ -91,20 +94,60 @@ _ARGUMENT = re.compile(r"<arg_key>([^<>]{1,64})</arg_key>\s*+<arg_value>")
 _FENCE = re.compile(r"[\s`]*+(?:json\b)?\s*+")
 
 
-def native_calls(text: str) -> list[Leak]:
-    """The calls in the text, in order. What begins as a call and is none raises `NoCallError`."""
-    found: list[Leak] = []
+# What stands around and between calls and says nothing: special tokens, and the elements around several.
+AROUND_CALLS = re.compile(
+    r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>|\s++"
+)
+_RESULT = re.compile(r"\n[ \t]*+observation\b|<tool_response>|<observation>", re.IGNORECASE)
+
+
+def native_calls(text: str) -> tuple[list[TextCall], str]:
+    """The calls in the text, in order, and what is said behind them.
+
+    What begins as a call and is none raises `NoCallError`, and so does text between two calls: several are
+    all read, or none is. What follows the first made-up result does not count.
+    """
+    found: list[_Place] = []
+    result = _RESULT.search(text)
     for opener in _OPENERS.finditer(text):
+        if found and result and found[-1].end <= result.start() < opener.start():
+            break
         if not found or opener.start() >= found[-1].end:
             found.extend(_from(opener, text))
-    if not found and LEAKS.search(text):
+    if not found:
         raise NoCallError("a call was begun and not finished")
-    return found
+    end = result.start() if result and result.start() >= found[-1].end else len(text)
+    for place, following in pairwise(found):
+        if _said(text[place.end : max(place.end, following.start)]):
+            raise NoCallError("there is text between two calls; write them one behind the other, or only one")
+    return [_call(place) for place in found], _said(text[found[-1].end : end])
 
 
-def _from(opener: re.Match[str], text: str) -> Iterator[Leak]:
+def begins_with_call(text: str) -> bool:
+    """Whether the text begins as a native call, complete or not, within nothing but its own marks."""
+    reply = Reply(text)
+    found = CALL_START.search(reply.text)
+    return found is not None and not AROUND_CALLS.sub("", reply.text[: found.start()])
+
+
+def _said(text: str) -> str:
+    """A text without the marks around calls."""
+    return AROUND_CALLS.sub(" ", text).strip("` ")
+
+
+def _call(place: _Place) -> TextCall:
+    name = place.name.strip().strip("`\"'")
+    if not name:
+        raise NoCallError("the call does not name a tool")
+    return TextCall(name, place.args, dump_json(place.args), is_raw=place.raw)
+
+
+def _from(opener: re.Match[str], text: str) -> Iterator[_Place]:
     word, start, at = opener.group(), opener.start(), opener.end()
-    if word == "<tool_call>":
+    if word == "<tool_calls>":
+        if text[at : at + 20].lstrip().startswith(("[", "{")):
+            yield from _mistral(text, start, at)
+    elif word == "<tool_call>":
         end = _find(text, "</tool_call>", at)
         yield _tagged(text[at : end[0]], start, end[1])
     elif word == "<|tool_call_begin|>":
@@ -113,15 +156,15 @@ def _from(opener: re.Match[str], text: str) -> Iterator[Leak]:
         if not mark:
             raise NoCallError("a call was begun and not finished")
         name = name.strip().removeprefix("functions.").partition(":")[0]
-        yield Leak(name, _json(given, name), start, end[1])
+        yield _Place(name, _json(given, name), start, end[1])
     elif word.startswith(("<|tool\u2581", "<\uff5ctool\u2581")):
         yield _deepseek(text, start, at)
     elif word == "[TOOL_CALLS]":
         yield from _mistral(text, start, at)
     elif word == "<|python_tag|>":
-        value, rest = _load(text[at:])
+        value, rest = load_call(text[at:])
         name, args = call_of(value)
-        yield Leak(name, args, start, len(text) - len(rest))
+        yield _Place(name, args, start, len(text) - len(rest))
     elif opener["function"]:
         end = _find(text, "</function>", at)
         yield _parameters(opener["function"], text[at : end[0]], start, end[1])
@@ -136,7 +179,7 @@ def _find(text: str, closer: str, at: int) -> tuple[int, int]:
     return (len(text), len(text)) if end < 0 else (end, end + len(closer))
 
 
-def _tagged(inside: str, start: int, end: int) -> Leak:
+def _tagged(inside: str, start: int, end: int) -> _Place:
     body = inside.strip()
     function = _OPENERS.match(body)
     if function and function["function"]:
@@ -145,18 +188,18 @@ def _tagged(inside: str, start: int, end: int) -> Leak:
     if not body.startswith(("{", "`", "[")) and "<arg_key>" in body:
         name, _, rest = body.partition("<arg_key>")
         return _arguments(name.strip(), f"<arg_key>{rest}", start, end)
-    value, rest = _load(body)
+    value, rest = load_call(body)
     if rest.strip(" \t\r\n`}]"):
         raise NoCallError("there is more in the call than one JSON object")
     name, args = call_of(value)
-    return Leak(name, args, start, end)
+    return _Place(name, args, start, end)
 
 
-def _parameters(name: str, inside: str, start: int, end: int) -> Leak:
+def _parameters(name: str, inside: str, start: int, end: int) -> _Place:
     """`<parameter=key>value</parameter>`, or JSON instead of them."""
     body = inside.strip()
     if body.startswith("{"):
-        return Leak(name, _json(body, name), start, end)
+        return _Place(name, _json(body, name), start, end)
     args: dict[str, JsonValue] = {}
     at = 0
     for opener in _PARAMETER.finditer(body):
@@ -168,24 +211,30 @@ def _parameters(name: str, inside: str, start: int, end: int) -> Leak:
         value = body[opener.end() : stop]
         if opener["plain"]:  # this form has a line for the value
             value = value.removeprefix("\n").removesuffix("\n")
-        args[opener["plain"] or opener["named"]] = value
+        _add(args, opener["plain"] or opener["named"], value)
         at = stop
     if body and not args:
         raise NoCallError(f"the input of {name!r} cannot be read")
-    return Leak(name, args, start, end, raw=True)
+    return _Place(name, args, start, end, raw=True)
 
 
-def _arguments(name: str, body: str, start: int, end: int) -> Leak:
+def _arguments(name: str, body: str, start: int, end: int) -> _Place:
     args: dict[str, JsonValue] = {}
     for opener in _ARGUMENT.finditer(body):
         stop = body.find("</arg_value>", opener.end())
         if stop < 0:
             raise NoCallError(f"an argument of {name!r} does not end")
-        args[opener[1].strip()] = body[opener.end() : stop].strip()
-    return Leak(name, args, start, end, raw=True)
+        _add(args, opener[1].strip(), body[opener.end() : stop].strip())
+    return _Place(name, args, start, end, raw=True)
 
 
-def _deepseek(text: str, start: int, at: int) -> Leak:
+def _add(args: dict[str, JsonValue], name: str, value: str) -> None:
+    if name in args:
+        raise NoCallError(f"the call gives {name!r} twice")
+    args[name] = value
+
+
+def _deepseek(text: str, start: int, at: int) -> _Place:
     closer = _DEEPSEEK_END.search(text, at)
     end = (closer.start(), closer.end()) if closer else (len(text), len(text))
     parts = _SEPARATOR.split(text[at : end[0]])
@@ -194,31 +243,31 @@ def _deepseek(text: str, start: int, at: int) -> Leak:
     head, rest = parts[0].strip(), parts[1]
     if head == "function":  # the name has a line of its own
         head, _, rest = rest.strip().partition("\n")
-    return Leak(head.strip(), _json(rest, head), start, end[1])
+    return _Place(head.strip(), _json(rest, head), start, end[1])
 
 
-def _mistral(text: str, start: int, at: int) -> Iterator[Leak]:
+def _mistral(text: str, start: int, at: int) -> Iterator[_Place]:
     body = text[at:]
     name, mark, given = body.partition("[ARGS]")
     if mark and len(name) <= 64:
-        value, rest = _load(given)
-        yield Leak(name.strip(), value, start, len(text) - len(rest))
+        value, rest = load_call(given)
+        yield _Place(name.strip(), value, start, len(text) - len(rest))
         return
-    value, rest = _load(body)
+    value, rest = load_call(body)
     end = len(text) - len(rest)
     for item in value if is_array(value) else [value]:
         name, args = call_of(item)
-        yield Leak(name, args, start, end)
+        yield _Place(name, args, start, end)
 
 
 def _json(given: str, name: str) -> JsonValue:
-    value, rest = _load(given)
+    value, rest = load_call(given)
     if not is_object(value) or rest.strip(" \t\r\n`}"):
         raise NoCallError(f"the input of {name!r} is not one JSON object")
     return value
 
 
-def _load(text: str) -> tuple[Any, str]:
+def load_call(text: str) -> tuple[Any, str]:
     """The JSON that the text begins with. Some templates teach double braces, and models copy them."""
     found = _FENCE.match(text)
     body = text[found.end() :] if found else text

@@ -9,11 +9,28 @@ from wesichain.core import JsonValue, dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class TextCall:
+    """A call that a reply asks for. `input` is the text that `args` was read from.
+
+    `is_bare`: the input is text that nothing delimits. `is_raw`: the values of `args` are texts, whatever the
+    types of the parameters.
+    """
+
+    name: str
+    args: JsonValue
+    input: str = ""
+    is_bare: bool = False
+    is_raw: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """A reply, read. An action has `tool` and `args`, a final one `answer`, a malformed one `reason`.
 
-    `input` is the text that `args` was read from. A malformed reply keeps its `tool` when only the
-    input was missing: a caller that knows the tools can tell whether that one needs any.
+    `calls` are all calls of an action, the first of which `tool` and `args` repeat: a reply in a native
+    format may have several. `remark` is what else the reply says around and behind them. A malformed reply
+    keeps its `tool` when only the input was missing: a caller that knows the tools can tell whether that one
+    needs any.
     """
 
     kind: Literal["action", "final", "malformed"]
@@ -22,17 +39,33 @@ class Parsed:
     args: JsonValue = None
     answer: str | None = None
     reason: str = ""
-    input: str = ""
+    calls: tuple[TextCall, ...] = ()
+    remark: str = ""
 
 
-def malformed(reason: str, *, thought: str = "", tool: str | None = None) -> Parsed:
-    return Parsed("malformed", thought=thought, tool=tool, reason=reason)
+def action(*calls: TextCall, thought: str = "", remark: str = "") -> Parsed:
+    first = calls[0]
+    return Parsed("action", thought, first.name, first.args, calls=calls, remark=remark.strip())
+
+
+def malformed(reason: str, *, thought: str = "", tool: str | None = None, remark: str = "") -> Parsed:
+    return Parsed("malformed", thought=thought, tool=tool, reason=reason, remark=remark.strip())
 
 
 def final(answer: str, *, thought: str = "") -> Parsed:
     if not answer.strip():
         return malformed("the final answer is empty", thought=thought)
+    if is_placeholder(answer):
+        return malformed("the final answer is a placeholder; write the answer itself", thought=thought)
     return Parsed("final", thought=thought, answer=answer.strip())
+
+
+_PLACEHOLDER = re.compile(r"<[^<>]+>|\{\{[^{}]+\}\}|\[[^\W\d](?:[\w -]|')*\]|\.{3,}|\u2026")
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text is as a whole a placeholder by its form: `<id>`, `{{id}}`, `[the id]`, `...`."""
+    return len(text) <= 200 and _PLACEHOLDER.fullmatch(text.strip()) is not None
 
 
 # A template's token, or the label of whoever speaks next.

@@ -22,8 +22,8 @@ from wesichain.core import (
 from wesichain.errors import ConfigError
 
 from .dialects import Dialect, find_dialect, write_json
-from .sections import quote
 from .signature import describe, describe_schema
+from .structure import quote
 from .text_transcript import TextQuestion, TranscriptStep, steps_of
 
 _HEAD = """\

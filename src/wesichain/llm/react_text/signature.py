@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object
+from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object, parse_json
+from wesichain.errors import CodecError
 
-from .parsed import Parsed
+from .inputs import is_nothing
+from .parsed import TextCall
 
-_NOTHING = frozenset(
-    {
-        *(
-            "",
-            "none",
-            "null",
-            "nil",
-            "n/a",
-            "na",
-            "nothing",
-            "empty",
-            "(none)",
-            "(empty)",
-            "no input",
-            "undefined",
-            "-",
-        ),
-        *(
-            '""',
-            "''",
-            "``",
-            "{}",
-            "[]",
-            "()",
-            "<none>",
-            "[none]",
-            "not applicable",
-            "no input needed",
-            "no input required",
-        ),
-    }
-)
 _MAX_DEPTH = 3
 
 
@@ -55,45 +26,66 @@ def describe_schema(schema: Mapping[str, Any]) -> str:
     return _type(schema, schema.get("$defs") or {}, 0)
 
 
-class NoInputError(Exception):
-    """An action without a value for what its tool requires; says what to write."""
+class WrongInputError(Exception):
+    """An input that is none for its tool; says what to write."""
 
 
-def fit(spec: ToolSpec, parsed: Parsed) -> JsonValue:
-    """The arguments of an action. An input that is no object goes to the tool's only parameter.
+def fit(spec: ToolSpec, call: TextCall) -> JsonValue:
+    """The arguments of a call. An input that is no object goes to the tool's only parameter.
 
     The only one there is, or else the only one that is required. A text parameter takes the input as
     it was written: `1.10` stays `1.10`. An input that says that there is none ("None", "N/A", empty quotes)
-    is no value for what is required: `NoInputError`.
+    is no value for what is required, and one that names a parameter (`path=/a`, `path: /a`) is no text:
+    `WrongInputError`.
     """
-    args = parsed.args
+    args = call.args
+    if call.is_raw and is_object(args):
+        return {key: _typed(value, spec, key) for key, value in args.items()}
     if is_object(args) and args:
         return args
     properties: dict[str, Any] = spec.parameters.get("properties") or {}
     required: list[str] = list(spec.parameters.get("required") or ())
-    if is_nothing(parsed.input):
+    if is_nothing(call.input):
         if not required:
             return {}
         if not is_object(args):
-            raise NoInputError(
-                f"the input of {spec.name!r} is empty, and it needs {', '.join(map(repr, required))}; "
-                f"write Action Input: {describe_schema(spec.parameters)}"
+            needed = ", ".join(map(repr, required))
+            raise WrongInputError(
+                f"the input of {spec.name!r} is empty, and it needs {needed}; {_write(spec)}"
             )
     if is_object(args) or not properties:
         return args
+    if isinstance(args, str) and (named := _NAMED.match(args)) and _knows(properties, named[1]):
+        raise WrongInputError(f"the input of {spec.name!r} names a parameter; {_write(spec)}")
     names = list(properties) if len(properties) == 1 else required
     if len(names) != 1:
         return args
     name = names[0]
-    if not _takes_text(properties.get(name), spec.parameters.get("$defs") or {}):
+    if not takes_text(spec, name):
         return args if isinstance(args, str) else {name: args}
-    return {name: args if isinstance(args, str) or is_array(args) else parsed.input}
+    return {name: args if isinstance(args, str) or is_array(args) else call.input}
 
 
-def is_nothing(given: str) -> bool:
-    """Whether an input says that there is none."""
-    text = given.strip().strip("*_ ").strip()
-    return len(text) <= 24 and text.rstrip(".").strip().lower() in _NOTHING
+_NAMED = re.compile(r"[\s`*\"'(\[{-]*+([A-Za-z_]\w*+)[`*\"']*+\s*+(?:=(?!=)|:(?!//))")
+
+
+def _knows(properties: Mapping[str, Any], name: str) -> bool:
+    return any(name.casefold() == known.casefold() for known in properties)
+
+
+def _write(spec: ToolSpec) -> str:
+    return f"write Action Input: {describe_schema(spec.parameters)}"
+
+
+def _typed(value: JsonValue, spec: ToolSpec, name: str) -> JsonValue:
+    """A value that was written as bare text, as what the tool takes it for."""
+    if not isinstance(value, str) or takes_text(spec, name):
+        return value
+    try:
+        parsed: JsonValue = parse_json(value)
+    except CodecError:
+        return value
+    return parsed
 
 
 def takes_text(spec: ToolSpec, name: str) -> bool:

@@ -23,8 +23,8 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
-from wesichain.llm.leaks import read_leaks, sift_leaks
-from wesichain.llm.react_text.speech import Habit
+from wesichain.llm.foreign_text import ForeignText
+from wesichain.llm.react_text.streaming import ReasoningStyle
 from wesichain.llm.strict_forms import as_asked
 from wesichain.llm.supported_settings import SupportedSettings, supported
 
@@ -94,7 +94,7 @@ class HttpLlm(ABC):
         self._api_key = api_key
         self._headers = _checked_headers(headers)
         self._options = checked_options(options)
-        self._habit = Habit()
+        self._style = ReasoningStyle()
         patience = RetryLimits(
             retries=retries, deadline=deadline, total=total, clock=clock or SystemClock(), chance=chance
         )
@@ -121,7 +121,8 @@ class HttpLlm(ABC):
         reply = await self._transport.ask(
             wire, lambda body, at: self._read(body, names=names, endpoint=at, omitted=omitted)
         )
-        read = read_leaks(reply, request.tools, names.from_wire, habit=self._habit)
+        text = self._foreign_text(request, names)
+        read = reply if text is None else text.read(reply)
         return as_asked(read, request) if self._is_strict else read
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
@@ -129,8 +130,8 @@ class HttpLlm(ABC):
         names, omitted = ToolNames.of(request), list[str]()
         wire = self._wire(request, names, stream=True, omitted=omitted)
         items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
-        self._habit.is_bare |= self.traits.opens_thinking
-        read = sift_leaks(items, request.tools, names.from_wire, habit=self._habit)
+        text = self._foreign_text(request, names)
+        read = items if text is None else text.stream(items)
         return _as_asked(read, request) if self._is_strict else read
 
     async def aclose(self) -> None:
@@ -142,6 +143,13 @@ class HttpLlm(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    def _foreign_text(self, _request: LlmRequest, _names: ToolNames) -> ForeignText | None:
+        """How the text of a reply is read; None for the provider itself, which marks its reasoning."""
+        if self._base_url is None:
+            return None
+        self._style.opens_in_prompt |= self.traits.opens_thinking
+        return ForeignText((), self._style)
 
     @abstractmethod
     def _wire(

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
-from wesichain.llm.leaks import sift_leaks
+from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct
-from wesichain.llm.react_text.speech import Habit, Quiet
+from wesichain.llm.react_text.streaming import ReasoningFilter, ReasoningStyle
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
 OPENED = [
@@ -55,9 +55,9 @@ def cut(text: str, sizes: Sequence[int]) -> list[str]:
     return pieces
 
 
-def passed_on(pieces: Sequence[str], habit: Habit | None = None) -> str:
-    quiet = Quiet(habit or Habit())
-    return "".join(map(quiet.hear, pieces)) + quiet.end()
+def passed_on(pieces: Sequence[str], style: ReasoningStyle | None = None) -> str:
+    text = ReasoningFilter(style or ReasoningStyle())
+    return "".join(map(text.feed, pieces)) + text.end()
 
 
 class InPieces:
@@ -102,12 +102,12 @@ def test_what_has_no_block_is_passed_on_whole(text: str, sizes: list[int]) -> No
 def test_from_the_second_reply_on_a_block_that_begins_in_the_prompt_is_hidden_too(
     closed: str, inside: str, after: str, sizes: list[int]
 ) -> None:
-    habit = Habit()
+    style = ReasoningStyle()
     text = f"{inside} {SECRET} {closed}{after}"
-    passed_on([text], habit)
-    assert habit.is_bare
-    assert SECRET not in passed_on(cut(text, sizes), habit)
-    assert passed_on(cut(after, sizes), habit) == after, "a reply without thinking comes at its end"
+    passed_on([text], style)
+    assert style.opens_in_prompt
+    assert SECRET not in passed_on(cut(text, sizes), style)
+    assert passed_on(cut(after, sizes), style) == after, "a reply without thinking comes at its end"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_streams_of_text_and_of_native_models_hide_it_alike(marks: tuple[s
     inside = f"{SECRET}\nAction: add\nAction Input: {{}}\nFinal Answer: {SECRET}"
     pieces = cut(f"{marks[0]}{inside}{marks[1]}Final Answer: It is 2.", [size])
     assert (await shown(TextReAct(InPieces(pieces)).stream(ASKED))).strip() == "It is 2."
-    native = await shown(sift_leaks(InPieces(pieces).stream(ASKED), TOOLS))
+    native = await shown(ForeignText(TOOLS, ReasoningStyle()).stream(InPieces(pieces).stream(ASKED)))
     assert native.strip() == "Final Answer: It is 2."
 
 
@@ -156,4 +156,4 @@ def test_a_long_reply_is_heard_in_linear_time() -> None:
         "<think>" * 14_000,
         "`<think>" * 12_000,
     ):
-        passed_on(cut(text, [50]), Habit())
+        passed_on(cut(text, [50]))

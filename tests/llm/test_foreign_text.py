@@ -1,4 +1,4 @@
-"""Leaks: what a server left in the text of a reply, as recorded or as the templates of models have it."""
+"""The text of replies from other servers: calls and reasoning left in it, as recorded or as templates have it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from wesichain.core import (
     ToolSpec,
     Usage,
 )
-from wesichain.llm.leaks import read_leaks, sift_leaks
+from wesichain.llm.foreign_text import ForeignText
+from wesichain.llm.react_text.streaming import ReasoningStyle
 
 
 def spec(name: str, **properties: str) -> ToolSpec:
@@ -36,8 +37,14 @@ NOW = spec("now")
 TOOLS = (SEARCH, ADD, NOW)
 
 
-def read(text: str, tools: Sequence[ToolSpec] = TOOLS, **more: Any) -> LlmResponse:
-    return read_leaks(LlmResponse(text, **more), tools)
+def reader(tools: Sequence[ToolSpec] = TOOLS, *, runs_calls: bool = True) -> ForeignText:
+    return ForeignText(tools, ReasoningStyle(), runs_calls=runs_calls)
+
+
+def read(
+    text: str, tools: Sequence[ToolSpec] = TOOLS, *, runs_calls: bool = True, **more: Any
+) -> LlmResponse:
+    return reader(tools, runs_calls=runs_calls).read(LlmResponse(text, **more))
 
 
 def made(reply: LlmResponse) -> list[tuple[str, Any]]:
@@ -122,12 +129,33 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("text", "calls"), CALLS)
-def test_a_call_left_in_the_text_is_a_call(text: str, calls: list[Any]) -> None:
+def test_a_text_that_is_calls_alone_is_run_where_the_client_says_so(text: str, calls: list[Any]) -> None:
     reply = read(text, usage=Usage(3, 4))
     assert made(reply) == calls
     assert reply.finish_reason == "tool_calls"
     assert reply.usage == Usage(3, 4)
     assert reply.content == ""
+
+
+@pytest.mark.parametrize(("text", "calls"), CALLS)
+def test_it_is_refused_where_the_client_does_not_run_calls_of_the_text(text: str, calls: list[Any]) -> None:
+    reply = read(text, runs_calls=False)
+    assert [call.name for call in reply.tool_calls] == [""]
+    assert "through the interface for tool calls" in reply.reasoning
+
+
+@pytest.mark.parametrize(("text", "calls"), CALLS)
+@pytest.mark.parametrize(
+    "around", ["The page ends with {} as you see.", "{}\n\nShall I?", "I look:\n{}", "> {}", "'{}'"]
+)
+@pytest.mark.parametrize("runs_calls", [True, False])
+def test_with_anything_around_it_it_is_text(
+    text: str, calls: list[Any], around: str, runs_calls: bool
+) -> None:
+    text = around.format(text.removeprefix("<think>add?</think>"))
+    reply = read(text, runs_calls=runs_calls)
+    assert reply.tool_calls == ()
+    assert "<|channel|>" in text or reply.content == text
 
 
 WEATHER = spec("weather", city="string")
@@ -164,15 +192,11 @@ def test_what_a_real_server_left_in_the_text(question: str, text: str, tool: str
     assert [call.name for call in reply.tool_calls] == ([tool] if tool else []), question
 
 
-def test_what_is_said_before_a_call_stays() -> None:
-    reply = read('I look.\n<tool_call>{"name": "search", "arguments": {"query": "ReAct"}}</tool_call>')
-    assert (reply.content, made(reply)) == ("I look.", SEARCHED)
-
-
 def test_names_are_given_back_as_the_tools_have_them() -> None:
     tool = spec("math.add", a="integer")
     reply = LlmResponse('<tool_call>{"name": "math_add", "arguments": {"a": 1}}</tool_call>')
-    assert made(read_leaks(reply, [tool], {"math_add": "math.add"}.__getitem__)) == [("math.add", {"a": 1})]
+    text = ForeignText([tool], ReasoningStyle(), {"math_add": "math.add"}.__getitem__, runs_calls=True)
+    assert made(text.read(reply)) == [("math.add", {"a": 1})]
 
 
 @pytest.mark.parametrize(
@@ -215,15 +239,13 @@ def test_a_call_rehearsed_in_reasoning_is_not_made() -> None:
         '<tool_call>{"name": "add", "description": "Adds.", "parameters": {}}</tool_call>',
         "<function=add><parameter=a>1",
         "<|python_tag|>print(1)",
-        '<tool_call>{"name": "now", "arguments": {}}</tool_call>\nWait, no.',
         "<|channel|>commentary to=functions.add<|message|>{1}<|call|>",
     ],
 )
 def test_what_cannot_be_read_is_refused_and_never_the_answer(text: str) -> None:
     reply = read(text)
     assert [call.name for call in reply.tool_calls] == [""]
-    assert "could not be read" in reply.reasoning
-    assert "Call the tool again" in reply.reasoning
+    assert "holds a tool call that cannot be run: " in reply.reasoning
 
 
 @pytest.mark.parametrize(
@@ -245,7 +267,8 @@ def test_what_cannot_be_read_is_refused_and_never_the_answer(text: str) -> None:
 )
 def test_an_answer_is_left_as_it_is(text: str) -> None:
     reply = LlmResponse(text)
-    assert read_leaks(reply, TOOLS) is reply or read_leaks(reply, TOOLS) == reply
+    assert reader().read(reply) == reply
+    assert reader(runs_calls=False).read(reply) == reply
 
 
 def test_without_tools_there_are_no_calls() -> None:
@@ -270,10 +293,10 @@ def test_of_a_reply_that_was_cut_no_call_is_made() -> None:
 # --- in a run -------------------------------------------------------------------------------------
 
 
-class Leaky:
+class TextCalls:
     """A model behind a server that leaves its calls in the text."""
 
-    model = "leaky"
+    model = "text-calls"
 
     def __init__(self, *replies: str) -> None:
         self.replies = list(replies)
@@ -281,7 +304,7 @@ class Leaky:
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         self.requests.append(request)
-        return read_leaks(LlmResponse(self.replies.pop(0)), request.tools)
+        return reader(request.tools).read(LlmResponse(self.replies.pop(0)))
 
 
 async def test_an_agent_acts_on_it_and_is_told_of_what_could_not_be_read() -> None:
@@ -289,7 +312,7 @@ async def test_an_agent_acts_on_it_and_is_told_of_what_could_not_be_read() -> No
         """Add two numbers."""
         return a + b
 
-    llm = Leaky(
+    llm = TextCalls(
         "<tool_call>add please</tool_call>",
         '<think>so</think><tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>',
         "<think>3, I see</think>It is 3.",
@@ -297,7 +320,7 @@ async def test_an_agent_acts_on_it_and_is_told_of_what_could_not_be_read() -> No
     result = await Agent(llm, tools=[add], policy=ObserveErrors()).run("What is 1 plus 2?")
     assert result.output == "It is 3."
     told = [message for message in llm.requests[1].messages if message.role is Role.USER]
-    assert "could not be read" in told[-1].content
+    assert "cannot be run" in told[-1].content
     assert (llm.requests[2].messages[-1].role, llm.requests[2].messages[-1].content) == (Role.TOOL, "3")
 
 
@@ -311,7 +334,7 @@ async def pieces(text: str, size: int) -> AsyncGenerator[StreamItem, None]:
 
 
 async def streamed(text: str, size: int, tools: Sequence[ToolSpec] = TOOLS) -> tuple[str, LlmResponse]:
-    items = [item async for item in sift_leaks(pieces(text, size), tools)]
+    items = [item async for item in reader(tools).stream(pieces(text, size))]
     assert isinstance(items[-1], LlmResponse)
     return "".join(item.text for item in items if isinstance(item, TextChunk)), items[-1]
 
@@ -323,7 +346,13 @@ async def streamed(text: str, size: int, tools: Sequence[ToolSpec] = TOOLS) -> t
         ("It is 4, a < b, [1] and {x}.", "It is 4, a < b, [1] and {x}."),
         ("<think>hm <b></think>\nIt is 4.", "It is 4."),
         ("Well, <think>hm</think>it is 4.", "Well, it is 4."),
-        ('I look.\n<tool_call>{"name": "now", "arguments": {}}</tool_call>', "I look.\n"),
+        (
+            'I look.\n<tool_call>{"name": "now", "arguments": {}}</tool_call>',
+            'I look.\n<tool_call>{"name": "now", "arguments": {}}</tool_call>',
+        ),
+        ('<tool_call>{"name": "now", "arguments": {}}</tool_call>', ""),
+        ("Action: now\nAction Input: {}", ""),
+        ("Acting is fun.", "Acting is fun."),
         ('{"name": "now", "arguments": {}}', ""),
         ('{"answer": 4}', '{"answer": 4}'),
         ('```json\n{"name": "now", "arguments": {}}\n```', ""),
@@ -332,7 +361,7 @@ async def streamed(text: str, size: int, tools: Sequence[ToolSpec] = TOOLS) -> t
         ("<think>never ends", ""),
     ],
 )
-async def test_a_reader_is_not_shown_what_leaks(text: str, shown: str, size: int) -> None:
+async def test_a_reader_is_not_shown_reasoning_and_calls(text: str, shown: str, size: int) -> None:
     seen, whole = await streamed(text, size)
     assert seen.strip() == shown.strip()
     assert whole == read(text)

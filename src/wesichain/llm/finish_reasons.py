@@ -1,0 +1,107 @@
+"""Finish reasons: what every word with which a provider ends a reply means, in one table.
+
+A test compares it with the enums of the installed SDKs. A word that is not in it raises `LlmResponseError`.
+Only servers of others with OpenAI's chat API have words of their own, which mean a stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from wesichain.core import FinishReason, LlmResponse, ToolCall
+from wesichain.errors import LlmResponseError
+
+# "malformed": the provider could not read the call that the model wrote.
+Ending: TypeAlias = FinishReason | Literal["malformed"]
+
+CHAT: Mapping[str, Ending] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    # of Mistral, DeepSeek, OpenRouter and others with the same API
+    "max_tokens": "length",
+    "model_length": "length",  # the context window is full
+    "refusal": "refusal",
+    "error": "error",
+    "insufficient_system_resource": "error",
+}
+RESPONSES: Mapping[str, Ending] = {  # why a response is incomplete
+    "max_output_tokens": "length",
+    "max_messages": "length",
+    "content_filter": "content_filter",
+    "steered": "error",  # another input took its place
+}
+ANTHROPIC: Mapping[str, Ending] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",  # a tool of the provider takes long: the same messages are sent again
+    "compaction": "pause",  # the context was shortened: likewise
+}
+GEMINI: Mapping[str, Ending] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "LANGUAGE": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "MALFORMED_FUNCTION_CALL": "malformed",
+    "UNEXPECTED_TOOL_CALL": "malformed",
+    "TOO_MANY_TOOL_CALLS": "malformed",
+    "MALFORMED_RESPONSE": "error",
+    "NO_IMAGE": "error",
+    "IMAGE_OTHER": "error",
+    "OTHER": "error",
+    "FINISH_REASON_UNSPECIFIED": "error",
+    "CONTINUATION": "pause",
+}
+CONVERSE: Mapping[str, Ending] = {  # Bedrock
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "malformed_tool_use": "malformed",
+    "malformed_model_output": "error",
+}
+
+
+def ending_of(word: str, table: Mapping[str, Ending], *, host: str) -> Ending:
+    """The meaning of the word with which a reply ended; raises `LlmResponseError` for an unknown one."""
+    ending = table.get(word)
+    if ending is None:
+        raise LlmResponseError(
+            f"{host} ended its reply with {word[:80]!r}, a reason that this version does not know; "
+            f"update wesichain, or use another model"
+        )
+    return ending
+
+
+def with_ending(response: LlmResponse, ending: Ending, *, word: str, why: str = "") -> LlmResponse:
+    """The response with its finish reason. A malformed call is one without a name, which the runtime refuses.
+
+    `why` is what the provider says about it.
+    """
+    if ending != "malformed":
+        return replace(response, finish_reason=ending)
+    said = f": {why}" if why else ""
+    reason = (
+        f"The provider could not read your tool call ({word}{said}). Call one of the offered tools, with its "
+        f"name and its arguments as one JSON object, or give the answer."
+    )
+    call = ToolCall("", "", why or response.content)
+    return replace(response, tool_calls=(call,), finish_reason="tool_calls", reasoning=reason)

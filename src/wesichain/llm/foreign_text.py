@@ -1,0 +1,180 @@
+"""The text of replies from servers that are not the model's own provider.
+
+Such a server may leave reasoning, or a whole tool call, in the text. Reasoning is moved to where it belongs.
+A text that is calls and nothing else is either run or refused, as a call without a name whose reason is
+returned to the model. Any other text is the answer, whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec, dataclass
+from wesichain.llm.react_text.dialects import REACT, read_reply
+from wesichain.llm.react_text.harmony import read_channels
+from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS, begins_with_call
+from wesichain.llm.react_text.reasoning import without_blocks
+from wesichain.llm.react_text.rules import check
+from wesichain.llm.react_text.streaming import ReasoningFilter, ReasoningStyle
+
+_USE_INTERFACE = (
+    "Your reply holds a tool call as text, which is not run. Call the tool through the interface for tool "
+    "calls, or give the answer alone."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignText:
+    """Reads the text of replies to one request.
+
+    `name_of` gives the tool's own name for the one that the model was given. `tools` is empty where calls are
+    not looked for, and `runs_calls` says that those that are found are run.
+    """
+
+    tools: Sequence[ToolSpec]
+    style: ReasoningStyle
+    name_of: Callable[[str], str] = str
+    runs_calls: bool = False
+
+    def read(self, response: LlmResponse) -> LlmResponse:
+        """The response with its reasoning and calls in their places; the same object if its text has none."""
+        content: Any = response.content
+        if not isinstance(content, str) or not _may_hold_marks(content):
+            return response
+        response = self._without_reasoning(response)
+        if response.tool_calls or not self.tools or response.finish_reason == "length":
+            return response  # of a reply that was cut, no call is known to be complete
+        return self._with_calls(response, content)
+
+    async def stream(self, items: AsyncGenerator[StreamItem, None]) -> AsyncGenerator[StreamItem, None]:
+        """A streamed reply without reasoning. Text that may be a call is kept back until that is known.
+
+        Reasoning that began in the prompt shows only at its end; what came before it was passed on by then,
+        unless the model's `style` is known, from an earlier reply or because its client declares it.
+        """
+        text = _TextStream(self.style, has_tools=bool(self.tools))
+        async with aclosing(items):
+            async for item in items:
+                if isinstance(item, TextChunk):
+                    if piece := text.feed(item.text):
+                        yield TextChunk(piece)
+                elif isinstance(item, LlmResponse):
+                    response = self.read(item)
+                    if rest := text.rest_of(response.content):
+                        yield TextChunk(rest)
+                    yield response
+                else:
+                    yield item
+
+    def _without_reasoning(self, response: LlmResponse) -> LlmResponse:
+        channels = read_channels(response.content)
+        if channels is not None and (channels.final is not None or not channels.lead):
+            answer, thoughts = channels.final or "", channels.reasoning
+        else:
+            reasoned = without_blocks(response.content)
+            answer, thoughts = "" if reasoned.is_open else reasoned.text, reasoned.reasoning
+        if answer == response.content:
+            return response
+        self.style.learn(response.content)
+        reasoning = "\n".join(filter(None, [response.reasoning, thoughts]))
+        return replace(response, content=answer, reasoning=reasoning)
+
+    def _with_calls(self, response: LlmResponse, content: str) -> LlmResponse:
+        """The response, run or refused if its text is calls and nothing else."""
+        channels = read_channels(content)
+        is_in_channels = channels is not None and bool(channels.calls) and not channels.lead
+        parsed = read_reply(
+            content if is_in_channels else response.content, REACT, strict=True, truncated=False
+        )
+        is_marked = is_in_channels or begins_with_call(response.content)
+        if parsed.kind == "action":
+            named = {self.name_of(call.name) for call in parsed.calls}
+            is_alone = not parsed.remark and (is_in_channels or not parsed.thought)
+            if not is_alone or not (is_marked or named <= {tool.name for tool in self.tools}):
+                return response
+        elif not is_marked:
+            return response
+        if not self.runs_calls:
+            return _refused(response, content, _USE_INTERFACE)
+        calls = tuple(replace(call, name=self.name_of(call.name)) for call in parsed.calls)
+        checked = check(replace(parsed, calls=calls), self.tools)
+        if checked.kind != "action":
+            why = f"Your reply holds a tool call that cannot be run: {checked.reason}."
+            return _refused(response, content, why)
+        made = tuple(ToolCall("", call.name, call.args) for call in checked.calls)
+        return replace(response, content="", tool_calls=made, finish_reason="tool_calls")
+
+
+def _refused(response: LlmResponse, content: str, why: str) -> LlmResponse:
+    return replace(response, tool_calls=(ToolCall("", "", content),), reasoning=why)
+
+
+_MARKS = re.compile(r"[<{\[\u25c1]|^[ \t*]*+Action[ \t]*+:", re.IGNORECASE | re.MULTILINE)
+
+
+def _may_hold_marks(content: str) -> bool:
+    return _MARKS.search(content) is not None or content.lstrip().startswith("analysis")
+
+
+# --- while it comes -------------------------------------------------------------------------------
+
+_LONGEST_START = 120  # characters by which it is known whether a reply begins as a call
+_FIRST_KEY = re.compile(r'(?:```\w*+\s*+)?+[\[{\s]*+\{\s*+"([^"]{0,40})"')
+_CALL_KEYS = frozenset((*TOOL_KEYS, *INPUT_KEYS, "type", "function", "id", "thought"))
+_LINES = re.compile(r"[ \t*]*+Action[ \t]*+:", re.IGNORECASE)
+
+
+class _TextStream:
+    """Passes on the text of a reply without its reasoning. What begins as a call is held until the end."""
+
+    def __init__(self, style: ReasoningStyle, *, has_tools: bool) -> None:
+        self._reasoning = ReasoningFilter(style)
+        self._start: str | None = ""  # the text so far, while it may be a call
+        self._may_call = has_tools
+        self._shown: list[str] = []
+
+    def feed(self, piece: str) -> str:
+        """The part of this piece, and of the text kept back before it, that can be shown."""
+        text = self._reasoning.feed(piece)
+        if self._start is None:
+            return self._show(text)
+        self._start += text
+        if self._may_begin_call(self._start):
+            return ""
+        text, self._start = self._start, None
+        return self._show(text.lstrip() if self._reasoning.is_marked else text)
+
+    def rest_of(self, content: str) -> str:
+        """The part of the complete answer not shown yet; empty, if the text shown is not its beginning."""
+        shown = "".join(self._shown)
+        return content[len(shown) :] if content.startswith(shown) else ""
+
+    def _may_begin_call(self, text: str) -> bool:
+        start = text.lstrip()
+        if not start:
+            return len(text) < _LONGEST_START
+        if not self._may_call:
+            return False
+        is_short = len(start) < _LONGEST_START
+        if start[0] in "{[`":
+            key = _FIRST_KEY.match(start)
+            if key is not None and key[1] in _CALL_KEYS:
+                return True
+            return (is_short and key is None) or CALL_START.match(start) is not None
+        if start[0] == "<":
+            return (is_short and "\n" not in start and ">" not in start) or _begins_call(start)
+        return _LINES.match(start) is not None or "action:".startswith(start[:7].rstrip().lower())
+
+    def _show(self, text: str) -> str:
+        if text:
+            self._shown.append(text)
+        return text
+
+
+def _begins_call(start: str) -> bool:
+    found = CALL_START.search(start[:200])
+    return not AROUND_CALLS.sub("", start[: found.start()] if found else start)

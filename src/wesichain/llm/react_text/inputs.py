@@ -1,0 +1,168 @@
+"""Inputs: the name and the input of one action, read from their text."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any, NamedTuple
+
+from wesichain.core import is_array, is_object, parse_json
+from wesichain.errors import CodecError
+
+from .lenient import load
+
+_LEAD = re.compile(r"[\s*`~]*+(?:json\b\s*+)?+", re.IGNORECASE)  # noise before JSON: markdown, a fence
+_WRAPPER = re.compile(r"[A-Z]\w*+\(\s*+(?=\{)")  # a class around it; `print({...})` is code
+# What only JSON, or an attempt at it, begins with; `{a word}` and `[a word]` may be prose.
+JSON_START = re.compile(r"""\{\s*+(?:["'}/\u201c\u2018]|[\w$-]++\s*+:)|\[\s*+[]["'{\u201c\u2018]""")
+_OBJECT = re.compile(r"""\{\s*+(?:["']|[\w$-]++\s*+:)""")
+_LONGEST_NAME = 200
+_UNSEEN = (
+    "\u00ad\u115f\u1160\u180e\u200b\u200c\u200d\u200e\u200f"
+    "\u202a\u202b\u202c\u202d\u202e\u2060\u2800\u3164\ufeff\uffa0"
+)
+_AROUND_NAME = " \t\r*`\"'\u201c\u201d\u2018\u2019" + _UNSEEN  # markdown, quotes
+_NOTHING = frozenset({"", "none", "null", "n/a"})
+
+
+class Input(NamedTuple):
+    """The value of an input, the text that it was read from, and what is said behind it.
+
+    `is_bare`: the value is text that nothing delimits.
+    """
+
+    value: Any
+    text: str
+    remark: str = ""
+    is_bare: bool = False
+
+
+def read_input(text: str, *, truncated: bool = False) -> Input:
+    """The value of an action's input: JSON where it is meant to be JSON, else the text itself.
+
+    What is meant to be JSON and is not raises `CodecError`: it never becomes a string. Nor does JSON that
+    was encoded once more.
+    """
+    text = tidy(text)
+    data = without_lead(text)
+    if data.endswith(")") and (wrapper := _WRAPPER.match(data)):
+        data = data[wrapper.end() :]
+    if data[:1] in ("{", "[") and (found := load_data(data, truncated=truncated)) is not None:
+        value, rest = found
+        return Input(value, text, rest)
+    if truncated:
+        raise CodecError("the reply was cut off before the input was complete")
+    is_bare = False
+    try:
+        value = parse_json(text)
+    except CodecError:
+        value, is_bare = _unquoted(text), not _is_fenced(text)
+    check_encoding(value)
+    return Input(value, text, is_bare=is_bare)
+
+
+def _is_fenced(text: str) -> bool:
+    """Whether an input is one block of code, which its fence delimits."""
+    return text.startswith(("```", "~~~")) and text.endswith(text[:3]) and text.count(text[:3]) == 2
+
+
+def load_data(text: str, *, truncated: bool) -> tuple[Any, str] | None:
+    """The JSON that `text` begins with, and what follows; None if prose happens to begin with a bracket."""
+    try:
+        return parse_json(text), ""
+    except CodecError:
+        meant = JSON_START.match(text) is not None or ("}" not in text and "]" not in text)
+    try:
+        value, rest = load(text, closed=truncated)
+    except CodecError:
+        if meant:
+            raise
+        return None
+    rest = rest.lstrip(" \t\r\n,;)`")
+    if rest.startswith("{") or _OBJECT.search(rest) or JSON_START.match(rest):
+        raise CodecError("there is more than one JSON value")
+    if rest and not is_object(value):
+        if meant:
+            raise CodecError("there is more than an array")
+        return None
+    return value, rest
+
+
+def check_encoding(value: object) -> None:
+    """Raises `CodecError` for a text that is JSON with its quotes escaped, or within a string."""
+    if not isinstance(value, str):
+        return
+    text = value.strip()
+    for decoded in (text, text.replace('\\"', '"'), html.unescape(text) if "&" in text else text):
+        if decoded[:1] in ("{", "[") and decoded[-1:] in ("}", "]") and _is_data(decoded):
+            raise CodecError("it is JSON that was encoded twice; write the JSON itself, without escapes")
+
+
+def _is_data(text: str) -> bool:
+    try:
+        value, rest = load(text, closed=True)
+    except CodecError:
+        return False
+    return not rest.strip() and (is_object(value) or is_array(value))
+
+
+def is_nothing(given: str) -> bool:
+    """Whether an input says that there is none: None, null, N/A, empty quotes or brackets."""
+    text = given.strip().strip("*_`\"'()[]{}<> \t\r\n").rstrip(".").strip()
+    return len(given) <= 24 and text.lower() in _NOTHING
+
+
+def tidy(text: str) -> str:
+    """Text without what only its generation left behind: half a stop word, end tokens, a lone fence."""
+    text = text.strip()
+    for _ in range(8):
+        if not text.endswith(("</s>", "|>")):
+            break
+        text = _without_end_token(text)
+    head, newline, tail = text.rpartition("\n")
+    if newline and len(tail) >= 3 and "Observation:".startswith(tail):
+        text = head.rstrip()
+    if text.endswith("```") and text.count("```") % 2:
+        text = text.rstrip("`").rstrip()
+    return text
+
+
+def without_lead(text: str) -> str:
+    """Text without the markdown in front of its JSON."""
+    found = _LEAD.match(text)
+    return text[found.end() :] if found else text
+
+
+class Name(NamedTuple):
+    """The name in an action line ("" where there is none), and what else the text says."""
+
+    name: str
+    remark: str
+
+
+def read_name(text: str) -> Name:
+    """The name in an action line, without markdown, and what stands behind it."""
+    line, _, more = text.strip().partition("\n")
+    said, bracket, aside = line.partition("(")
+    remark = f"{bracket}{aside}\n{more}".strip(_AROUND_NAME + "\n").removeprefix("()")
+    if len(said) > _LONGEST_NAME:
+        return Name("", remark)
+    name = said.replace("\\_", "_").strip(_AROUND_NAME)
+    if name.startswith("[") and name.endswith("]"):
+        name = name[1:-1].strip(_AROUND_NAME)
+    is_none = name.lower() in _NOTHING or ":" in name or name.startswith("<") or " [" in name
+    return Name("" if is_none else name, remark)
+
+
+def _unquoted(text: str) -> str:
+    """A string without quotes that only the model put around it."""
+    if len(text) > 1 and text[0] == text[-1] == "'" and text.count("'") == 2:
+        return text[1:-1]
+    return text[1:] if text.startswith('"') and text.count('"') == 1 else text
+
+
+def _without_end_token(text: str) -> str:
+    if text.endswith("</s>"):
+        return text[:-4].rstrip()
+    at = text.rfind("<|", max(0, len(text) - 40)) if text.endswith("|>") else -1
+    return text[:at].rstrip() if at >= 0 else text

@@ -1,0 +1,244 @@
+"""Structure: the markers of a reply (`Thought:`, `Action:`, ...), and the parts that only quote something.
+
+A marker stands at the start of a line, in any case, perhaps indented, numbered or set off in markdown. What
+stands in a closed code fence, in a quotation, in a comment or in an element that belongs to no call format
+(`<document>`, `<page>`) is quoted: there are no markers and no calls in it. A fence that begins the reply
+around its markers is only wrapping. Every scan is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer"]
+Span: TypeAlias = tuple[int, int]
+DECIDES = ("action", "input", "final", "answer")  # the marks that make a reply a call or an answer
+
+
+class Section(NamedTuple):
+    """A marker's place in the reply: where it begins, where its text begins, and where that ends."""
+
+    mark: Mark
+    at: int
+    start: int
+    end: int
+
+
+# Possessive throughout (`++`, `*+`, `?+`): nothing is ever tried again, so the scan is linear.
+_BLANK = r"[ \t\xa0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]"  # nothing that could end a line
+_JOINT = rf"(?:{_BLANK}|_)*+"
+_MARKER = rf"""
+    [*\#]*+{_BLANK}*+
+    (?:(?:(?P<thought>thought)
+         | (?P<input>action{_JOINT}\d*+{_JOINT}input)
+         | (?P<action>action)
+         | (?P<observation>observation)
+         | (?P<final>final{_JOINT}answer)
+         | (?P<answer>answer))
+       {_BLANK}*+\d*+{_BLANK}*+\**+[:\uff1a]\**+
+     | (?P<bare>observation){_BLANK}*+\d*+{_BLANK}*+\**+\r?+$)
+"""
+_TOKEN = re.compile(rf"^{_BLANK}*+(?=[*\#taof]){_MARKER}", re.MULTILINE | re.IGNORECASE | re.VERBOSE)
+_FENCE = re.compile(rf"^{_BLANK}*+(`{{3,}}+|~{{3,}}+)([^\n`]*+)$", re.MULTILINE)
+_LINE = re.compile(rf"\n(?={_BLANK}*+[*\#taof])", re.IGNORECASE)  # before a line that may begin with a marker
+_LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
+
+
+class Reply:
+    """The text of a reply without a fence around it, and the spans of it that only quote something."""
+
+    __slots__ = ("quoted", "text", "wrapped")
+
+    def __init__(self, text: str) -> None:
+        self.wrapped = False
+        fence = _FENCE.match(text, len(text) - len(text.lstrip()))
+        if fence and _begins_a_call(text, fence):
+            text, self.wrapped = text[fence.end() + 1 :], True
+        self.text = text
+        fences = _fences(text)
+        self.quoted: list[Span] = _merged([*fences, *_elements(text), *_quotations(text)])
+
+    def quotes(self, at: int) -> bool:
+        """Whether the text at this place is quoted."""
+        if _within(self.quoted, at) or is_inside_quotes(self.text[:at]):
+            return True
+        line = self._line_before(at).lstrip()
+        return line.startswith((">", "|")) or line.endswith(("`", '"', "'"))
+
+    def begins_line(self, at: int) -> bool:
+        return not self._line_before(at).strip()
+
+    def introduction(self, at: int) -> str:
+        """The line that leads to this place, if it is no thought and ends in a colon; else ""."""
+        section = next(section for section in reversed(self.sections()) if section.start <= at)
+        lead = self.text[section.start : at] if section.mark == "plain" else ""
+        before, _, line = lead.rstrip().rpartition("\n")
+        if _FENCE.match(line):
+            line = before.rstrip().rpartition("\n")[2]
+        line = line.rstrip(" \t`~*_")
+        return line if line.endswith((":", "\uff1a")) else ""
+
+    def _line_before(self, at: int) -> str:
+        return self.text[self.text.rfind("\n", 0, at) + 1 : at]
+
+    def sections(self) -> list[Section]:
+        """The sections in order; the first is what stands before any marker."""
+        return list(self._sections())
+
+    def _sections(self) -> Iterator[Section]:
+        mark: Mark = "plain"
+        at = start = 0
+        for begin, end, name in self._marks():
+            if name == "plain" and (mark in ("plain", "thought") or not self.text[start:begin].strip()):
+                continue  # a fence that wraps nothing yet
+            yield Section(mark, at, start, begin)
+            mark, at, start = name, begin, end
+        yield Section(mark, at, start, len(self.text))
+
+    def _marks(self) -> list[tuple[int, int, Mark]]:
+        """The markers; behind a wrapping fence the line that closes it ends a section as one would."""
+        text = self.text
+        marks = [
+            (*token.span(), _name(token))
+            for token in _tokens(text)
+            if not _within(self.quoted, token.start())
+        ]
+        if self.wrapped:
+            marks += [
+                (*fence.span(), "plain")
+                for fence in _FENCE.finditer(text)
+                if not fence[2].strip() and not _within(self.quoted, fence.start())
+            ]
+            marks.sort()
+        return marks
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    """The markers: each begins a line, so that only the starts of lines are tried."""
+    if first := _TOKEN.match(text):
+        yield first
+    for line in _LINE.finditer(text):
+        if token := _TOKEN.match(text, line.end()):
+            yield token
+
+
+def _name(token: re.Match[str]) -> Mark:
+    return cast("Mark", "observation" if token.lastgroup == "bare" else token.lastgroup)
+
+
+_BEGINNING = re.compile(r"[\s*`]*+[{\[<]")
+
+
+def _begins_a_call(text: str, fence: re.Match[str]) -> bool:
+    """Whether a fence at the start of the reply has the reply in it, and not only a thought."""
+    end = next((end for _, end in _fences(text)), len(text))
+    return bool(_BEGINNING.match(text, fence.end(), end) or any(_tokens(text[fence.end() : end])))
+
+
+def _fences(text: str) -> list[Span]:
+    """The closed blocks of code; one that never closes hides nothing."""
+    spans: list[Span] = []
+    if "```" not in text and "~~~" not in text:
+        return spans
+    opener: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opener is None:
+            opener = fence
+        elif fence[1].startswith(opener[1]) and not fence[2].strip():
+            spans.append((opener.start(), fence.end()))
+            opener = None
+    return spans
+
+
+_TAG = re.compile(r"<(?:!--|(/?+)([A-Za-z][\w:.-]{0,40}+)(?=[\s>])[^<>]{0,200}+>)")
+# The elements of call formats: what stands in them is a call, and is not quoted.
+_CALL_TAG = re.compile(
+    r"(?:\w+[:_])?(?:tool|function)_calls?|tool|tool_input|final_answer|invoke|parameter|function|arg_\w+"
+)
+
+
+def _elements(text: str) -> list[Span]:
+    """Comments and elements, from their first tag to their last. One that never ends is an element if its tag
+    has a line of its own; else it is only a word (`List<User>`)."""
+    spans: list[Span] = []
+    if "<" not in text:
+        return spans
+    opened: dict[str, list[re.Match[str]]] = {}
+    comment_end = 0
+    for tag in _TAG.finditer(text):
+        name = tag[2]
+        if tag.start() < comment_end:
+            continue
+        if name is None:
+            end = text.find("-->", tag.end())
+            comment_end = len(text) if end < 0 else end
+            spans.append((tag.start(), comment_end))
+        elif tag.group().endswith("/>") or _CALL_TAG.fullmatch(name):
+            continue
+        elif not tag[1]:
+            opened.setdefault(name, []).append(tag)
+        elif opened.get(name):
+            spans.append((opened[name].pop().start(), tag.end()))
+    for tags in opened.values():
+        spans += [(tag.start(), len(text)) for tag in tags if _is_alone(text, tag)]
+    return spans
+
+
+def _is_alone(text: str, tag: re.Match[str]) -> bool:
+    return text[tag.start() - 1 : tag.start()] in ("", "\n") and text[tag.end() : tag.end() + 1] in ("", "\n")
+
+
+_QUOTATION = re.compile(
+    "\u201c[^\u201c\u201d]*+\u201d|\u201e[^\u201e\u201c\u201d]*+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]*+\u00bb"
+    "|\u300c[^\u300c\u300d]*+\u300d|\u300e[^\u300e\u300f]*+\u300f"
+)
+
+
+def _quotations(text: str) -> list[Span]:
+    return [] if text.isascii() else [found.span() for found in _QUOTATION.finditer(text)]
+
+
+_QUOTE_MARKS = re.compile(r'"++')
+
+
+def is_inside_quotes(before: str) -> bool:
+    """Whether a quotation in straight quotes, or one that never ends, is still open behind this text."""
+    if not before.isascii() and (
+        before.count("\u201c") > before.count("\u201d") or before.count("\u00ab") > before.count("\u00bb")
+    ):
+        return True
+    is_open = False
+    for mark in _QUOTE_MARKS.finditer(before) if '"' in before else ():
+        at, after = mark.start(), before[mark.end() : mark.end() + 1]
+        opens = (at == 0 or before[at - 1] in " \t\n([:,\u2014-") and after.strip()
+        is_open = not is_open and bool(opens)
+    return is_open
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _within(spans: Sequence[Span], at: int) -> bool:
+    place = bisect_right(spans, at, key=lambda span: span[0]) - 1
+    return place >= 0 and at < spans[place][1]
+
+
+def marker(line: str) -> tuple[Mark, int] | None:
+    """The marker that a line begins with, and where its text begins."""
+    found = _TOKEN.match(line)
+    return None if found is None or found["bare"] else (_name(found), found.end())
+
+
+def quote(text: str) -> str:
+    """Text from outside, so marked that none of its lines can pass for one of the format's."""
+    return "".join(f"| {line}" if _LABEL.match(line) else line for line in text.splitlines(keepends=True))

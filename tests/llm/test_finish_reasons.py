@@ -1,0 +1,163 @@
+"""The table of finish reasons has every word of the installed SDKs, and no reply ends with a guess."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pytest
+
+from tests.llm.wires import MessagesWire
+from wesichain import Agent
+from wesichain.core import LlmResponse
+from wesichain.errors import LlmResponseError
+from wesichain.llm.calls import ToolNames
+from wesichain.llm.finish_reasons import ANTHROPIC, CHAT, CONVERSE, GEMINI, RESPONSES, Ending, ending_of
+from wesichain.llm.openai.chat_reply import ChatReply
+from wesichain.llm.openai.response_reply import ResponseReply
+from wesichain.llm.transport import Endpoint
+from wesichain.testing import Answer
+
+AT = Endpoint("api.example.org", "m", key_variable="KEY")
+NAMES = ToolNames(())
+
+
+def literals(annotation: Any) -> set[str]:
+    """The texts that a type allows."""
+    parts = get_args(annotation)
+    return {part for part in parts if isinstance(part, str)} | {
+        word for part in parts if not isinstance(part, str) for word in literals(part)
+    }
+
+
+def of_chat() -> set[str]:
+    from openai.types.chat import chat_completion, chat_completion_chunk
+
+    fields = (chat_completion.Choice.model_fields, chat_completion_chunk.Choice.model_fields)
+    return {word for each in fields for word in literals(each["finish_reason"].annotation)}
+
+
+def of_responses() -> set[str]:
+    from openai.types.responses.response import IncompleteDetails
+
+    return literals(IncompleteDetails.model_fields["reason"].annotation)
+
+
+def of_anthropic() -> set[str]:
+    from anthropic.types import StopReason
+    from anthropic.types.beta import BetaStopReason
+
+    return literals(StopReason) | literals(BetaStopReason)
+
+
+def of_gemini() -> set[str]:
+    from google.genai.types import FinishReason
+
+    return {reason.value for reason in FinishReason}
+
+
+def of_converse() -> set[str]:
+    session = pytest.importorskip("botocore.session")
+    model: Any = session.get_session().get_service_model("bedrock-runtime")
+    return set(model.shape_for("StopReason").enum)
+
+
+@pytest.mark.parametrize(
+    ("words", "table"),
+    [
+        (of_chat, CHAT),
+        (of_responses, RESPONSES),
+        (of_anthropic, ANTHROPIC),
+        (of_gemini, GEMINI),
+        (of_converse, CONVERSE),
+    ],
+)
+def test_every_word_of_the_sdk_is_in_the_table(words: Any, table: Mapping[str, Ending]) -> None:
+    known = words()
+    assert known
+    assert known - table.keys() == set()
+    if table is not CHAT:  # other servers with that API have words of their own
+        assert table.keys() - known == set()
+
+
+def test_an_unknown_word_is_an_error_that_names_it() -> None:
+    with pytest.raises(LlmResponseError, match=r"api\.example\.org ended its reply with 'tired'"):
+        ending_of("tired", CHAT, host=AT.host)
+
+
+def chat(reason: str, *, is_own: bool) -> LlmResponse:
+    body = {"choices": [{"message": {"content": "Done."}, "finish_reason": reason}]}
+    return ChatReply.read(body, names=NAMES, endpoint=AT, is_own=is_own)
+
+
+def test_only_servers_of_others_have_words_of_their_own() -> None:
+    assert chat("eos", is_own=False).finish_reason == "stop"
+    with pytest.raises(LlmResponseError, match="'eos'"):
+        chat("eos", is_own=True)
+
+
+@pytest.mark.parametrize(
+    ("item", "named"),
+    [
+        ({"type": "computer_call", "call_id": "c", "action": {"type": "click"}}, "computer use"),
+        ({"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "x"}, "a custom tool 'sql'"),
+        (
+            {
+                "type": "mcp_approval_request",
+                "id": "a",
+                "name": "drop",
+                "arguments": "{}",
+                "server_label": "s",
+            },
+            "the approval of a hosted MCP tool 'drop'",
+        ),
+    ],
+)
+def test_calls_that_the_run_cannot_answer_are_named(item: dict[str, Any], named: str) -> None:
+    with pytest.raises(LlmResponseError, match=f"cannot answer: {named}"):
+        ResponseReply.read({"status": "completed", "output": [item]}, names=NAMES, endpoint=AT)
+
+
+def test_a_shell_call_that_the_provider_answered_itself_is_no_question() -> None:
+    items = [
+        {"type": "shell_call", "call_id": "c", "action": {}},
+        {"type": "shell_call_output", "call_id": "c", "output": []},
+        {"type": "message", "content": [{"type": "output_text", "text": "Done."}]},
+    ]
+    body = {"status": "completed", "output": items}
+    assert ResponseReply.read(body, names=NAMES, endpoint=AT).content == "Done."
+
+
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"])
+def test_a_call_that_gemini_could_not_read_is_malformed(reason: str) -> None:
+    from wesichain.llm.google.gemini_reply import GeminiReply
+
+    reply = GeminiReply(NAMES, AT)
+    content = {"parts": [{"text": "I look."}]}
+    ended = {"content": content, "finishReason": reason, "finishMessage": "bad: call(x"}
+    assert [*reply.take({"candidates": [ended]})]
+    read = reply.whole()
+    assert [(call.name, call.args) for call in read.tool_calls] == [("", "bad: call(x")]
+    assert reason in read.reasoning
+
+
+def test_an_end_that_gemini_does_not_explain_is_an_error() -> None:
+    from wesichain.llm.google.gemini_reply import GeminiReply
+
+    reply = GeminiReply(NAMES, AT)
+    assert [*reply.take({"candidates": [{"content": {"parts": [{"text": "So"}]}, "finishReason": "OTHER"}]})]
+    assert reply.whole().finish_reason == "error"
+
+
+async def test_a_pause_without_text_is_continued_with_what_the_provider_had() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tides"}}
+    paused = {"type": "message", "content": [search], "stop_reason": "pause_turn", "usage": {}}
+    done = {"type": "message", "content": [{"type": "text", "text": "High."}], "stop_reason": "end_turn"}
+    wire = MessagesWire()
+    answers = [Answer(200, json.dumps(body).encode(), {}) for body in (paused, done)]
+    async with wire.serve(*answers) as server:
+        result = await Agent(wire.client(server.url)).run("How is the tide?")
+        sent = json.loads(server.requests[1][2])
+    assert result.output == "High."
+    assert sent["messages"][-1] == {"role": "assistant", "content": [search]}
