@@ -33,6 +33,7 @@ from .runtime import AgentRuntime
 from .trail import Observed, Trail
 
 if TYPE_CHECKING:
+    from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .handing.team import team_of
     from .memory.conversation import Conversation, RunMemory
@@ -47,6 +48,7 @@ else:
     __getattr__ = later(
         __name__,
         {
+            ".bounds": ("Bounds",),
             ".calls.agent_tool": ("AgentTool",),
             ".handing.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
@@ -69,6 +71,7 @@ __all__ = [
     "AgentTool",
     "Approve",
     "ApproveWith",
+    "Bounds",
     "Caller",
     "Child",
     "Completed",

@@ -46,6 +46,7 @@ from .runtime import AgentRuntime
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
 
+    from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .keywords import ConversationKeywords, LoopKeywords
     from .results.stream import RunSteps, RunStream
@@ -372,6 +373,12 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         outcome = await self.runtime.resume(interrupted, decisions, **rest)
         await self._ended_of(options)(outcome)
         return result_of(outcome)
+
+    def bounds(self) -> Bounds:
+        """The most that a run of this agent, and all runs below it, can spend."""
+        from .bounds import bounds_of, limits_of
+
+        return bounds_of(limits_of(self))
 
     def with_playbook(self, playbook: StrategySource | None, domain: str = "general") -> Self:
         """The same agent, advised by what runs of this domain have taught."""

@@ -10,8 +10,7 @@ from typing import Any, cast
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-import wesichain
-from wesichain.core import Decision, JsonValue, from_plain, is_object, parse_json
+from wesichain.core import Decision, JsonValue, ModelSettings, from_plain, is_object, parse_json
 from wesichain.errors import CodecError, WesichainError
 
 from .limits import Limits
@@ -100,15 +99,14 @@ def decisions_of(value: Mapping[str, JsonValue]) -> dict[str, Decision]:
     return found
 
 
-def settings_of(value: JsonValue) -> Any:
+def settings_of(value: JsonValue) -> ModelSettings | None:
     """The model settings of a run. What only the provider understands (`extra`) is the operator's to set."""
-    known: Any = getattr(wesichain, "ModelSettings", None)
     if value is None:
         return None
-    if known is None or not is_object(value) or "extra" in value:
+    if not is_object(value) or "extra" in value:
         raise HTTPException(400, "'settings' is an object of model settings, without 'extra'")
     try:
-        return known(**value)
+        return ModelSettings(**cast("Any", value))
     except (TypeError, WesichainError) as error:
         raise HTTPException(400, f"the settings do not fit: {str(error)[:200]}") from None
 

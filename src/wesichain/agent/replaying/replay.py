@@ -42,6 +42,7 @@ from wesichain.core import (
 )
 from wesichain.errors import AgentError, ReplayMismatchError
 from wesichain.middleware import CallRun, Middleware
+from wesichain.policy import find_price
 from wesichain.tools import PreparedCall, ToolResult
 
 from .revive import advice_in, refusal_in, refusal_of_part
@@ -150,7 +151,7 @@ def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
     started, budget = script.events[0], agent.runtime.budget
     if not isinstance(started, RunStarted) or started.model == agent.runtime.model or not script.is_whole:
         return None
-    if budget.cost is not None and started.model not in budget.prices:
+    if budget.cost is not None and find_price(started.model, budget.prices) is None:
         return None  # recorded when the agent had another model, perhaps
     traits, own = agent.runtime.traits, agent.runtime.registry
     has_final = any(spec.name.startswith("final_") and spec.name not in own for spec in started.tools)
