@@ -32,11 +32,8 @@ from wesichain.core import (
     AdviceShown,
     Decided,
     Decision,
-    LlmRequest,
     LlmResponse,
     PendingCall,
-    Role,
-    constructor_of,
 )
 from wesichain.errors import (
     AgentError,
@@ -49,6 +46,7 @@ from wesichain.errors import (
 )
 
 from .calls import Batch, InnerRun
+from .model_turn import ModelTurn
 from .phases import (
     Acting,
     Active,
@@ -65,16 +63,14 @@ from .phases import (
 from .rules import Refused, sentences
 from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
 from .trail import Observed
-from .turn import Asking
 
 OutT = TypeVar("OutT")
 
-_request = constructor_of(LlmRequest)
 _READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
 
 
-class Drive(Asking[OutT]):
+class Drive(Generic[OutT]):
     """Drives one run. Made for it, used once."""
 
     __slots__ = (
@@ -82,6 +78,9 @@ class Drive(Asking[OutT]):
         "_decided",
         "_has_begun",
         "_inner",
+        "_previous",
+        "_run",
+        "_turn",
         "_was_interrupted",
         "advice",
         "instructions",
@@ -92,21 +91,16 @@ class Drive(Asking[OutT]):
     def __init__(
         self, run: RunState[OutT], phase: Active[OutT], inner: InnerRun | None = None, *, stream: bool = False
     ) -> None:
-        # All that one run begins with, that of the other half included: three of these would take thrice.
         self._run = run
-        self._stream = stream
+        self._turn = ModelTurn(run, phase, stream=stream)
         self._inner = inner  # the place of this run inside a call
-        self._limit = self._arrived = self._taken_up = self._slots = None
-        self._reported = self._shown = phase.info.told
-        self._follows = self._has_begun = False
-        self._last_content = ""
-        self._delay = 0.0
-        self._seen = self._view_of(phase) if run.settings.context or run.tally.cuts else None
+        self._has_begun = False
         self._decided: tuple[Decided, ...] | None = None
         self._batch: Batch[OutT] | None = None  # the calls that are being run
         self._was_interrupted = False  # in the middle of its calls
         self.advice: Advice | None = None  # that the run begins with
         self.instructions = ""  # of this run alone
+        self._previous: Phase[OutT] = phase  # the one before
         self.phase: Phase[OutT] = phase
         self.outcome: Outcome[OutT] | None = None
         if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
@@ -123,14 +117,8 @@ class Drive(Asking[OutT]):
         """Take up what an interrupted run had in hand, with what people have decided since."""
         self._decided = decided
         phase, unfinished = self.phase, outcome.unfinished
-        for message in phase.messages:
-            if message.role is Role.ASSISTANT:
-                self._last_content = message.text
-        if unfinished is not None and not unfinished.judged:
-            self._arrived = self._taken_up = unfinished.reply
-            self._last_content = unfinished.reply.content
-        if self._run.tally.limit is not None:
-            self._limit = self._run.account.exceeded(self._run.tally.limit)
+        arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
+        self._turn.resume(arrived, phase.messages)
         if unfinished is not None and isinstance(phase, Acting):
             self._batch = Batch.resumed(self._run, phase, outcome, decisions)
             self._was_interrupted = True
@@ -160,7 +148,7 @@ class Drive(Asking[OutT]):
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
                     following: Phase[OutT] = await (
-                        self._think_at_present(phase) if at_present else self._think(phase)
+                        self._think_at_present(phase) if at_present else self._turn.think(phase)
                     )
                 elif isinstance(phase, Acting):
                     following = await self._act(phase)
@@ -170,6 +158,7 @@ class Drive(Asking[OutT]):
                     break
             except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
                 following = await self._broken(cast("Active[OutT]", phase), cause)
+            self._previous = phase
             self.phase = phase = following
             if once:
                 break
@@ -235,11 +224,11 @@ class Drive(Asking[OutT]):
     # --- acting --------------------------------------------------------------------------------------
 
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
-        run = self._run
+        run, turn = self._run, self._turn
         batch = self._batch
         if batch is None:
-            batch = self._batch = Batch(run, phase, self._slots or [None] * len(phase.reply.tool_calls))
-        self._slots = None
+            batch = self._batch = Batch(run, phase, turn.slots or [None] * len(phase.reply.tool_calls))
+        turn.slots = None
         limit: BudgetExceededError | None = None
         try:
             is_plain = run.present is None and not run.remembers
@@ -263,23 +252,21 @@ class Drive(Asking[OutT]):
             run.check_stop()  # before the results count as observed: a resume ends with them too
             checked = await self._finish_with(phase, batch.finish)
         following = phase.observe(observed)
-        self._follows = self._follows and batch.went_well
-        if self._follows:  # the events of the calls have told everything but the notes
-            self._reported = following.trail.length - len(batch.notes)
+        turn.observed(following.trail.length - len(batch.notes), went_well=batch.went_well)
         if checked is not None:
             return self._finished(following, checked)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
         changed = following if run.present is None else await self._change(following, batch)
-        self._batch, self._limit = None, limit
+        self._batch, turn.limit = None, limit
         run.tally.limit = None if limit is None else limit.resource
         return changed
 
     async def _think_at_present(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """The same where agent or tools can change: a reply from before is one to the tools of then."""
-        if self._arrived is not None:
+        if self._turn.arrived is not None:
             await self._run.present.offer(phase, again=True)
-        return await self._think(phase)
+        return await self._turn.think(phase)
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
         """Make the calls ready where tools can change, or a journal remembers what approval rules said."""
@@ -306,11 +293,7 @@ class Drive(Asking[OutT]):
             thinking: Thinking[OutT] = await run.present.hand_over(phase, handoff)
         except AgentError as error:
             return self._fail(phase, error)
-        self._reported = self._shown = 0  # the other agent sees it all for the first time
-        self._follows = False
-        words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
-        self._last_content = next(words, "")  # as a run that goes on from here would take it
-        self._seen = self._view_of(thinking) if run.settings.context else None
+        self._turn.hand_over(thinking)
         return thinking
 
     async def _finish_with(
@@ -321,7 +304,7 @@ class Drive(Asking[OutT]):
         try:
             output, text = run.settings.judge.output.read(result.value), result.text
             if run.settings.checks is not None:
-                output, text = await self._check(phase, output, text, run.settings.checks)
+                output, text = await self._turn.check(phase, output, text, run.settings.checks)
         except (CodecError, Refused) as error:
             where = f"the result of {result.tool_name!r} was to end the run, and is no answer: "
             why = str(error) if isinstance(error, Refused) else f"{where}{error}"
@@ -338,7 +321,7 @@ class Drive(Asking[OutT]):
             output, text = checked
             return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
         try:
-            self._retry(run.decide(thinking, checked))
+            self._turn.retry(run.decide(thinking, checked))
         except AgentError as error:
             return self._fail(phase, error)
         text = sentences.invalid_call(str(checked))
@@ -355,22 +338,23 @@ class Drive(Asking[OutT]):
     def _interrupt(
         self, phase: Active[OutT], reason: str, pending: tuple[PendingCall, ...] = ()
     ) -> Interrupted[OutT]:
-        run, batch, unfinished = self._run, self._batch, None
-        if self._seen is not None and self._seen.length:
-            run.tally.cuts = self._seen.cuts()
+        run, turn, batch, unfinished = self._run, self._turn, self._batch, None
+        cuts = None if turn.context is None else turn.context.cuts()
+        if cuts is not None:
+            run.tally.cuts = cuts
         if isinstance(phase, Acting):
             if batch is None:
-                settled = tuple(slot for slot in self._slots or () if isinstance(slot, Observed))
+                settled = tuple(slot for slot in turn.slots or () if isinstance(slot, Observed))
                 unfinished = Unfinished(phase.reply, settled)
             else:
                 unfinished = batch.unfinished()
-        elif self._arrived is not None:
-            unfinished = Unfinished(self._arrived, judged=False)
+        elif turn.arrived is not None:
+            unfinished = Unfinished(turn.arrived, judged=False)
         return phase.interrupt(
             reason,
             spent=run.spent(),
             step=run.step,
-            told=self._shown,  # the next part of the run tells what no step has: its log may be read alone
+            told=turn.emitted_in_steps,  # the next part of the log can be read alone: it has what no step had
             unfinished=unfinished,
             tally=run.tally,
             pending=pending,
@@ -382,6 +366,7 @@ class Drive(Asking[OutT]):
         """The task was cancelled: what still works for the run is stopped, and the run ends interrupted."""
         run = self._run
         run.stop_below(reason)
+        self._previous = phase
         self.phase = ended = self._interrupt(phase, reason)
         self._tell_end(ended)
 
@@ -392,8 +377,8 @@ class Drive(Asking[OutT]):
                 return self._interrupt(phase, str(cause))
             case LimitAbove(error=error):
                 return self._fail(phase, error)
-            case BudgetExceededError() if self._limit is None and self._may_answer(phase):
-                self._limit = cause
+            case BudgetExceededError() if self._turn.limit is None and self._may_answer(phase):
+                self._turn.limit = cause
                 self._run.tally.limit = cause.resource
                 return phase
             case AgentError():

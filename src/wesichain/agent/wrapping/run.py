@@ -14,7 +14,6 @@ from wesichain.agent.calls import Batch, InnerRun
 from wesichain.agent.drive import Drive
 from wesichain.agent.outcomes import failed_phase
 from wesichain.agent.phases import (
-    Acting,
     Active,
     Completed,
     Failed,
@@ -26,9 +25,8 @@ from wesichain.agent.phases import (
     Thinking,
     begin,
 )
-from wesichain.agent.rules import Verdict
 from wesichain.agent.run_state import RunState
-from wesichain.core import ErrorStep, LlmResponse, LogView, Message, Spent
+from wesichain.core import ErrorStep, LogView, Message, Spent
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
@@ -53,8 +51,7 @@ class WrappedDrive(Drive[OutT]):
     """
 
     __slots__ = (
-        "_active", "_again", "_around", "_ctx", "_held", "_is_handed", "_last", "_reply", "_start",
-        "_stepper",
+        "_again", "_around", "_ctx", "_held", "_is_handed", "_last", "_start", "_stepper",
     )  # fmt: skip
 
     def __init__(
@@ -68,10 +65,8 @@ class WrappedDrive(Drive[OutT]):
     ) -> None:
         super().__init__(run, phase, inner, stream=stream)
         self._around, self._start, self._again = wrapped
-        self._active = phase
         self._held: Completed[OutT] | None = None  # an end that is not told yet
         self._is_handed = False  # another agent acts, since the part under way began
-        self._reply: LlmResponse | None = None  # the one that was judged last
         self._last: WrappedDrive[OutT] | None = (
             None  # the run that was begun last: this one, or a further one
         )
@@ -206,29 +201,18 @@ class WrappedDrive(Drive[OutT]):
 
     # --- the end -------------------------------------------------------------------------------------
 
-    @override
-    async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
-        self._active = phase
-        return await super()._think(phase)
-
-    @override
-    async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
-        self._active = phase
-        return await super()._act(phase)
+    @property
+    def _active(self) -> Active[OutT]:
+        """The last phase before the end."""
+        ended = isinstance(self.phase, _ENDED)
+        return cast("Active[OutT]", self._previous if ended else self.phase)
 
     @override
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
         following = await super()._change(phase, batch)
         if isinstance(following, Thinking):
-            self._active, self._is_handed = following, True
+            self._is_handed = True
         return following
-
-    @override
-    def _follow(
-        self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
-    ) -> Phase[OutT] | None:
-        self._reply = reply
-        return super()._follow(phase, reply, verdict)
 
     @override
     def _tell_end(self, outcome: Outcome[OutT]) -> None:
@@ -244,7 +228,7 @@ class WrappedDrive(Drive[OutT]):
             return given
         run, active = self._run, self._active
         if run.is_stopped and isinstance(active, Thinking):
-            self._arrived = self._reply
+            self._turn.arrived = self._turn.last_reply
             stopped = self._interrupt(active, run.token.reason or "cancelled")
             super()._tell_end(stopped)
             return stopped
@@ -276,7 +260,7 @@ class WrappedDrive(Drive[OutT]):
         if held is not None and not isinstance(self._active, Thinking):
             super()._tell_end(held)  # its calls were run, and are not run again
             return
-        self._arrived = None if held is None else self._reply
+        self._turn.arrived = None if held is None else self._turn.last_reply
         self.outcome = None
         self._cut_off(self._active)
 

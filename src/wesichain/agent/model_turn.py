@@ -1,29 +1,12 @@
-"""Asking: one turn of the loop's first half: a request, a reply, what it is, and what is made of it."""
+"""A model turn: a request, a reply, what the reply is, and the transition that it leads to."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, assert_never
+from typing import Any, Generic, TypeVar, assert_never
 
-from wesichain.agent.calls import Slot
-from wesichain.agent.effects import Entry, OnText
-from wesichain.agent.phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
-from wesichain.agent.rules import (
-    Answer,
-    CallPlan,
-    Checks,
-    FlawedPlan,
-    Malformed,
-    Pause,
-    Refused,
-    Rejected,
-    Verdict,
-    is_response,
-    sentences,
-)
-from wesichain.agent.run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
-from wesichain.agent.trail import Observed
 from wesichain.core import (
     ContentOmitted,
     LlmRequest,
@@ -40,51 +23,99 @@ from wesichain.errors import (
 )
 from wesichain.policy import Retry
 
-from .showing import Showing
+from .calls import Slot
+from .effects import Entry, OnText
+from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
+from .rules import (
+    Answer,
+    CallPlan,
+    Checks,
+    FlawedPlan,
+    Malformed,
+    Pause,
+    Refused,
+    Rejected,
+    Verdict,
+    is_response,
+    sentences,
+)
+from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
+from .shown_context import ShownContext
+from .trail import Observed
 
 OutT = TypeVar("OutT")
 
 _request = constructor_of(LlmRequest)
 
 
-class Asking(Showing[OutT]):
-    """Asks the model for one run, and judges what it says. The loop (`Drive`) is the other half."""
+class ModelTurn(Generic[OutT]):
+    """Asks the model for one run, and judges its replies: the first half of a step.
+
+    `arrived` is a reply that is not acted on yet, `carried_over` that one where it came before an
+    interruption. `slots` are the calls of the reply just judged, `limit` the limit that the run has met.
+    `emitted` and `emitted_in_steps` count the messages that events have, all of them and those of steps:
+    `follows` says that what is new in the next request is the reply and its results, and nothing else.
+    """
 
     __slots__ = (
-        "_arrived",
-        "_delay",
-        "_follows",
-        "_last_content",
-        "_reported",
-        "_shown",
-        "_slots",
-        "_stream",
-        "_taken_up",
-    )
+        "_delay", "_run", "_stream", "arrived", "carried_over", "context", "emitted", "emitted_in_steps",
+        "follows", "last_content", "last_reply", "limit", "slots",
+    )  # fmt: skip
 
-    _arrived: LlmResponse | None  # a reply that is not acted on yet
-    _taken_up: LlmResponse | None  # that one, if it came in an earlier part of the run, which alone was told
-    _slots: list[Slot] | None  # the calls of the reply just judged
-    _reported: int  # messages that events have told, so that each is told once
-    _shown: int  # likewise, as steps have: what only replies and results tell is not in it
-    _follows: bool  # what is new in the next request is the reply, its results, and nothing else
-    _last_content: str
-    _delay: float  # seconds before the next request
-    _stream: bool
+    def __init__(self, run: RunState[OutT], phase: Active[OutT], *, stream: bool) -> None:
+        self._run = run
+        self._stream = stream
+        self._delay = 0.0  # seconds before the next request
+        self.limit: BudgetExceededError | None = None
+        self.arrived: LlmResponse | None = None
+        self.carried_over: LlmResponse | None = None
+        self.last_reply: LlmResponse | None = None  # that was judged
+        self.slots: list[Slot] | None = None
+        self.emitted = self.emitted_in_steps = phase.info.told
+        self.follows = False
+        self.last_content = ""
+        self.context: ShownContext | None = None  # what the model is shown, where that is not the whole log
+        if run.settings.context or run.tally.cuts:
+            self.context = ShownContext(run, phase)
 
-    async def _think(self, phase: Thinking[OutT]) -> Phase[OutT]:
+    def resume(self, reply: LlmResponse | None, messages: Sequence[Message]) -> None:
+        """Continue with what the run had in hand: the words of its model, and a reply that had arrived."""
+        for message in messages:
+            if message.role is Role.ASSISTANT:
+                self.last_content = message.text
+        if reply is not None:
+            self.arrived = self.carried_over = reply
+            self.last_content = reply.content
+        if self._run.tally.limit is not None:
+            self.limit = self._run.account.exceeded(self._run.tally.limit)
+
+    def hand_over(self, thinking: Thinking[OutT]) -> None:
+        """Another agent goes on, to whom all that it is shown is new."""
+        self.emitted = self.emitted_in_steps = 0
+        self.follows = False
+        words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
+        self.last_content = next(words, "")  # as a run that is resumed here would take it
+        self.context = ShownContext(self._run, thinking) if self._run.settings.context else None
+
+    def observed(self, length: int, *, went_well: bool) -> None:
+        """The calls have ended. Where all went well, their events have all of the first `length` messages."""
+        self.follows = self.follows and went_well
+        if self.follows:
+            self.emitted = length
+
+    async def think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
         run: RunState[OutT] = self._run
         while True:
-            reply: LlmResponse | ModelTransportError | None = self._arrived
+            reply: LlmResponse | ModelTransportError | None = self.arrived
             if reply is None:
                 run.check_stop()
                 if self._delay:
                     await self._rest()
-                seen = self._seen
-                question = None if seen is None else self._reduce(phase, seen)
-                if seen is not None and question is not None:
-                    await self._show(phase, seen, question)
+                context, may_ask = self.context, self.limit is None
+                question = None if context is None else context.reduce(phase, may_ask=may_ask)
+                if context is not None and question is not None:
+                    await context.consult(phase, question, may_ask=may_ask)
                 if run.present is not None:
                     await run.present.offer(phase)
                 request = self._request(phase)
@@ -100,9 +131,9 @@ class Asking(Showing[OutT]):
             if isinstance(reply, ModelTransportError):
                 self._ask_again(phase, reply)
                 continue
-            self._arrived = reply
+            self.arrived = reply
             run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
-            if self._limit is not None:
+            if self.limit is not None:
                 following: Phase[OutT] | None = await self._last_word(phase, reply)
             else:
                 verdict = run.settings.judge.judge(
@@ -111,13 +142,13 @@ class Asking(Showing[OutT]):
                 if run.settings.checks is not None and isinstance(verdict, Answer):
                     verdict = await self._checked(phase, verdict, run.settings.checks)
                 following = self._follow(phase, reply, verdict)
-            self._arrived = None
+            self.arrived = None
             if following is not None:
                 return following
 
     def _aloud(self) -> OnText:
         """Who is told the text of a reply as it comes."""
-        from wesichain.agent.stream_relay import StreamRelay  # loaded with the first stream
+        from .stream_relay import StreamRelay  # loaded with the first stream
 
         return StreamRelay(self._run)
 
@@ -128,21 +159,21 @@ class Asking(Showing[OutT]):
 
     def _ask_again(self, phase: Thinking[OutT], fault: ModelTransportError) -> None:
         """Let the policy say when; the last word is asked for once."""
-        if self._limit is not None:
+        if self.limit is not None:
             raise fault
-        self._retry(self._run.decide(phase, fault))
+        self.retry(self._run.decide(phase, fault))
 
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
     ) -> Answer[OutT] | Malformed:
         """An answer as the user's checks leave it, or what one of them refuses as a wrong one."""
         try:
-            output, text = await self._check(phase, answer.output, answer.text, checks)
+            output, text = await self.check(phase, answer.output, answer.text, checks)
         except Refused as refused:
             return self._run.settings.judge.refused(answer, refused.cause, step_id=self._run.step)
         return replace(answer, output=output, text=text)
 
-    async def _check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
+    async def check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
         run = self._run
         read = run.settings.judge.output.read
         entry: Entry[tuple[OutT, str]] = Entry("check", run.step, _text_of, lambda text: (read(text), text))
@@ -153,12 +184,12 @@ class Asking(Showing[OutT]):
         self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
     ) -> Phase[OutT] | None:
         """Take the transition that a reply leads to; None asks the same again."""
-        run = self._run
+        run, self.last_reply = self._run, reply
         if isinstance(verdict, CallPlan):  # as in the loop: a class pattern costs more
             sound = verdict.reply
             run.tally.row = None  # a good step
-            self._slots = [*verdict.calls]
-            self._follows = sound is reply is not self._taken_up
+            self.slots = [*verdict.calls]
+            self.follows = sound is reply is not self.carried_over
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
             return phase.complete(
@@ -187,35 +218,35 @@ class Asking(Showing[OutT]):
         raise cause
 
     def _give_back_step(self) -> None:
-        if self._limit is None and not self._run.tally.free:
+        if self.limit is None and not self._run.tally.free:
             self._run.account.spend_step(-1)
 
     def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
         """The next request, with its event and price; out of budget, the last one, if there may be one."""
         run = self._run
         free = run.tally.free
-        if self._limit is None:
+        if self.limit is None:
             account = run.account
             now = run.now() if account.is_timed else 0.0
-            self._limit = account.own_refusal(now, free=free)
+            self.limit = account.own_refusal(now, free=free)
             if account.is_nested:
                 above = account.refusal_above(now, free=free)
                 if above is not None:
                     raise LimitAbove(above)
-        if self._limit is not None:
-            return self._last_request(phase, self._limit)
+        if self.limit is not None:
+            return self._last_request(phase, self.limit)
         if not free:
             run.account.spend_step()
         run.step += 1
         trail, emitter = phase.trail, run.emitter
-        messages = trail.messages_since(self._reported)
-        emitter.step_started(run.step, messages, follows=self._follows, free=free)
-        self._reported = self._shown = trail.length
-        self._follows = False
+        messages = trail.messages_since(self.emitted)
+        emitter.step_started(run.step, messages, follows=self.follows, free=free)
+        self.emitted = self.emitted_in_steps = trail.length
+        self.follows = False
         if emitter.has_listeners and run.is_stopped:  # by somebody who was just told: nobody has been asked
             self._give_back_step()
             run.check_stop()
-        shown = trail.messages if self._seen is None else self._seen.messages
+        shown = trail.messages if self.context is None else self.context.messages
         settings = run.model_settings()
         return _request(
             run.settings.model, shown, run.specs(), run.settings.judge.output.schema, (), settings
@@ -234,10 +265,10 @@ class Asking(Showing[OutT]):
         run.emitter.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000, cost)
         if reply.omitted:
             run.emitter.tell(ContentOmitted, run.step, run.settings.model, reply.omitted)
-        self._last_content = reply.content
+        self.last_content = reply.content
         return reply
 
-    def _retry(self, decided: Any) -> None:
+    def retry(self, decided: Any) -> None:
         """Ask again, as the policy says: now or later, for a step or for nothing."""
         self._run.tally.free = decided.free
         self._delay = max(self._delay, decided.decision.delay)
@@ -261,21 +292,21 @@ class Asking(Showing[OutT]):
                 continue
             if decided is None:
                 decided = run.decide(phase, item.error)
-                self._retry(decided)
+                self.retry(decided)
             else:
                 run.tell_fault(item.error, decided)
             text = run.told(sentences.invalid_call(str(item.error)), decided.decision)
             slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
         if decided is not None and isinstance(decided.decision, Retry):
             return None
-        self._slots = slots
+        self.slots = slots
         return self._begin(phase, plan.reply)
 
     def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
         """Tell the model what was wrong with its reply; None asks the same again."""
         run = self._run
         decided = run.decide(phase, malformed.error)
-        self._retry(decided)
+        self.retry(decided)
         if isinstance(decided.decision, Retry):
             return None
         if malformed.errors:
@@ -305,9 +336,9 @@ class Asking(Showing[OutT]):
                 run.tally.limit = refusal.resource
                 note = Message(Role.USER, sentences.OUT_OF_STEPS)
                 run.step += 1
-                new = (*phase.trail.messages_since(self._reported), note)
-                run.emitter.step_started(run.step, new, follows=self._follows, free=True)
-                messages = (*(phase.messages if self._seen is None else self._seen.messages), note)
+                new = (*phase.trail.messages_since(self.emitted), note)
+                run.emitter.step_started(run.step, new, follows=self.follows, free=True)
+                messages = (*(phase.messages if self.context is None else self.context.messages), note)
                 output = run.settings.judge.output
                 settings = replace(run.model_settings(), tool_choice=None)
                 return LlmRequest(
@@ -320,20 +351,20 @@ class Asking(Showing[OutT]):
 
     async def _last_word(self, phase: Thinking[OutT], reply: LlmResponse | None) -> Completed[OutT]:
         """End with what the model said last, as far as it is an answer."""
-        run, refusal = self._run, self._limit
+        run, refusal = self._run, self.limit
         assert refusal is not None
         run.check_stop()
         judge, checks = run.settings.judge, run.settings.checks
         try:
             if reply is None:
-                output, text = judge.output.read(self._last_content), self._last_content
+                output, text = judge.output.read(self.last_content), self.last_content
             else:
                 found = judge.last_word(reply, step_id=run.step)
                 if not isinstance(found, Answer):
                     raise refusal from found
                 output, text = found.output, found.text
             if checks is not None:
-                output, text = await self._check(phase, output, text, checks)
+                output, text = await self.check(phase, output, text, checks)
         except (CodecError, Refused) as error:
             raise refusal from error
         resource: Any = refusal.resource
