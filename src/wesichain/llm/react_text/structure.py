@@ -103,7 +103,7 @@ class Reply:
     def _marks(self) -> list[tuple[int, int, Mark]]:
         """The markers; behind a wrapping fence the line that closes it ends a section as one would."""
         text = self.text
-        marks = [
+        marks: list[tuple[int, int, Mark]] = [
             (*token.span(), _name(token))
             for token in _tokens(text)
             if not _within(self.quoted, token.start())
