@@ -106,7 +106,7 @@ def _normal(value: Any, ids: dict[str, str]) -> Any:
     if not is_dataclass(value) or isinstance(value, type):
         return value
     plain: dict[str, Any] = {}
-    for name in (field.name for field in fields(value) if field.name not in _IGNORED):
+    for name in (field.name for field in fields(value) if field.compare and field.name not in _IGNORED):
         item = getattr(value, name)
         if name in _CALL_IDS and item is not None:
             plain[name] = ids.setdefault(item, f"call {len(ids) + 1}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from wesichain import AgentRuntime, Budget, ToolError, tool
+import pytest
+
+from wesichain import Agent, AgentRuntime, Budget, ToolError, tool
 from wesichain.agent import Completed, Failed
 from wesichain.errors import BudgetExceededError
 from wesichain.llm.react_text import TextReAct
@@ -76,3 +79,19 @@ async def test_a_typed_answer_that_does_not_fit_is_asked_for_again() -> None:
     assert isinstance(outcome, Completed)
     assert outcome.output == 3
     assert "\nFinal Answer: three\nObservation: " in llm.prompt
+
+
+@pytest.mark.parametrize(("effect", "calls"), [("pure", 1), ("idempotent", 0), ("once", 0)])
+async def test_a_remark_behind_a_call_is_allowed_by_the_effect_of_its_tool(effect: Any, calls: int) -> None:
+    made: list[str] = []
+
+    @tool(effect=effect)
+    def look(place: str) -> str:
+        """Look there."""
+        made.append(place)
+        return "a shell"
+
+    llm = Scripted('Action: look\nAction Input: {"place": "beach"}\nShall I?', "Final Answer: a shell")
+    result = await Agent(TextReAct(llm), tools=[look]).run("What is on the beach?")
+    assert result.output == "a shell"
+    assert len(made) == calls

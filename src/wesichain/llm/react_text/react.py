@@ -86,7 +86,8 @@ def remark_of(reply: Reply, at: int, behind: Sequence[Section]) -> str:
         raise NoCallError(BOTH)
     if any(section.mark in DECIDES for section in behind):
         raise NoCallError(SEVERAL)
-    remarks = [tidy(_text(reply, section)).strip("` \n") for section in behind]
+    texts = (_text(reply, section) for section in behind)
+    remarks = [tidy(text).strip("` \n") for text in texts if not text.isspace()]
     return "\n".join([reply.introduction(at), *remarks])
 
 

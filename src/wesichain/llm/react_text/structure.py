@@ -50,16 +50,16 @@ _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERB
 class Reply:
     """The text of a reply without a fence around it, and the spans of it that only quote something."""
 
-    __slots__ = ("quoted", "text", "wrapped")
+    __slots__ = ("_found", "quoted", "text", "wrapped")
 
     def __init__(self, text: str) -> None:
         self.wrapped = False
+        self._found: list[Section] | None = None
         fence = _FENCE.match(text, len(text) - len(text.lstrip()))
         if fence and _begins_a_call(text, fence):
             text, self.wrapped = text[fence.end() + 1 :], True
         self.text = text
-        fences = _fences(text)
-        self.quoted: list[Span] = _merged([*fences, *_elements(text), *_quotations(text)])
+        self.quoted: list[Span] = _merged([*_fences(text), *_elements(text), *_quotations(text)])
 
     def quotes(self, at: int) -> bool:
         """Whether the text at this place is quoted."""
@@ -86,7 +86,9 @@ class Reply:
 
     def sections(self) -> list[Section]:
         """The sections in order; the first is what stands before any marker."""
-        return list(self._sections())
+        if self._found is None:
+            self._found = list(self._sections())
+        return self._found
 
     def _sections(self) -> Iterator[Section]:
         mark: Mark = "plain"
@@ -101,7 +103,7 @@ class Reply:
     def _marks(self) -> list[tuple[int, int, Mark]]:
         """The markers; behind a wrapping fence the line that closes it ends a section as one would."""
         text = self.text
-        marks = [
+        marks: list[tuple[int, int, Mark]] = [
             (*token.span(), _name(token))
             for token in _tokens(text)
             if not _within(self.quoted, token.start())
@@ -138,19 +140,17 @@ def _begins_a_call(text: str, fence: re.Match[str]) -> bool:
     return bool(_BEGINNING.match(text, fence.end(), end) or any(_tokens(text[fence.end() : end])))
 
 
-def _fences(text: str) -> list[Span]:
+def _fences(text: str) -> Iterator[Span]:
     """The closed blocks of code; one that never closes hides nothing."""
-    spans: list[Span] = []
     if "```" not in text and "~~~" not in text:
-        return spans
+        return
     opener: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
         if opener is None:
             opener = fence
         elif fence[1].startswith(opener[1]) and not fence[2].strip():
-            spans.append((opener.start(), fence.end()))
+            yield opener.start(), fence.end()
             opener = None
-    return spans
 
 
 _TAG = re.compile(r"<(?:!--|(/?+)([A-Za-z][\w:.-]{0,40}+)(?=[\s>])[^<>]{0,200}+>)")
