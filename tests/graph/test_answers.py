@@ -244,8 +244,11 @@ async def test_max_steps_still_ends_a_loop_after_an_answer_also_over_a_crash() -
         "spin", "spin"
     )
     options = ExecutionOptions(max_steps=4)
-    build = lambda: builder.build(store, defaults=options)  # noqa: E731
     builder.set_entry("ask")
+
+    def build() -> Graph[Any]:
+        return builder.build(store, defaults=options)
+
     await asked(build().invoke({}, T))
     with pytest.raises(MaxStepsExceededError):
         await build().resume("t", "go")

@@ -213,8 +213,9 @@ async def test_events_name_the_branch_also_those_of_agents_inside() -> None:
     await builder.build(events=sink).invoke({})
     for kind in (NodeStarted, NodeCompleted):
         assert sorted(one.task_id for one in seen if isinstance(one, kind)) == ["work#0", "work#1", "work#2"]
-    found = {one.task_id: one.call.args["topic"] for one in seen if isinstance(one, ToolDispatched)}
-    assert found == {"work#0": "t0", "work#1": "t1", "work#2": "t2"}
+    calls: list[Any] = [one for one in seen if isinstance(one, ToolDispatched)]
+    found = {one.task_id: one.call.args for one in calls}
+    assert found == {f"work#{n}": {"topic": f"t{n}"} for n in range(3)}
     assert {one.node for one in seen if isinstance(one, ToolDispatched)} == {"work"}
 
 

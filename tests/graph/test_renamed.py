@@ -68,7 +68,8 @@ async def test_a_thread_whose_node_is_gone_is_read_and_refused_by_name_and_nothi
     assert [asked.value for asked in state.interrupts] == ["ask"]
     assert [one.next for one in await new.history("t")] == [("ask",), ("a",)]
     assert [one.thread_id for one in await new.threads(waiting=True)] == ["t"]
-    for value in ({}, {"value": "yes"}):
+    values: list[dict[str, Any]] = [{}, {"value": "yes"}]
+    for value in values:
         with pytest.raises(CheckpointError, match="at the node 'ask', which this graph does not have"):
             await new.resume("t", **value)
     assert await dump(store) == before
