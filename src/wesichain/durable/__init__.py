@@ -4,7 +4,7 @@ from .agent import DurableAgent
 from .graph import DurableGraph
 from .runs import DurableRuns
 from .states import PendingDecision, RunState, RunStatus, RunSummary
-from .store import Concurrency, Rate
+from .store import Concurrency, Rate, RunStats
 
 __all__ = [
     "Concurrency",
@@ -14,6 +14,7 @@ __all__ = [
     "PendingDecision",
     "Rate",
     "RunState",
+    "RunStats",
     "RunStatus",
     "RunSummary",
 ]
