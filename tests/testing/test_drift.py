@@ -13,7 +13,7 @@ from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
 from wesichain.evals import Case
 from wesichain.testing import FunctionLlm
 from wesichain.testing.cassettes import Cassette
-from wesichain.testing.drift import Drift, as_markdown, compare_live, drift_of, read_folder
+from wesichain.testing.drift import Drift, compare_drift, drift_of, drift_report, read_runs
 from wesichain.testing.seams import installed
 from wesichain.trace import Recorder
 
@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 def drifts(agent: Agent[Any, str], folder: Path) -> list[Drift]:
     async def look() -> list[Drift]:
-        return [await drift_of(agent, path, run) for path, run in read_folder(folder)]
+        return [await drift_of(agent, path, run) for path, run in read_runs(folder)]
 
     return asyncio.run(look())
 
@@ -80,7 +80,7 @@ def test_the_first_difference_is_named_and_nobody_is_asked(
     found = drifts(agent, folder)
     assert [one.what for one in found] == [what, what]
     assert ASKED == {"models": 0, "tools": 0}
-    report = as_markdown(found)
+    report = drift_report(found)
     assert f"{2 if what else 0} of 2 runs differ" in report
     assert report.count("\n| ") == (3 if what else 0)
 
@@ -89,15 +89,15 @@ def test_live_runs_the_rest_and_compares_in_pairs(folder: Path) -> None:
     agent = make("Be brief.", wider)
     found = drifts(agent, folder)
     case = Case("lamps", "How many lamps?", contains=("lamps",))
-    comparison = asyncio.run(compare_live(agent, found, cases=[case]))
+    comparison = asyncio.run(compare_drift(agent, found, cases=[case]))
     assert comparison is not None
     assert (comparison.cases, comparison.before) == (2, 1.0)
     assert comparison.after == 0.5, "the answer to the other task is no longer the recorded one"
-    assert "50% of 2 cases pass" in as_markdown(found, comparison)
+    assert "50% of 2 cases pass" in drift_report(found, comparison)
 
 
 def test_what_did_not_drift_is_not_compared(folder: Path) -> None:
-    assert asyncio.run(compare_live(make(), drifts(make(), folder))) is None
+    assert asyncio.run(compare_drift(make(), drifts(make(), folder))) is None
 
 
 def test_five_hundred_recordings_take_seconds(tmp_path: Path) -> None:

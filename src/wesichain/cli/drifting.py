@@ -10,7 +10,7 @@ import typer
 
 from wesichain.agent import Agent
 from wesichain.evals import Comparison, Judge, read_cases
-from wesichain.testing.drift import Drift, as_markdown, compare_live, drift_of, read_folder
+from wesichain.testing import Drift, compare_drift, drift_of, drift_report, read_runs
 
 from .loading import load_agent, load_object
 from .terminal import FAILED, OK, fail, print_json, write
@@ -55,17 +55,17 @@ def drift(
             }
         )
     else:
-        write(as_markdown(found, comparison).rstrip("\n"))
+        write(drift_report(found, comparison).rstrip("\n"))
     raise typer.Exit(FAILED if differing else OK)
 
 
 async def _look(
     program: Agent[Any], folder: Path, cases: Any, checks: list[Any], judge: Judge | None, *, live: bool
 ) -> tuple[list[Drift], Comparison | None]:
-    found = [await drift_of(program, path, recording) for path, recording in read_folder(folder)]
+    found = [await drift_of(program, path, recording) for path, recording in read_runs(folder)]
     if not live:
         return found, None
-    return found, await compare_live(program, found, cases=cases, checks=checks, judge=judge)
+    return found, await compare_drift(program, found, cases=cases, checks=checks, judge=judge)
 
 
 def _plain(comparison: Comparison) -> dict[str, Any]:

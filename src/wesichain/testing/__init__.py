@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .clock import FakeClock
     from .contracts import ModelContract, SinkContract, ToolContract
     from .conversations import ConversationsContract
+    from .drift import Drift, compare_drift, drift_of, drift_report, read_runs
     from .logs import LogsContract
     from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
     from .providers import Answer, ProviderContract, Served, Spoken, Wire
@@ -33,6 +34,7 @@ else:
             ".clock": ("FakeClock",),
             ".contracts": ("ModelContract", "SinkContract", "ToolContract"),
             ".conversations": ("ConversationsContract",),
+            ".drift": ("Drift", "compare_drift", "drift_of", "drift_report", "read_runs"),
             ".logs": ("LogsContract",),
             ".models": ("FunctionLlm", "ScriptedLlm", "StreamingScriptedLlm", "calls"),
             ".providers": ("Answer", "ProviderContract", "Served", "Spoken", "Wire"),
@@ -55,6 +57,7 @@ __all__ = [
     "Answer",
     "CheckpointerContract",
     "ConversationsContract",
+    "Drift",
     "Effect",
     "FakeClock",
     "Fault",
@@ -76,6 +79,10 @@ __all__ = [
     "Wire",
     "assert_replays",
     "calls",
+    "compare_drift",
+    "drift_of",
+    "drift_report",
+    "read_runs",
     "simulate",
     "simulate_sync",
 ]

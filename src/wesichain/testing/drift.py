@@ -43,7 +43,7 @@ class Drift:
         }
 
 
-def read_folder(folder: Path) -> Iterator[tuple[str, Recording]]:
+def read_runs(folder: Path) -> Iterator[tuple[str, Recording]]:
     """The runs of all recordings and cassettes below a folder, each with the path of its file."""
     paths = sorted(folder.rglob("*.jsonl")) if folder.is_dir() else [folder]
     for path in paths:
@@ -79,7 +79,7 @@ def _what(error: ReplayMismatchError) -> str:
 # --- live --------------------------------------------------------------------------------------------------
 
 
-async def compare_live(
+async def compare_drift(
     agent: Agent[Any, Any],
     drifts: Sequence[Drift],
     *,
@@ -144,7 +144,7 @@ class _Live:
 # --- the report ------------------------------------------------------------------------------------------
 
 
-def as_markdown(drifts: Sequence[Drift], comparison: Comparison | None = None) -> str:
+def drift_report(drifts: Sequence[Drift], comparison: Comparison | None = None) -> str:
     """A report that fits into a pull request."""
     differing = [one for one in drifts if one.what]
     lines = [f"### Agent drift: {len(differing)} of {len(drifts)} runs differ", ""]
