@@ -186,7 +186,10 @@ def _meant(given: Any, value: Any, root: Mapping[str, Any], hops: int = 0) -> Ma
         name = str(schema["$ref"]).removeprefix("#/$defs/")
         return _meant(root if name == "#" else root.get("$defs", {}).get(name), value, root, hops + 1)
     options = [_meant(option, value, root, hops + 1) for option in schema.get("anyOf", ())]
-    return next((option for option in options if _fits(option, value)), {}) if options else schema
+    fitting = [option for option in options if _fits(option, value)]
+    if options:
+        return fitting[0] if fitting else {}
+    return schema
 
 
 def _fits(schema: Mapping[str, Any], value: Any) -> bool:

@@ -66,8 +66,8 @@ def of_grounding(grounding: Mapping[str, Any], content: str) -> tuple[Citation, 
     found: list[Citation] = []
     for support in _objects(grounding.get("groundingSupports")):
         places = support.get("groundingChunkIndices")
-        known = [place for place in (places if is_array(places) else ()) if _number(place) is not None]
-        sources = [chunks[place] for place in known if place < len(chunks)]
+        numbers = map(_number, places if is_array(places) else ())
+        sources = [chunks[number] for number in numbers if number is not None and number < len(chunks)]
         found += (_supported(source, _object(support.get("segment")), content) for source in sources)
     return tuple(found or chunks)
 

@@ -235,8 +235,10 @@ class SupportedSettings:
     @property
     def reasoning(self) -> ReasoningForm:
         """How an effort of reasoning is put to the model."""
-        forms = [row.reasoning for row in self.rows if row.reasoning is not None]
-        return forms[-1] if forms else "effort"
+        form: ReasoningForm = "effort"
+        for row in self.rows:
+            form = row.reasoning or form
+        return form
 
     def check(self, settings: ModelSettings) -> None:
         """Raise `ConfigError` for the first setting that the model does not take."""

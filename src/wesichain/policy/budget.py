@@ -139,7 +139,7 @@ class Account:
         price = find_price(model)
         if price is None:
             raise ConfigError(
-                f"a budget with a cost needs the price of {model!r}, which has no published price here "
+                f"a budget with a cost needs the prices of {model!r}, which are not published here "
                 f"(pip install 'wesichain[prices]'): give Budget(prices={{{model!r}: (input, output)}})"
             )
         return price

@@ -46,7 +46,8 @@ class _Account:
     def sign(self, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of a signed request. Blocks: credentials of a role may have to be renewed."""
         request = AWSRequest(method="POST", url=url, data=content, headers=dict(headers))
-        SigV4Auth(self.credentials.get_frozen_credentials(), "bedrock", self.region).add_auth(request)
+        signer: Any = SigV4Auth(self.credentials.get_frozen_credentials(), "bedrock", self.region)
+        signer.add_auth(request)
         return dict(request.headers.items())
 
 
