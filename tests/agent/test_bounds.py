@@ -11,7 +11,7 @@ import pytest
 from tests.agent import trees
 from wesichain import Agent, Budget, LlmRequest, LlmResponse, ToolCall, tool
 from wesichain.agent import Completed, Failed, Interrupted
-from wesichain.agent.bounds import Bounds, Limits, bounds_of, limits_of
+from wesichain.agent.bounds import AgentLimits, Bounds, bounds_of, limits_of
 from wesichain.core import Usage
 from wesichain.errors import LlmTransportError, ModelTransportError, ToolFailedError
 from wesichain.policy import N, ObserveErrors, Recovery, Reprompt, Retry, Rule, SelfCorrect
@@ -178,32 +178,40 @@ def test_the_worst_case_is_near_the_bound(make: Any) -> None:
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        pytest.param(Limits(Budget(steps=5)), (5, 5, None, None, None, None), id="steps-alone"),
-        pytest.param(Limits(Budget(steps=5), has_tools=False), (5, 5, 0, None, None, None), id="no-tools"),
+        pytest.param(AgentLimits(Budget(steps=5)), (5, 5, None, None, None, None), id="steps-alone"),
         pytest.param(
-            Limits(Budget(steps=5, tool_calls=7), answers=True), (5, 6, 7, None, None, None), id="last-answer"
+            AgentLimits(Budget(steps=5), has_tools=False), (5, 5, 0, None, None, None), id="no-tools"
         ),
         pytest.param(
-            Limits(Budget(steps=5, free_retries=3), free_retries=3), (5, 8, None, None, None, None), id="free"
+            AgentLimits(Budget(steps=5, tool_calls=7), answers=True),
+            (5, 6, 7, None, None, None),
+            id="last-answer",
         ),
         pytest.param(
-            Limits(Budget(steps=5), below=(Limits(Budget(steps=2), answers=True),)),
+            AgentLimits(Budget(steps=5, free_retries=3), free_retries=3),
+            (5, 8, None, None, None, None),
+            id="free",
+        ),
+        pytest.param(
+            AgentLimits(Budget(steps=5), below=(AgentLimits(Budget(steps=2), answers=True),)),
             (5, 7, None, None, None, None),
             id="answers-below",
         ),
         pytest.param(
-            Limits(Budget(steps=5, seconds=10), request_tokens=1000, reply_tokens=100, prices=((1.0, 2.0),)),
+            AgentLimits(
+                Budget(steps=5, seconds=10), request_tokens=1000, reply_tokens=100, prices=((1.0, 2.0),)
+            ),
             (5, 5, None, 5500, 0.011, 12.0),
             id="tokens-cost-and-time",
         ),
         pytest.param(
-            Limits(Budget(steps=5, tokens=2000), request_tokens=1000, reply_tokens=100),
+            AgentLimits(Budget(steps=5, tokens=2000), request_tokens=1000, reply_tokens=100),
             (5, 5, None, 3100, None, None),
             id="a-budget-of-tokens-and-one-reply",
         ),
     ],
 )
-def test_what_bounds_what(limits: Limits, expected: tuple[Any, ...]) -> None:
+def test_what_bounds_what(limits: AgentLimits, expected: tuple[Any, ...]) -> None:
     bounds = bounds_of(limits)
     found = (
         bounds.steps,

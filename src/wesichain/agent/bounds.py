@@ -48,7 +48,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AgentLimits:
     """What limits one agent, as far as its bounds depend on it; `below` are the agents that are its tools.
 
     `reply_tokens` and `request_tokens` are the most of one model call, None where nothing limits them.
@@ -64,15 +64,15 @@ class Limits:
     request_tokens: int | None = None
     reply_tokens: int | None = None
     prices: tuple[AnyPrice | None, ...] = ()
-    below: tuple[Limits, ...] = ()
+    below: tuple[AgentLimits, ...] = ()
 
-    def all_below(self) -> Iterator[Limits]:
+    def all_below(self) -> Iterator[AgentLimits]:
         for one in self.below:
             yield one
             yield from one.all_below()
 
 
-def bounds_of(limits: Limits) -> Bounds:
+def bounds_of(limits: AgentLimits) -> Bounds:
     """The bounds of a run of an agent with these limits. Pure."""
     budget, reasons = limits.budget, dict[str, str]()
     steps = int(budget.steps)
@@ -90,7 +90,7 @@ def bounds_of(limits: Limits) -> Bounds:
     )
 
 
-def _model_calls(limits: Limits, steps: int) -> int:
+def _model_calls(limits: AgentLimits, steps: int) -> int:
     """Every step is one call; beyond them come free retries, last answers, and summaries.
 
     The run itself spends at least one step. Each of the others may be that of a run below, which then has its
@@ -107,7 +107,7 @@ def _model_calls(limits: Limits, steps: int) -> int:
     return (steps + extra) * (1 + summaries)
 
 
-def _tool_calls(limits: Limits, reasons: dict[str, str]) -> int | None:
+def _tool_calls(limits: AgentLimits, reasons: dict[str, str]) -> int | None:
     if not limits.has_tools:
         return 0
     if limits.budget.tool_calls is not None:
@@ -116,7 +116,7 @@ def _tool_calls(limits: Limits, reasons: dict[str, str]) -> int | None:
     return None
 
 
-def _tokens(limits: Limits, calls: int, reasons: dict[str, str]) -> int | None:
+def _tokens(limits: AgentLimits, calls: int, reasons: dict[str, str]) -> int | None:
     """Without a limit on one call there is none on the run: a budget stops the next call, not this one."""
     everyone = [limits, *limits.all_below()]
     sizes = [(one.request_tokens, one.reply_tokens) for one in everyone]
@@ -133,12 +133,12 @@ def _tokens(limits: Limits, calls: int, reasons: dict[str, str]) -> int | None:
     return total
 
 
-def _in_flight(limits: Limits) -> int:
+def _in_flight(limits: AgentLimits) -> int:
     """How many model calls can be under way at once: those of runs side by side, at every depth."""
     return max([1, *(limits.concurrency * _in_flight(one) for one in limits.below)])
 
 
-def _cost(limits: Limits, tokens: int | None, reasons: dict[str, str]) -> float | None:
+def _cost(limits: AgentLimits, tokens: int | None, reasons: dict[str, str]) -> float | None:
     prices = [price for one in (limits, *limits.all_below()) for price in one.prices]
     if tokens is None:
         reasons["cost"] = reasons["tokens"]
@@ -156,7 +156,7 @@ def _dearest(price: AnyPrice) -> float:
     return max(price)
 
 
-def _seconds(limits: Limits, reasons: dict[str, str]) -> float | None:
+def _seconds(limits: AgentLimits, reasons: dict[str, str]) -> float | None:
     if limits.budget.seconds is not None:
         return float(limits.budget.seconds) + _GRACE
     reasons["seconds"] = "nothing limits how long a model or a tool may take; set Budget(seconds=...)"
@@ -168,7 +168,7 @@ def _seconds(limits: Limits, reasons: dict[str, str]) -> float | None:
 
 def limits_of(
     agent: Any, known: tuple[Any, ...] = (), *, prices: Mapping[str, AnyPrice] | None = None
-) -> Limits:
+) -> AgentLimits:
     """The limits of an agent, of those that it hands over to, and of those that are its tools."""
     team = _team(agent)
     above = {**(prices or {}), **agent.runtime.budget.prices}
@@ -178,7 +178,7 @@ def limits_of(
     inner = [one for tool in tools if (one := getattr(tool, "agent", None)) is not None and tool.is_agent]
     settings = [runtime._settings for runtime in runtimes]  # of its own room
     budget: Budget = agent.runtime.budget
-    return Limits(
+    return AgentLimits(
         budget,
         answers=any(one.on_limit == "answer" for one in settings),
         free_retries=budget.free_retries if any(_may_be_free(one.policy) for one in settings) else 0,

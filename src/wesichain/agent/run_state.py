@@ -50,7 +50,7 @@ from .emitter import Emitter
 from .options import OnLimit
 from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Checks, LoopGuard, PolicyView, ReplyJudge, Tally, sentences
+from .rules import Checks, LoopGuard, OutputForm, PolicyView, ReplyJudge, Tally, sentences
 
 OutT = TypeVar("OutT")
 TASK_CANCELLED = "the task that ran it was cancelled"
@@ -176,6 +176,11 @@ class RunState(Generic[OutT]):
     @property
     def run_id(self) -> str:
         return self.emitter.run_id
+
+    @property
+    def output_form(self) -> OutputForm[OutT]:
+        """How an answer of the run is asked for and read."""
+        return self.settings.judge.output
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from wesichain.core import (
     JsonValue,
@@ -14,11 +15,25 @@ from wesichain.core import (
 )
 from wesichain.errors import CodecError
 
+from .emitter import Emitter
 from .rules import OutputForm, unfenced
-from .run_state import RunState
 
 _LEAST = 16  # characters between two looks at an answer
 _SHARE = 8  # and at least this part of what is there: so all looks together cost a multiple of the answer
+
+
+class StreamedRun(Protocol):
+    """A run whose replies are streamed, as far as that needs it."""
+
+    step: int
+    emitter: Emitter
+    held_deltas: list[tuple[str, int, Any]] | None
+    pressure: Callable[[], Coroutine[Any, Any, None]] | None
+
+    @property
+    def output_form(self) -> OutputForm[Any]: ...
+
+    def release_deltas(self) -> None: ...
 
 
 class StreamRelay:
@@ -26,10 +41,10 @@ class StreamRelay:
 
     __slots__ = ("_calls", "_form", "_last", "_next", "_pieces", "_run", "_size", "_step", "_tool")
 
-    def __init__(self, run: RunState[Any]) -> None:
+    def __init__(self, run: StreamedRun) -> None:
         self._run = run
         self._step = run.step
-        self._form: OutputForm[Any] = run.settings.judge.output
+        self._form = run.output_form
         if run.held_deltas is not None:
             run.held_deltas = []  # those of a reply that was no answer are not emitted
         form = self._form

@@ -1,7 +1,7 @@
 """Calls: what becomes of the calls of a reply, and the runs inside them."""
 
-from .approvals import with_decided_args
 from .batch import Batch, Slot
+from .call_approvals import with_decided_args
 from .decisions import UsedTokens
 from .open_call import ITSELF, InnerRun, OpenCall, inner_run, token_for, waiting_for
 

@@ -39,7 +39,7 @@ from wesichain.errors import (
 from wesichain.policy import Reprompt, chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .approvals import Approvals
+from .call_approvals import Approvals
 from .observations import failed, observed_of
 from .open_call import OpenCall
 

@@ -11,7 +11,7 @@ from wesichain.agent.phases import Interrupted
 from wesichain.core import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, ToolCall
 from wesichain.errors import ConfigError
 
-from .approvals import check_answer
+from .call_approvals import check_answer
 
 _REMEMBERED = 10_000
 

@@ -46,8 +46,8 @@ _CALL_ENDED = "the call that it ran in has ended"
 _NUMBERING = threading.Lock()  # runs may be started from a tool's thread
 
 
-class Step(Protocol):
-    """The batch of calls that a call belongs to, as far as an open call needs it."""
+class CallBatch(Protocol):
+    """The batch that a call belongs to, as far as an open call needs it."""
 
     @property
     def run(self) -> RunState[Any]: ...
@@ -110,7 +110,7 @@ class OpenCall:
         "attempt", "call", "failure", "must_wait", "step", "token",
     )  # fmt: skip
 
-    def __init__(self, step: Step, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> None:
+    def __init__(self, step: CallBatch, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> None:
         self.step = step
         self.call = call
         self.attempt = attempt

@@ -11,12 +11,9 @@ they are listed in `COLUMNS` is refused by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from wesichain.errors import DurableError
-
-if TYPE_CHECKING:
-    from .database import Database
 
 APPLICATION = "wesichain"
 OVER = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
@@ -52,7 +49,17 @@ def names_of(*, is_sqlite: bool) -> dict[str, str]:
     }
 
 
-def check_tables(database: Database, version: str) -> None:
+class Tables(Protocol):
+    """A database, as far as its tables are checked."""
+
+    @property
+    def is_sqlite(self) -> bool: ...
+
+    @property
+    def engine(self) -> Any: ...
+
+
+def check_tables(database: Tables, version: str) -> None:
     """Refuse a database whose DBOS tables are not those that this version knows; `version` is DBOS's."""
     schema = "" if database.is_sqlite else "dbos."
     for table, wanted in COLUMNS.items():
