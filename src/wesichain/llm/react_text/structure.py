@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer"]
 Span: TypeAlias = tuple[int, int]
+_PLAIN: Mark = "plain"
 DECIDES = ("action", "input", "final", "answer")  # the marks that make a reply a call or an answer
 
 
@@ -110,7 +111,7 @@ class Reply:
         ]
         if self.wrapped:
             marks += [
-                (*fence.span(), "plain")
+                (*fence.span(), _PLAIN)
                 for fence in _FENCE.finditer(text)
                 if not fence[2].strip() and not _within(self.quoted, fence.start())
             ]
