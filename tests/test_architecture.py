@@ -1,4 +1,4 @@
-"""The structure of the tree, held: floors, doors, sizes, and what may be imported where."""
+"""The structure of the tree, held: floors, doors, and what may be imported where."""
 
 from __future__ import annotations
 
@@ -131,7 +131,6 @@ def other_rooms_are_entered_through_their_door(path: Path) -> None:
 
 
 def it_says_what_it_is_for(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
     assert path.stem not in FORBIDDEN_NAMES
     assert ast.get_docstring(tree_of(path)), "the first line of a file says its one purpose"
 
@@ -274,12 +273,6 @@ def test_an_optional_dependency_is_imported_in_one_module_a_room(package: str) -
             assert len(modules) == 1, f"{package} is imported in {', '.join(modules)}"
 
 
-def test_a_room_has_about_nine_files() -> None:
-    for folder in {path.parent for path in FILES}:
-        files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        assert len(files) <= 14, f"{folder.relative_to(SOURCE)} has {len(files)} files: make a room of some"
-
-
 # Providers are rooms of one shape: what is the client, and what is on the wire, has one name in each.
 PROVIDER_MODULES = {"client", "wire"}
 
@@ -304,6 +297,8 @@ SHARED_CLASS_NAMES = {
     "Question": {"wesichain.context.view", "wesichain.core.events", "wesichain.durable.questions"},
     # One thing: a run as a list shows it; of a folder of recordings, and of a database.
     "RunSummary": {"wesichain.durable.states", "wesichain.trace.recordings.folder"},
+    # Items that outlive a thread; in `durable` where workflows are kept, never seen outside.
+    "Store": {"wesichain.durable.workflows", "wesichain.store.items"},
 }
 
 

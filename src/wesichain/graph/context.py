@@ -15,7 +15,7 @@ from wesichain.errors import ConfigError, GraphError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
 
-from .answers import NO_TERMS, AnswerTerms, plain_answer
+from .answer_terms import NO_TERMS, AnswerTerms, plain_answer
 from .watch import Observer
 
 ContextT = TypeVar("ContextT", default=Any)

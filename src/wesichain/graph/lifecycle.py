@@ -10,7 +10,7 @@ from typing import Any
 from wesichain.core import JsonValue, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
-from .answers import check_answer, plain_answer
+from .answer_terms import check_answer, plain_answer
 from .checkpoints import ANYTHING, GivenTo, Pending, ThreadQuestions
 from .context import NO_ANSWER, Asked, GivenAnswer, Paused
 from .engine import GraphRun
