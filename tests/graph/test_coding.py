@@ -459,7 +459,7 @@ def body(**extra: Any) -> str:
     [
         pytest.param("not json", "is damaged", id="not-json"),
         pytest.param("[]", "is damaged", id="not-an-object"),
-        pytest.param(body(format=3), "format 3; this version reads up to 2", id="of-a-newer-format"),
+        pytest.param(body(format=4), "format 4; this version reads up to 3", id="of-a-newer-format"),
         pytest.param(body(values={"n": {"?": 1}}), "is damaged", id="an-unknown-delta"),
         pytest.param(body(values=[1]), "is damaged", id="values-that-are-none"),
         pytest.param(
@@ -482,7 +482,7 @@ async def test_a_damaged_checkpoint_is_an_error_of_ours(stored: str, message: st
     graph = GraphBuilder(Typed).add_node("a", lambda _: None).set_entry("a").build(store)
     if message:
         with pytest.raises(CheckpointError, match=message):
-            await graph.get_state("t")
+            await graph.resume("t")
     else:
         assert (await graph.get_state("t")).next == ("a",)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from .checkpoints import OuterWrites
 from .graph import Graph
 from .performing import OuterUpdate
-from .state import HIDDEN, Key, Schema
+from .state import HIDDEN, Key, Schema, is_mapping
 
 
 class Subgraph:
@@ -36,7 +35,7 @@ class Subgraph:
     async def __call__(self, state: Any) -> list[Any]:
         given = state
         kept = None
-        if isinstance(state, Mapping):
+        if is_mapping(state):
             given = {name: value for name, value in state.items() if not name.startswith(HIDDEN)}
             kept = state.get(self._kept.name) if self._kept is not None else None
         try:

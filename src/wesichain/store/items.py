@@ -8,13 +8,22 @@ else's to change; a search returns the items of a namespace and of those below i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import override
 
-from wesichain.core import Clock, JsonValue, SystemClock, dataclass, dump_json, parse_json
+from wesichain.core import (
+    Clock,
+    JsonValue,
+    SystemClock,
+    dataclass,
+    dump_json,
+    is_array,
+    is_object,
+    parse_json,
+)
 from wesichain.errors import ConfigError
 
 Namespace: TypeAlias = tuple[str, ...]
@@ -151,10 +160,10 @@ def _plain_text(text: str) -> str:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, Mapping):
+    if is_object(value):
         for item in value.values():
             yield from _texts(item)
-    elif isinstance(value, list):
+    elif is_array(value):
         for item in value:
             yield from _texts(item)
     elif value is not None:

@@ -170,7 +170,7 @@ class Notes:
         body = parsed(entry)
         self.last_event = max(self.last_event, body.get("event", 0))
         self.spent = body.get("spent", self.spent)
-        if "task" not in body:
+        if "task" not in body and body.keys() & {"event", "spent"}:
             return
         task = self._old_ids.get(body["task"], body["task"])
         before = self.asked.get(task, ())
