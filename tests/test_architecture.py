@@ -279,8 +279,6 @@ def test_an_optional_dependency_is_imported_in_one_module_a_room(package: str) -
 
 # Providers are rooms of one shape: the client, the wire, and the settings on it have one name in each.
 PROVIDER_MODULES = {"client", "wire", "settings"}
-# Providers are rooms of one shape: what is the client, and what is on the wire, has one name in each.
-PROVIDER_MODULES = {"client", "wire"}
 
 
 def test_no_private_module_name_stands_three_times() -> None:
@@ -301,6 +299,8 @@ SHARED_CLASS_NAMES = {
     "Answer": {"wesichain.agent.rules.reply_judge", "wesichain.testing.providers"},
     # A question to a person, of a call and of a durable graph's node; in `context` a deprecated name.
     "Question": {"wesichain.context.view", "wesichain.core.events", "wesichain.durable.questions"},
+    # The result of an evaluation, and of a simulation.
+    "Report": {"wesichain.evals.results", "wesichain.testing.simulation.violations"},
     # One thing: a run as a list shows it; of a folder of recordings, and of a database.
     "RunSummary": {"wesichain.durable.states", "wesichain.trace.recordings.folder"},
     # Items that outlive a thread; in `durable` where workflows are kept, never seen outside.

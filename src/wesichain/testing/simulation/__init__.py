@@ -2,20 +2,20 @@
 
 from .faults import Fault, Faults
 from .loop import VirtualClock, VirtualLoop
-from .report import Report, Violation
 from .running import simulated
-from .scenario import Effect, Effects, Invariant, Person, Scenario, Trace
+from .scenario import Effect, Invariant, Person, Scenario, ToolEffects, Trace
 from .simulate import simulate, simulate_sync
+from .violations import Report, Violation
 
 __all__ = [
     "Effect",
-    "Effects",
     "Fault",
     "Faults",
     "Invariant",
     "Person",
     "Report",
     "Scenario",
+    "ToolEffects",
     "Trace",
     "Violation",
     "VirtualClock",

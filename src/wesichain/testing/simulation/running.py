@@ -16,7 +16,7 @@ from wesichain.testing.seams import installed
 from .boundary import Boundary, Process
 from .faults import FaultPlan, Faults
 from .loop import EPOCH, OWNER, VirtualLoop, virtual_loop
-from .scenario import Effects, Scenario, Trace
+from .scenario import Scenario, ToolEffects, Trace
 
 _PERSON = ("person_never", "person_late", "person_twice")
 _WEEK = 7 * 86_400.0
@@ -70,7 +70,7 @@ class _Run:
             self._seed,
             self._run_id,
             tuple(self._events),
-            Effects(self._boundary.effects),
+            ToolEffects(self._boundary.effects),
             Spent() if outcome is None else outcome.spent,
             outcome,
             self._world,

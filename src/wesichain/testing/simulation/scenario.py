@@ -37,7 +37,7 @@ class Effect:
     ended: str
 
 
-class Effects(Mapping[str, tuple[Effect, ...]]):
+class ToolEffects(Mapping[str, tuple[Effect, ...]]):
     """The effects of a run by the name of their tool; a tool that was never run has none."""
 
     def __init__(self, effects: Sequence[Effect]) -> None:
@@ -63,7 +63,7 @@ class Effects(Mapping[str, tuple[Effect, ...]]):
 
     @override
     def __repr__(self) -> str:
-        return f"Effects({self._by_tool!r})"
+        return f"ToolEffects({self._by_tool!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Trace:
     seed: int
     run_id: str
     events: tuple[Event, ...]
-    effects: Effects
+    effects: ToolEffects
     spent: Spent
     outcome: Outcome[Any] | None
     world: Any

@@ -12,9 +12,9 @@ from wesichain.core import to_json
 from wesichain.errors import ConfigError
 
 from .faults import Fault, Faults
-from .report import Report, Violation, check_functions, name_of
 from .running import simulated
 from .scenario import Invariant, Scenario, Trace
+from .violations import Report, Violation, check_functions, name_of
 
 _DEFAULT_SEEDS = range(200)
 _MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fewer faults
