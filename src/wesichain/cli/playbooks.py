@@ -192,11 +192,10 @@ def record(
     ] = None,
     pitfall: Annotated[bool, typer.Option("--pitfall", help="It warns of something.")] = False,
     example: Annotated[str, typer.Option(help="A task that it is for, to find it by.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Show it from now on, without evidence.")] = False,
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Write down advice of your own; it is tried as any other, unless it is forced."""
+    """Write down a sentence of your own; it is shown from now on to every run that it fits."""
     with opened(path, embedder, browse=True) as book:
         from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 
@@ -208,7 +207,6 @@ def record(
             example_task=example,
         )
         kept = book.record(bullet, domain=domain)
-        kept = book.promote(kept.id, force=True, domain=domain) if force else kept
         say(f"{kept.id} is {kept.stage}; runs read: {kept.text}")
 
 
