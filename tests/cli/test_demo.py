@@ -60,17 +60,12 @@ def ship(order: str, service: str) -> dict[str, Any]:
     return call("ship", {"order": order, "service": service})
 
 
+NOT_SENT, RIGHT = "not sent, which is wrong", "sent by EXP-24, which is right"
 ENDS = [
-    pytest.param(
-        "5 lamps", "express", SERVICE, 0, ["not sent, which is wrong", "sent by EXP-24, which is right"]
-    ),
-    pytest.param("5 lamps", "express", 1, ["not sent, which is wrong"] * 2),
-    pytest.param(
-        "5 lamps", "express", "ECO-72", 1, ["not sent, which is wrong", "sent by ECO-72, which is wrong"]
-    ),
-    pytest.param(
-        "3 lamps", "express", SERVICE, 1, ["not sent, which is wrong", "sent by EXP-24, which is right"]
-    ),
+    pytest.param("5 lamps", SERVICE, 0, [NOT_SENT, RIGHT], id="right"),
+    pytest.param("5 lamps", "express", 1, [NOT_SENT, NOT_SENT], id="refused-again"),
+    pytest.param("5 lamps", "ECO-72", 1, [NOT_SENT, "sent by ECO-72, which is wrong"], id="another-service"),
+    pytest.param("3 lamps", SERVICE, 1, [NOT_SENT, RIGHT], id="another-answer"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""playbook: what was learned: list, show, search, record, promote, quarantine, forget, rollback and more."""
+"""playbook: what was learned: list, show, search, record, export, load, promote, quarantine and more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from wesichain.core import home_folder
 from wesichain.errors import ConfigError, WesichainError
 
-from .terminal import fail, say, table
+from .terminal import fail, is_interactive, read_line, say, table
 
 if TYPE_CHECKING:
     from wesichain.learning import Embedder, Playbook
@@ -258,6 +258,43 @@ def rollback(
             if done is None
             else f"rolled back; the journal is at entry {done.seq}"
         )
+
+
+@app.command()
+def export(
+    page: Annotated[Path, typer.Argument(help="The page to write.")] = Path("PLAYBOOK.md"),
+    *,
+    path: Where = None,
+    embedder: Using = None,
+) -> None:
+    """Write the playbook as a page that people read, edit, review and keep in git."""
+    with opened(path, embedder, browse=True) as book:
+        book.export(page)
+        say(f"{page} has the advice of {', '.join(book.domains()) or 'no domain yet'}")
+
+
+@app.command()
+def load(
+    page: Annotated[Path, typer.Argument(help="The page to take in.")] = Path("PLAYBOOK.md"),
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at a terminal.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")] = False,
+    path: Where = None,
+    embedder: Using = None,
+) -> None:
+    """Take in a page that was edited: say what it changes, ask at a terminal, and change it."""
+    with opened(path, embedder, browse=True) as book:
+        planned = [line for change in book.load(page, dry_run=True) for line in change.lines()]
+        for line in planned:
+            say(line)
+        if not planned or dry_run:
+            say("nothing to change" if not planned else "nothing was changed")
+            return
+        if is_interactive() and not yes and read_line("make these changes? [y/N]: ") not in ("y", "yes"):
+            say("nothing was changed")
+            return
+        book.load(page)
+        say(f"{len(planned)} changes made")
 
 
 @app.command()

@@ -21,6 +21,7 @@ from .gate import Health, RunRecord, Verdict, judge, regression
 from .generator import CoTGenerator, ReActGenerator
 from .learner import Generator, Learner, Reflector
 from .model_reflector import ModelReflector
+from .page import PageChange
 from .playbook import Playbook
 from .reflector import Adaptation, GroundedReflector, Reflection, RunReader
 from .report import LearningSummary, Rollback, plot, progress_bar
@@ -44,6 +45,7 @@ __all__ = [
     "LearningSummary",
     "Match",
     "ModelReflector",
+    "PageChange",
     "Playbook",
     "PlaybookBullet",
     "PlaybookChange",

@@ -33,6 +33,7 @@ from .entities import (
     marks_of,
     mask,
 )
+from .page import PageChange, changes, read_page, write_page
 from .storage import (
     Backend,
     Cause,
@@ -351,6 +352,35 @@ class Playbook(Translated, StrategySource):
     def repair(self, domain: str) -> Repaired:
         """Set damaged records aside, so that all others can be read again."""
         return self._library.repair(check_domain(domain))
+
+    # --- as a page ---
+
+    def export(self, path: str | PathLike[str]) -> None:
+        """Write the playbook as a page, PLAYBOOK.md: what is shown, and apart from it lessons on trial."""
+        page = write_page({domain: self.bullets(domain) for domain in self.domains()})
+        try:
+            Path(path).write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise PlaybookError(f"{path} cannot be written: {error.strerror}") from error
+
+    def load(self, path: str | PathLike[str], *, dry_run: bool = False) -> Sequence[PageChange]:
+        """Take in a page that a person has edited, and return the changes, a value a domain.
+
+        With `dry_run` nothing is changed: the changes can be read before they are made.
+        """
+        try:
+            page = read_page(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlaybookError(f"{path} cannot be read: {error}") from error
+        found = [changes(domain, *read, self.bullets(domain)) for domain, read in page.items()]
+        for change in found if not dry_run else ():
+            for name in change.retired:
+                self.quarantine(name, domain=change.domain)
+            for name in change.promoted:
+                self.promote(name, force=True, domain=change.domain)
+            if change.added:
+                self.record_all(change.added, domain=change.domain)
+        return tuple(change for change in found if change)
 
     # --- for the curator and the learner ---
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.cli.loading import load_agent, load_object
+from wesichain.cli.playbooks import advised_by
 from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
 from wesichain.core import home_folder, to_json
 from wesichain.errors import ConfigError, WesichainError
@@ -45,8 +46,13 @@ def eval_(
         str | None, typer.Option(help="A model PROVIDER:NAME that reads rubrics and expected answers.")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Results of an earlier version: 1 if this one is worse.")
+        str | None,
+        typer.Option(help="Results of an earlier version, or 'none': the same agent without --playbook."),
     ] = None,
+    playbook: Annotated[
+        Path | None, typer.Option("--playbook", help="A playbook's folder, which advises the agent.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain of the playbook.")] = "general",
     at_least: Annotated[
         float | None,
         typer.Option(
@@ -69,14 +75,22 @@ def eval_(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Run cases through an agent, score the runs, and compare with an earlier version."""
+    """Run cases through an agent, score the runs, and compare with an earlier version.
+
+    With `--playbook PATH --against none` every case is run twice, with the playbook and without, in pairs.
+    """
     results = out or cases.with_suffix(".results.jsonl")
+    is_paired = against == "none"
     try:
         chosen = [case for case in read_cases(cases) if tag is None or tag in case.tags]
         if not chosen:
             raise ConfigError(f"no case of {cases} has the tag {tag!r}")
-        earlier = read_results(against) if against is not None else None
-        program = load_agent(agent)
+        if is_paired and playbook is None:
+            raise ConfigError("--against none compares with and without a playbook: name one with --playbook PATH")
+        earlier = read_results(Path(against)) if against is not None and not is_paired else None
+        bare = load_agent(agent)
+        learned = advised_by(playbook, domain)
+        program = bare.with_playbook(learned["playbook"], domain) if learned else bare
         functions: list[Check] = [load_object(name, object) for name in checks or ()]
         known = _known(results, chosen, resume=resume)
         work = partial(
@@ -90,7 +104,17 @@ def eval_(
             done=known,
         )
         folder = runs or home_folder() / "runs"
-        report, pressed = asyncio.run(_execute(work, len(known), len(chosen) * repeat, results, folder))
+        count = len(chosen) * repeat
+        report, pressed = None, False
+        if is_paired:
+            plain = results.with_suffix(".without.jsonl")
+            done = _known(plain, chosen, resume=resume)
+            without = partial(work, done=done)
+            without = partial(evaluate, bare.with_playbook(None), *without.args[1:], **without.keywords)
+            first, pressed = asyncio.run(_execute(without, len(done), count, plain, folder))
+            earlier = first.results if first is not None else None
+        if not is_paired or earlier is not None:
+            report, pressed = asyncio.run(_execute(work, len(known), count, results, folder))
     except WesichainError as error:
         fail(error)
     if report is None:
