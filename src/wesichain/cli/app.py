@@ -15,7 +15,7 @@ from . import asking, durable_runs, learning, playbooks, traces
 from .machine import doctor, models
 from .mcp import mcp
 from .serving import serve
-from .tasks import eval_
+from .tasks import eval_, improve
 from .terminal import fail, note
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command()(asking.chat)
 app.command()(asking.run)
 app.command()(asking.demo)
 app.command("eval")(eval_)
+app.command()(improve)
 app.command()(learning.learn)
 app.command()(mcp)
 app.command()(models)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from wesichain.agent import Agent
 from wesichain.cli.loading import load_agent, load_object
 from wesichain.cli.playbooks import advised_by
 from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
@@ -86,35 +87,29 @@ def eval_(
         if not chosen:
             raise ConfigError(f"no case of {cases} has the tag {tag!r}")
         if is_paired and playbook is None:
-            raise ConfigError("--against none compares with and without a playbook: name one with --playbook PATH")
+            raise ConfigError(
+                "--against none is a comparison without a playbook: name one with --playbook PATH"
+            )
         earlier = read_results(Path(against)) if against is not None and not is_paired else None
         bare = load_agent(agent)
         learned = advised_by(playbook, domain)
         program = bare.with_playbook(learned["playbook"], domain) if learned else bare
         functions: list[Check] = [load_object(name, object) for name in checks or ()]
-        known = _known(results, chosen, resume=resume)
-        work = partial(
-            evaluate,
-            program,
-            chosen,
-            checks=functions,
-            judge=Judge(judge) if judge else None,
-            repeat=repeat,
-            at_once=workers,
-            done=known,
-        )
+        options: dict[str, Any] = {"checks": functions, "judge": Judge(judge) if judge else None}
+        options |= {"repeat": repeat, "at_once": workers}
         folder = runs or home_folder() / "runs"
-        count = len(chosen) * repeat
+
+        def execute(of: Agent[Any], to: Path) -> tuple[Report | None, bool]:
+            known = _known(to, chosen, resume=resume)
+            work = partial(evaluate, of, chosen, done=known, **options)
+            return asyncio.run(_execute(work, len(known), len(chosen) * repeat, to, folder))
+
         report, pressed = None, False
         if is_paired:
-            plain = results.with_suffix(".without.jsonl")
-            done = _known(plain, chosen, resume=resume)
-            without = partial(work, done=done)
-            without = partial(evaluate, bare.with_playbook(None), *without.args[1:], **without.keywords)
-            first, pressed = asyncio.run(_execute(without, len(done), count, plain, folder))
+            first, pressed = execute(bare.with_playbook(None), results.with_suffix(".without.jsonl"))
             earlier = first.results if first is not None else None
-        if not is_paired or earlier is not None:
-            report, pressed = asyncio.run(_execute(work, len(known), count, results, folder))
+        if earlier is not None or not is_paired:
+            report, pressed = execute(program, results)
     except WesichainError as error:
         fail(error)
     if report is None:
