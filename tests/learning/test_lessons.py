@@ -27,6 +27,7 @@ from wesichain.learning import (
 )
 from wesichain.learning.entities import fingerprints_of
 from wesichain.testing import ScriptedLlm, calls
+from wesichain.testing.models import Reply
 from wesichain.tools import tool
 
 SENTENCE = "The amount of refund is in cents: 25 euros are 2500."
@@ -271,9 +272,9 @@ def test_a_changed_schema_sends_it_back_to_shadow(book: Playbook, kind: str) -> 
         SemanticCurator().merge(book, replace(reflection, tools=old))
     before = book.bullets("shop")[0]
     if kind == "found-late":
-        before = book.record(
-            replace(before, id="late", helpful_count=1, tool_success_rate=None), domain="shop"
-        )  # type: ignore[call-arg]  # a strategy
+        assert isinstance(before, ToolCallingStrategy)
+        late = replace(before, id="late", helpful_count=1, tool_success_rate=None)
+        before = book.record(late, domain="shop")
     assert before.is_visible
     SemanticCurator().merge(book, replace(run(9), tools=new))
     assert all(item.stage in ("shadow", "quarantined") for item in book.bullets("shop"))
@@ -305,7 +306,7 @@ async def test_without_a_model_a_call_that_the_run_mended_teaches(tmp_path: Path
     with Playbook.open(tmp_path / "p", words()) as book:
         for order in ("a", "b"):
             checked = set[str]()
-            script = [
+            script: list[Reply] = [
                 calls(("pay", {"order": order})),
                 calls(("check", {"order": order})),
                 calls(("pay", {"order": order})),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ def book(tmp_path: Path) -> Iterator[Playbook]:
         opened.record(
             strategy("pay a bill", "pay", id="way", provenance=Provenance("reflector")), domain="shop"
         )
-        trial = {"lesson": "argument", "sources": ("x",), "provenance": Provenance("model")}
+        trial: dict[str, Any] = {"lesson": "argument", "sources": ("x",), "provenance": Provenance("model")}
         opened.record(strategy("pay", "pay", helpful=0, id="trial", **trial), domain="shop")
         opened.record(strategy("pay", "old", helpful=0, harmful=3, id="gone"), domain="shop")
         yield opened

@@ -103,6 +103,11 @@ class Learner:
         self._summary = LearningSummary()
 
     @property
+    def reflector(self) -> Reflector:
+        """The reflector that reads the runs."""
+        return self._reflector
+
+    @property
     def summary(self) -> LearningSummary:
         """What was taken in since the last batch began."""
         return self._summary
