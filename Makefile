@@ -47,8 +47,8 @@ $(DEMO_STAMP): requirements/demo.lock
 	@$(DEMO)/bin/python -c 'import xllamacpp, faiss, typer, starlette'
 	@touch $(DEMO_STAMP)
 
-demo: $(DEMO_STAMP) ## the main job: a question, real tools, a lesson, a local model, no key
-	@echo "==> a local model (the first time fetches it: 491 MB), a question, and a task before and after a lesson"
+demo: $(DEMO_STAMP) ## the main job: a question, real tools, a correction, a local model, no key; fails where it is wrong
+	@echo "==> a local model (the first time fetches it: 491 MB), a question, and a task before and after a correction"
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 

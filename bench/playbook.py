@@ -77,7 +77,8 @@ def median(act: Callable[[int], object], *, times: int) -> tuple[float, float]:
 
 def run(number: int) -> tuple[TaskInput, TaskOutput]:
     task = TaskInput(f"t{number}", QUESTIONS[number % 5].format(number), domain="shop")
-    steps = [ReasoningStep(1, "Look.", "call_tool", "a", {}), ReasoningStep(2, "Done.", "finish")]
+    end = ReasoningStep(2, "Done.", "finish", observation="42")
+    steps = [ReasoningStep(1, "Look.", "call_tool", "a", {}), end]
     return task, TaskOutput(task.task_id, "42", structured_trace=tuple(steps), total_iterations=2)
 
 

@@ -1,48 +1,41 @@
-"""Refusals teach a playbook, and later tasks are solved: a local model, a tool, a word of feedback each.
+"""A person corrects one run, and the runs that follow do it right: a local model, a tool, a playbook.
 
-`python examples/local/learning.py [MODEL]`; the model is downloaded once. The tool wants its days in a form
-that its description does not tell: the playbook learns it from refusals, and tells later runs. Seen with the
-0.5B model: 1 to 3 not done, in four steps each; 4 to 11 done, in two steps each.
+`python examples/local/learning.py [MODEL]`; the model is downloaded once. No description says how the warehouse
+calls its services. The first order is refused; the owner's sentence is shown to the later ones.
 """
 
 import asyncio
-import re
 import sys
 import tempfile
-from datetime import date, timedelta
 
 from wesichain import Agent
-from wesichain.errors import RunFailedError
-from wesichain.learning import Learner, Playbook
+from wesichain.learning import Feedback, Learner, Playbook
 from wesichain.llm.local import LocalLlm
-from wesichain.policy import Budget, ObserveErrors
+from wesichain.policy import Budget
 
-planned: dict[str, str] = {}
+SENTENCE = "ship: for express delivery the service is EXP-24."
+sent: dict[str, str] = {}
 
 
-def plan_delivery(order: str, day: str) -> str:
-    """Plan the day of a delivery."""
-    if not re.fullmatch(r"\d\d\.\d\d\.\d{4}", day):
-        raise ValueError(f"day {day!r} refused: days are written like 14.03.2027")
-    planned[order] = day
-    return "planned"
+def ship(order: str, service: str) -> str:
+    """Send an order to its customer."""
+    if service not in ("EXP-24", "ECO-72"):
+        raise ValueError(f"there is no service {service!r}")
+    sent[order] = service
+    return f"order {order} is on its way"
 
 
 async def main(model: str) -> None:
-    with tempfile.TemporaryDirectory() as folder, Playbook.open(folder, explore=1) as playbook:
-        llm, policy = LocalLlm(model), ObserveErrors()
-        agent = Agent(llm, tools=[plan_delivery], playbook=playbook, policy=policy, budget=Budget(steps=4))
-        learner = Learner(playbook=playbook)
-        for number in range(1, 12):
-            day = date(2027, 5, 12) + timedelta(days=9 * number)
-            task = f"Plan the delivery of order A-{number} for {day:%d %B %Y}."
-            try:
-                run = (await agent.run(task)).outcome
-            except RunFailedError as error:
-                run = error.outcome
-            good = planned.get(f"A-{number}") == f"{day:%d.%m.%Y}"
-            print(f"{number}: {run.spent.steps} steps, {'done' if good else 'not done'}", flush=True)
-            learner.submit(run, feedback=good)
+    with tempfile.TemporaryDirectory() as folder, Playbook.open(folder) as playbook:
+        llm = LocalLlm(model)
+        agent = Agent(llm, tools=[ship], playbook=playbook, budget=Budget(steps=3), on_limit="partial")
+        learner = Learner(playbook=playbook, agent=agent)
+        for number, order in enumerate(("A17", "B23", "C8", "K51"), 1):
+            run = await agent.outcome(f"Ship order {order} by express.")
+            good = sent.get(order) == "EXP-24"
+            print(f"{number}: {'sent' if good else 'not sent'}", flush=True)
+            why = Feedback(label=good) if good else Feedback(label=False, why=SENTENCE, by="owner")
+            learner.submit(run, feedback=why)
             await learner.drain()
 
 

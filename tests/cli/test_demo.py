@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from tests.conftest import ROOT
-from wesichain.cli.demo import MEANT, ORDER, QUESTION, Office, calculate
+from wesichain.cli.demo import QUESTION, SENTENCE, SERVICE, Office, calculate
 from wesichain.core import ToolCall
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
@@ -56,36 +56,38 @@ async def test_what_a_tool_must_not_do_is_an_error_it_tells(
     assert result.error is not None
 
 
-def refund(amount: int) -> dict[str, Any]:
-    return call("refund", {"order": ORDER, "amount": amount})
+def ship(order: str, service: str) -> dict[str, Any]:
+    return call("ship", {"order": order, "service": service})
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "tills"),
-    [
-        pytest.param(
-            12, MEANT, ["0.12 euros paid back, which is wrong", "12.00 euros paid back, which is right"]
-        ),
-        pytest.param(MEANT, MEANT, ["12.00 euros paid back, which is right"] * 2),
-        pytest.param(12, 12, ["0.12 euros paid back, which is wrong"] * 2),
-    ],
-)
-def test_the_demo_answers_and_shows_a_task_before_and_after_a_lesson(
-    wesichain: Command, first: int, second: int, tills: list[str]
+NOT_SENT, RIGHT = "not sent, which is wrong", "sent by EXP-24, which is right"
+ENDS = [
+    pytest.param("5 lamps", SERVICE, 0, [NOT_SENT, RIGHT], id="right"),
+    pytest.param("5 lamps", "express", 1, [NOT_SENT, NOT_SENT], id="refused-again"),
+    pytest.param("5 lamps", "ECO-72", 1, [NOT_SENT, "sent by ECO-72, which is wrong"], id="another-service"),
+    pytest.param("3 lamps", SERVICE, 1, [NOT_SENT, RIGHT], id="another-answer"),
+]
+
+
+@pytest.mark.parametrize(("answer", "service", "status", "verdicts"), ENDS)
+def test_the_demo_ends_with_1_where_it_is_wrong(
+    wesichain: Command, answer: str, service: str, status: int, verdicts: list[str]
 ) -> None:
     replies = [
         call("query_orders", {"sql": QUERY}),
-        text("5 lamps"),
-        refund(first),
+        text(answer),
+        ship("A17", "express"),
         text("done"),
-        refund(second),
+        ship("B23", service),
     ]
     with serving(*replies, text("done")) as url:
         done = wesichain("demo", "--model", "openai:stub", "--no-record", url=url)
-    assert done.status == 0, done.err
-    assert done.out == "5 lamps\ndone\ndone\n"
+    assert done.status == status, done.err
+    assert done.out == f"{answer}\ndone\ndone\n"
     assert QUESTION in done.err
-    assert [line.partition(": ")[2] for line in done.err.splitlines() if "in the till" in line] == tills
+    found = [line.partition(" was ")[2] for line in done.err.splitlines() if "in the database" in line]
+    assert found == verdicts
+    assert f"A person says what was wrong: {SENTENCE}" in done.err
 
 
 def test_a_model_nobody_knows_is_one_line(wesichain: Command) -> None:
@@ -95,12 +97,12 @@ def test_a_model_nobody_knows_is_one_line(wesichain: Command) -> None:
 
 
 @pytest.mark.slow
-def test_the_local_model_answers_and_does_better_after_the_lesson(
+def test_the_local_model_answers_and_is_right_after_the_correction(
     wesichain: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WESICHAIN_MODELS", os.environ.get("WESICHAIN_MODELS") or str(ROOT / ".cache/models"))
     done = wesichain("demo", "--no-record")
     assert done.status == 0, done.err
     assert "5" in done.out
-    assert "0.12 euros paid back, which is wrong" in done.err
-    assert "12.00 euros paid back, which is right" in done.err
+    assert "order A17 was not sent" in done.err
+    assert "order B23 was sent by EXP-24, which is right" in done.err

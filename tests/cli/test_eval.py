@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from wesichain.learning import Playbook, ToolCallingStrategy
 from wesichain.web.run_store import RunStore
 
 PROGRAM = """
@@ -105,3 +106,49 @@ def test_cases_are_made_from_recordings(wesichain: Command, folder: Path) -> Non
     assert (done.status, "2 cases" in done.out) == (0, True)
     program = f"{folder / 'program.py'}:good"
     assert wesichain("eval", str(made), "--agent", program, *runs).status == 0
+
+
+ADVISED = """
+from wesichain import Agent, tool
+from wesichain.core import Role
+from wesichain.testing import FunctionLlm, calls
+
+@tool
+def pay(amount: int) -> str:
+    "Pay an amount."
+    return f"paid {amount}"
+
+def clerk(request):
+    if request.messages[-1].role is Role.TOOL:
+        return request.messages[-1].text
+    system = " ".join(one.text for one in request.messages if one.role is Role.SYSTEM)
+    euros = int(request.messages[-1].text.split()[1])
+    return calls(("pay", {"amount": euros * 100 if "cents" in system else euros}))
+
+agent = Agent(FunctionLlm(clerk), tools=[pay])
+"""
+
+
+def test_a_playbook_is_compared_with_none_in_pairs(wesichain: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(ADVISED)
+    rows = [{"id": f"c{n}", "task": f"Pay {n} euros", "expected": f"paid {n * 100}"} for n in range(1, 9)]
+    (tmp_path / "pay.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with Playbook.open(tmp_path / "book") as book:
+        book.record(
+            ToolCallingStrategy(content="Amounts are in cents.", tool_sequence=("pay",)), domain="shop"
+        )
+    command = (
+        "eval",
+        str(tmp_path / "pay.jsonl"),
+        "--agent",
+        f"{tmp_path}/mine.py:agent",
+        "--against",
+        "none",
+    )
+    assert wesichain(*command).status == 2
+    place = ("--playbook", str(tmp_path / "book"), "--domain", "shop")
+    done = wesichain(*command, *place)
+    assert done.status == 0, done.err
+    assert "over 8 cases: 0% -> 100%, a difference of +100.0%" in done.out
+    again = wesichain(*command, *place, "--resume", "--json")
+    assert json.loads(again.out)["comparison"]["better"] == [f"c{n}" for n in range(1, 9)]

@@ -64,7 +64,31 @@ def test_labels_can_come_from_a_file(wesichain: Command, runs: list[str], tmp_pa
         "\n".join(json.dumps({"run": run, "good": number > 0}) for number, run in enumerate(runs)) + "\n\n"
     )
     done = wesichain("learn", "--labels", str(labels), *at(tmp_path))
-    assert (done.status, "3 runs taken in: 2 new bullets" in done.out) == (0, True)
+    assert (done.status, "3 runs taken in: 1 new bullets" in done.out) == (0, True)
+
+
+def test_labels_of_the_runs_that_are_named(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text("\n".join(json.dumps({"run": run, "good": True}) for run in runs[:2]))
+    done = wesichain("learn", runs[0], runs[1][:12], "--labels", str(labels), *at(tmp_path))
+    assert (done.status, "2 runs taken in" in done.out) == (0, True)
+    for args, message in (((runs[2],), "no line for the run"), ((runs[0], "--good"), "leave out --good")):
+        wrong = wesichain("learn", *args, "--labels", str(labels), *at(tmp_path))
+        assert (wrong.status, message in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize("way", ["--why", "labels", "labels of nobody known"])
+def test_an_owners_sentence_is_shown_as_it_is(
+    wesichain: Command, runs: list[str], tmp_path: Path, way: str
+) -> None:
+    sentence = "Give customer as a number."
+    labels = tmp_path / "labels.jsonl"
+    mark = {"run": runs[0], "good": False, "why": sentence, "by": "owner" if way == "labels" else None}
+    labels.write_text(json.dumps(mark))
+    given = ("--bad", "--why", sentence) if way == "--why" else ("--labels", str(labels))
+    done = wesichain("learn", runs[0], *given, *at(tmp_path))
+    assert done.status == 0
+    assert (sentence in done.err) == (way != "labels of nobody known")
 
 
 def test_marks_of_the_viewer_teach_a_playbook(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
@@ -177,7 +201,7 @@ def test_a_label_that_is_none_is_named(wesichain: Command, tmp_path: Path, line:
 def test_an_operator_records_quarantines_and_forgets(wesichain: Command, tmp_path: Path) -> None:
     path = ("--path", str(tmp_path / "book"), *EMBEDDER)
     done = wesichain(
-        "playbook", "record", "billing", "Ask Erika first.", "--tool", "owes", "--pitfall", "--force", *path
+        "playbook", "record", "billing", "Ask Erika first.", "--tool", "owes", "--pitfall", *path
     )
     assert done.status == 0
     assert "is prod; runs read: Warning: Ask Erika first. Calling owes has failed." in done.out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,51 +91,6 @@ async def test_a_warning_is_shown_where_a_comparison_speaks_for_it(book: Playboo
     assert "Warning: calling a has failed." in (await told(book)).text
 
 
-RULE = "a: give x times 100: for 12 write 1200."
-
-
-@pytest.mark.parametrize(
-    ("author", "task", "said"),
-    [
-        ("reflector", "pay the bill of 25 euros", "a: write x as 2500 for 25 (times 100)."),
-        ("reflector", "pay the bill", RULE),
-        ("operator", "pay the bill of 25 euros", RULE),  # as it was written
-    ],
-)
-async def test_a_rule_is_told_as_the_task_has_to_follow_it(
-    book: Playbook, author: Any, task: str, said: str
-) -> None:
-    origin = Provenance(author)
-    bullet = strategy("pay the bill", "a", lesson="argument", provenance=origin)
-    book.record(replace(bullet, id="r", content=RULE), domain="shop")
-    assert (await told(book, task)).text == f"{HEADING}\n- {said}"
-    assert book.bullets("shop")[0].content == RULE  # what is kept quotes nobody
-    assert (await told(book, "pay the bill")).text.endswith(RULE)
-
-
-DAY = "plan: write day as DD.MM.YYYY: 31 December 1999 is 31.12.1999."
-
-
-@pytest.mark.parametrize(
-    ("task", "author", "told_of"),
-    [
-        ("settle the matter of 25 euros", "reflector", ["pay"]),  # a day is no matter of it
-        ("settle the matter of 25 euros by 3 May 2027", "reflector", ["pay", "plan"]),
-        ("settle the matter", "reflector", ["pay", "plan"]),  # a value of either kind may come up
-        ("settle the matter of 25 euros", "operator", ["pay", "plan"]),
-    ],
-)
-async def test_a_rule_about_another_kind_of_value_is_left_out_where_one_fits(
-    book: Playbook, task: str, author: Any, told_of: list[str]
-) -> None:
-    specs = [ToolSpec(name, "", {"type": "object"}) for name in ("pay", "plan")]
-    for tool, rule in (("pay", RULE.replace("a:", "pay:", 1)), ("plan", DAY)):
-        bullet = strategy("settle the matter", tool, lesson="argument", provenance=Provenance(author))
-        book.record(replace(bullet, id=tool, content=rule), domain="shop")
-    advice = await book.advise(task, run_id="r", domain="shop", tools=specs, drawn=False)
-    assert sorted(advice.shown) == told_of
-
-
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))
 def test_a_draw_is_always_the_same_and_lies_between_0_and_1(run: str, bullet: str) -> None:
     assert 0 <= draw(run, bullet) == draw(run, bullet) < 1
@@ -153,7 +107,7 @@ def test_shares_are_kept(share: float, stage: Any) -> None:
 
 
 async def test_what_is_drawn_out_is_held_and_told(tmp_path: Path) -> None:
-    with Playbook.open(tmp_path / "p", words()) as book:
+    with Playbook.open(tmp_path / "p", words(), explore=0.5) as book:
         book.record(strategy("pay the bill", "a", id="s"), domain="shop")
         found = [await told(book, run_id=str(number)) for number in range(60)]
         again = [await told(book, run_id=str(number)) for number in range(60)]
@@ -161,6 +115,15 @@ async def test_what_is_drawn_out_is_held_and_told(tmp_path: Path) -> None:
     assert {(item.shown, item.held) for item in found} == {(("s",), ()), ((), ("s",))}
     assert 15 < sum(bool(item.shown) for item in found) < 45
     assert all(item.text == "" for item in found if item.held)
+
+
+async def test_nothing_is_held_back_by_default(tmp_path: Path) -> None:
+    with Playbook.open(tmp_path / "p", words()) as book:
+        book.record(strategy("pay the bill", "a", id="staging"), domain="shop")
+        book.record(strategy("pay the bill", "b", helpful=9, id="prod"), domain="shop")
+        book.promote("prod")
+        found = [await told(book, run_id=str(number)) for number in range(60)]
+    assert {(frozenset(item.shown), item.held) for item in found} == {(frozenset({"staging", "prod"}), ())}
 
 
 async def test_what_an_operator_forces_is_never_held_back(tmp_path: Path) -> None:

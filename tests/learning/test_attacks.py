@@ -77,7 +77,8 @@ ATTACKS = [
 @pytest.mark.parametrize(("task", "good"), ATTACKS)
 async def test_the_next_user_reads_nothing_of(book: Playbook, task: str, good: bool) -> None:
     generator = ReActGenerator(FunctionLlm(obedient), [pay], playbook=book)
-    learner = Learner(generator, book, feedback=Feedback(label=good, why=ORDER))
+    reflector = GroundedReflector()  # which also makes warnings
+    learner = Learner(generator, book, reflector=reflector, feedback=Feedback(label=good, why=ORDER))
     await learner.run([TaskInput(f"{CANARY}-{at}", task, domain="shop") for at in range(12)])
     assert list(book.bullets("shop"))
     for alike in ("Pay the bill now", task.replace(CANARY, "it")[:200]):

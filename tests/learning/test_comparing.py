@@ -48,7 +48,7 @@ def used_cents(_: TaskInput, output: Any) -> Feedback:
 
 
 async def test_a_bullet_earns_prod_by_comparison_alone_and_a_harmful_one_is_found_out(tmp_path: Path) -> None:
-    with Playbook.open(tmp_path / "p", words()) as book:
+    with Playbook.open(tmp_path / "p", words(), explore=0.5, holdback=0.1) as book:
         book.record(strategy("refund an order", "by_cents", id="helps"), domain="shop")
         book.record(strategy("refund an order", "by_euros", id="harms"), domain="shop")
         generator = ReActGenerator(FunctionLlm(student), [by_cents, by_euros], playbook=book)

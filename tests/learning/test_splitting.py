@@ -7,19 +7,15 @@ from random import Random
 
 import pytest
 
-from tests.learning.kit import reflect, run_of, strategy
+from tests.learning.kit import reflect, strategy
 from wesichain.core import ToolSpec
 from wesichain.learning import (
-    Feedback,
-    GroundedReflector,
     Playbook,
     PlaybookBullet,
     Provenance,
     SemanticCurator,
-    TaskInput,
 )
 from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of
-from wesichain.learning.lessons import saying
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 
@@ -147,25 +143,6 @@ async def test_a_way_that_was_found_too_late_is_tried_once_it_was_found_in_time(
     assert "look_den" in await advice(playbook, "where is the saw number 99")
 
 
-async def test_a_way_to_what_was_found_and_not_said_is_told_and_so_is_that(playbook: Playbook) -> None:
-    """No run succeeded: each found the thing and did not say where, and the user said what it was."""
-    for at in range(4):
-        for kind, place in KINDS.items():
-            tried = PLACES[: PLACES.index(place) + 1]
-            calls = [*(f"!look_{other}" for other in tried[:-1]), f"look_{place}"]
-            task = TaskInput(f"{kind}.{at}", f"where is the {kind} number {at}", domain="shop")
-            why = Feedback(label=False, why="the answer should have been: ok")  # what the tools give here
-            run = GroundedReflector().reflect(task, run_of(task.task_id, *calls), why)
-            assert not [item for item in run.proposals if item.section == "Pitfalls"]
-            SemanticCurator().merge(playbook, run)
-    for kind, place in KINDS.items():
-        said = (await advice(playbook, f"where is the {kind} number 99")).splitlines()[1:]
-        way, end = in_case(kind, f"Call look_{place}."), saying(f"look_{place}").rule
-        assert sorted(said) == sorted([f"- {way}", f"- {end}"])
-    ways = [item for item in playbook.bullets("shop") if not item.lesson and item.helpful_count]
-    assert not any(item.tally.shown_successes or item.tally.held_successes for item in ways)  # all failed
-
-
 async def test_a_way_that_never_led_to_success_is_not_shown(playbook: Playbook) -> None:
     for at in range(6):
         for kind in KINDS:
@@ -203,7 +180,9 @@ async def test_a_condition_may_have_two_words(playbook: Playbook, noise: float) 
 
 async def test_a_bare_way_is_not_told_beside_a_lesson_about_its_tool(playbook: Playbook) -> None:
     rule = "look_attic: write day as DD.MM.YYYY."
-    lesson = strategy("look it up", "look_attic", lesson="format", provenance=Provenance("reflector"))
+    lesson = strategy(
+        "look it up", "look_attic", lesson="format", sources=("x", "y"), provenance=Provenance("reflector")
+    )
     playbook.record(replace(lesson, id="rule", content=rule), domain="shop")
     for at in range(3):
         SemanticCurator().merge(playbook, reflect("look it up", "look_attic", task_id=str(at)))

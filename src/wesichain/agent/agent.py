@@ -20,6 +20,7 @@ from wesichain.core import (
     Part,
     Role,
     StrategySource,
+    ToolCallingLlm,
     advise,
     around,
 )
@@ -170,6 +171,11 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             instructions=instructions if isinstance(instructions, str) else None,
             **given_options,
         )
+
+    @property
+    def llm(self) -> ToolCallingLlm:
+        """The model of the agent."""
+        return self.runtime.llm
 
     @property
     def has_instructions(self) -> bool:

@@ -148,6 +148,11 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         )
         check_settings(llm, given.settings)
 
+    @property
+    def llm(self) -> ToolCallingLlm:
+        """The model of the runtime."""
+        return self._llm
+
     def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
         """The same with another model, for one run or several: a client, or its name."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,16 +12,17 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent, Conversation, RunMemory, SqliteConversations
-from wesichain.core import home_folder
+from wesichain.core import RunCompleted, home_folder
 from wesichain.errors import MissingDependencyError, WesichainError
 from wesichain.policy import Budget
+from wesichain.trace import CollectingSink
 
-from .demo import LESSON, MEANT, ORDER, QUESTION, TASK, Office, lesson
+from .demo import ANSWER, ORDERS, QUESTION, SENTENCE, SERVICE, Correction, Office, task_of
 from .loading import DEFAULT_MODEL, chosen_model, fetch, load_agent, load_tools
 from .mcp import connect
 from .playbooks import advised_by
 from .tasks import run_batch
-from .terminal import OK, fail, note, read_line
+from .terminal import FAILED, OK, fail, note, read_line
 from .terminal_run import Shown, carry_on, carry_out
 
 Model = Annotated[
@@ -179,34 +181,55 @@ def demo(
     quiet: Quiet = False,
     no_record: NoRecord = False,
 ) -> None:
-    """Answer a question on this machine with real tools and no key; then a task before and after a lesson."""
+    """Answer a question with real tools, a local model and no key; then a task before and after a correction.
+
+    Ends with 1 where the answer or the corrected run is wrong.
+    """
     shown = Shown(quiet=quiet, record=not no_record)
     chosen = chosen_model(model)
     with TemporaryDirectory(prefix="wesichain-demo-") as folder:
         office = Office(Path(folder))
+        answers = CollectingSink()
         try:
-            agent, clerk = office.agent(chosen), office.clerk(chosen)
+            agent = office.agent(chosen, events=[answers])
         except WesichainError as error:
             fail(error)
         fetch(chosen)
         note(f"\n1 of 3: a question, tools, an answer: {QUESTION}")
         status = carry_out(agent, QUESTION, shown)
-        note(f"\n2 of 3: a task with a rule that no tool tells: {TASK}")
-        status = max(status, carry_out(clerk, TASK, shown))
-        _till(office)
+        is_right = ANSWER in _answer_in(answers)
+        note(f"the answer is {'right' if is_right else 'wrong'}")
         try:
-            with lesson(Path(folder) / "playbook") as book:
-                note(f"\n3 of 3: the same task, after a person has written into the playbook: {LESSON}")
-                status = max(status, carry_out(office.clerk(chosen, book), TASK, shown))
-                _till(office)
+            is_learned = _corrected(office, chosen, shown, Path(folder))
         except MissingDependencyError as error:
-            note(f"\n3 of 3, the same after a lesson, is left out: {error}")
+            note(f"\n2 and 3 of 3, a task before and after a correction, are left out: {error}")
+            is_learned = True
     if not no_record:
         note("\nThe runs are recorded: 'wesichain trace list' names them, 'wesichain serve' shows them.")
-    raise typer.Exit(status)
+    raise typer.Exit(max(status, FAILED if not (is_right and is_learned) else OK))
 
 
-def _till(office: Office) -> None:
-    paid = office.take_refunds(ORDER)
-    verdict = "right" if paid == MEANT else "wrong"
-    note(f"in the till: {paid / 100:.2f} euros paid back, which is {verdict}")
+def _corrected(office: Office, model: str, shown: Shown, folder: Path) -> bool:
+    """Run a task that a tool refuses, learn what a person says, run the next one; whether that is right."""
+    first, second = ORDERS
+    with closing(Correction(folder)) as correction:
+        note(f"\n2 of 3: a task that a tool refuses: {task_of(first)}")
+        carry_out(office.clerk(model, events=[correction.recorder]), task_of(first), shown)
+        _sent(office, first)
+        note(f"\nA person says what was wrong: {SENTENCE}")
+        correction.learn(SENTENCE)
+        note(f"\n3 of 3: the next task: {task_of(second)}")
+        carry_out(office.clerk(model, correction.playbook), task_of(second), shown)
+        return _sent(office, second)
+
+
+def _sent(office: Office, order: str) -> bool:
+    service = office.service_of(order)
+    is_right = service == SERVICE
+    verdict = f"sent by {service}" if service else "not sent"
+    note(f"in the database: order {order} was {verdict}, which is {'right' if is_right else 'wrong'}")
+    return is_right
+
+
+def _answer_in(sink: CollectingSink) -> str:
+    return "".join(str(event.output) for event in sink.events if isinstance(event, RunCompleted))

@@ -1,29 +1,34 @@
-"""The demo: a question for real tools, and a rule that a playbook teaches; a local model, no key."""
+"""The demo: a question for real tools, and a task before and after a correction; a local model, no key."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import sqlite3
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wesichain.agent import Agent
-from wesichain.core import Message, Role, StrategySource, ToolCall
+from wesichain.core import EventSink, Message, Role, StrategySource, ToolCall
 from wesichain.llm.local import LocalLlm
 from wesichain.policy import Budget
 from wesichain.tools import ToolError, tool
+from wesichain.trace import Recorder, load
 
-if TYPE_CHECKING:
-    from wesichain.learning import Playbook
+QUESTION, ANSWER = "How many lamps did Cleo order?", "5"
 
-QUESTION = "How many lamps did Cleo order?"
+# What no description says: how the warehouse calls its services. `python -m bench.demo_margins` measures how
+# surely the local models follow the sentence; a wording with a margin below 0.9 is not taken.
+ORDERS = ("A17", "B23")
+SENTENCE, SERVICE = "ship: for express delivery the service is EXP-24.", "EXP-24"
+_SERVICES = (SERVICE, "ECO-72")
 
-# What no description tells: the till counts in cents.
-TASK, ORDER, MEANT = "Refund 12 euros for order A17.", "A17", 1200
-LESSON = "The amount of refund is in cents: 1 euro is 100, so 25 euros are 2500."
-EXAMPLE = "Refund 5 euros for order Z1."  # by which the lesson is found; it is never shown
+
+def task_of(order: str) -> str:
+    return f"Ship order {order} by express."
+
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -71,7 +76,7 @@ def _value(node: ast.AST, *, depth: int) -> Any:
 
 
 class Office:
-    """A folder with a database of orders, a till, and a few notes: real files."""
+    """A folder with a database of orders, its parcels, and a few notes: real files."""
 
     def __init__(self, folder: Path) -> None:
         self._database = folder / "shop.db"
@@ -83,7 +88,7 @@ class Office:
         with shop:
             shop.execute("CREATE TABLE orders (customer TEXT, item TEXT, quantity INTEGER, price REAL)")
             shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", _ORDERS)
-            shop.execute("CREATE TABLE refunds (number TEXT, cents INTEGER)")
+            shop.execute("CREATE TABLE parcels (number TEXT, service TEXT)")
         shop.close()
 
     @tool(effect="pure")
@@ -118,53 +123,68 @@ class Office:
         ][:20]
 
     @tool(effect="once")
-    def refund(self, order: str, amount: int) -> str:
-        """Pay money back to the customer of an order.
+    def ship(self, order: str, service: str) -> str:
+        """Send an order to its customer.
 
         Args:
             order: The order's number.
-            amount: How much to pay back.
+            service: How it is sent.
         """
-        shop = sqlite3.connect(self._database)
-        with shop:
-            shop.execute("INSERT INTO refunds VALUES (?, ?)", (order, amount))
-        shop.close()
-        return f"refunded order {order}"
+        if service not in _SERVICES:
+            raise ToolError(f"there is no service {service!r}")
+        with closing(sqlite3.connect(self._database)) as shop, shop:
+            shop.execute("INSERT INTO parcels VALUES (?, ?)", (order, service))
+        return f"order {order} is on its way"
 
-    def take_refunds(self, order: str) -> int:
-        """How many cents were paid back for an order since the last look."""
-        shop = sqlite3.connect(self._database)
-        with shop:
-            (cents,) = shop.execute(
-                "SELECT coalesce(sum(cents), 0) FROM refunds WHERE number = ?", (order,)
-            ).fetchone()
-            shop.execute("DELETE FROM refunds WHERE number = ?", (order,))
-        shop.close()
-        return int(cents)
+    def service_of(self, order: str) -> str:
+        """The service by which an order was sent; empty where it was not."""
+        with closing(sqlite3.connect(self._database)) as shop:
+            row = shop.execute("SELECT service FROM parcels WHERE number = ?", (order,)).fetchone()
+        return str(row[0]) if row else ""
 
-    def agent(self, model: str) -> Agent[Any, str]:
+    def agent(self, model: str, *, events: Sequence[EventSink] = ()) -> Agent[Any, str]:
         """An agent with the three tools. A local model, being small, is shown first how they are used."""
         tools = [calculate, self.query_orders, self.search_notes]
-        return Agent(_llm(model, _EXAMPLES), tools=tools, budget=Budget(steps=6), on_limit="partial")
+        llm = _llm(model, _EXAMPLES)
+        return Agent(llm, tools=tools, budget=Budget(steps=6), on_limit="partial", events=events)
 
-    def clerk(self, model: str, playbook: StrategySource | None = None) -> Agent[Any, str]:
-        """An agent at the till, with nothing to go by but the tools' descriptions and, if any, a playbook."""
-        tools = [self.refund, self.search_notes]
-        return Agent(_llm(model), tools=tools, budget=Budget(steps=4), on_limit="partial", playbook=playbook)
-
-
-@contextmanager
-def lesson(folder: Path) -> Generator[Playbook]:
-    """A playbook in which a person has written the rule, to be shown from now on."""
-    from wesichain.learning import Playbook, ToolCallingStrategy  # which other commands do not wait for
-
-    with closing(Playbook.open(folder)) as book:
-        kept = book.record(
-            ToolCallingStrategy(content=LESSON, tool_sequence=("refund",), example_task=EXAMPLE),
-            domain="general",
+    def clerk(
+        self, model: str, playbook: StrategySource | None = None, *, events: Sequence[EventSink] = ()
+    ) -> Agent[Any, str]:
+        """An agent that ships orders, with nothing to go by but the tools' descriptions and a playbook."""
+        return Agent(
+            _llm(model),
+            tools=[self.ship, self.search_notes],
+            budget=Budget(steps=3),
+            on_limit="partial",
+            playbook=playbook,
+            events=events,
         )
-        book.promote(kept.id, force=True, domain="general")
-        yield book
+
+
+class Correction:
+    """A playbook, and the recording of the run that a person corrects."""
+
+    def __init__(self, folder: Path) -> None:
+        from wesichain.learning import Playbook  # which other commands do not wait for
+
+        self._runs = folder / "runs"
+        self.recorder = Recorder(self._runs)
+        self.playbook = Playbook.open(folder / "playbook")
+
+    def learn(self, sentence: str) -> None:
+        """Teach the playbook what the owner says about the run."""
+        from wesichain.learning import Feedback, Learner
+
+        self.recorder.close()
+        (run,) = self._runs.glob("*.jsonl")
+        learner = Learner(playbook=self.playbook)
+        learner.submit(load(run), feedback=Feedback(label=False, why=sentence, by="owner"))
+        asyncio.run(learner.drain())
+
+    def close(self) -> None:
+        self.recorder.close()
+        self.playbook.close()
 
 
 def _llm(model: str, examples: tuple[Message, ...] = ()) -> LocalLlm | str:

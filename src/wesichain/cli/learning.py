@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from wesichain.core import home_folder, is_object, parse_json
+from wesichain.core import dataclass, home_folder, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 from wesichain.trace import find_run, load
-from wesichain.web import Mark
 
 from .playbooks import Using, opened
 from .terminal import fail, note, say
@@ -20,18 +19,31 @@ from .terminal import fail, note, say
 Playbook = Annotated[Path | None, typer.Option("--playbook", help="The playbook's folder.")]
 
 
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """What is said of a run, and by whom."""
+
+    run: str
+    good: bool
+    why: str = ""
+    by: str | None = None
+
+
 def learn(
     runs: Annotated[list[str] | None, typer.Argument(help="Ids of runs, or their files.")] = None,
     *,
     good: Annotated[bool, typer.Option("--good", help="These runs went well.")] = False,
     bad: Annotated[bool, typer.Option("--bad", help="These runs went wrong.")] = False,
-    why: Annotated[str, typer.Option(help="What was good or wrong, in words; it is never shown.")] = "",
+    why: Annotated[str, typer.Option(help="A sentence of yours, shown to later runs as it is.")] = "",
     labels: Annotated[
-        Path | None, typer.Option(help='Lines of JSON: {"run": ID, "good": true, "why": ""}.')
+        Path | None, typer.Option(help='Lines of JSON: {"run": ID, "good": true, "why": "", "by": "owner"}.')
     ] = None,
     domain: Annotated[str, typer.Option(help="What is learned is shown to runs of this domain.")] = "general",
     agent: Annotated[
         str | None, typer.Option(help="Of runs that were handed over, the part of this agent.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model PROVIDER:NAME that words lessons from the runs.")
     ] = None,
     playbook: Playbook = None,
     embedder: Using = None,
@@ -41,9 +53,12 @@ def learn(
     where = folder or home_folder() / "runs"
     marked = where / "labels.jsonl"
     try:
-        marks = [*_given(runs or [], good=good, bad=bad, why=why), *(_read(labels) if labels else ())]
-        if not marks and labels is None and marked.is_file():
-            marks = [*_kept(_read(marked), where)]
+        if labels is None:
+            marks = [*_given(runs or [], good=good, bad=bad, why=why)]
+            if not marks and marked.is_file():
+                marks = [*_kept(_read(marked), where)]
+        else:
+            marks = [*_labelled(_read(labels), runs or [], good=good, bad=bad, why=why)]
     except ConfigError as error:
         fail(error)
     if not marks:
@@ -55,11 +70,11 @@ def learn(
         from wesichain.learning import Feedback, Learner
 
         book.bullets(domain)  # a name that is none is said first
-        learner = Learner(playbook=book)
+        learner = Learner(playbook=book, llm=model)
         for mark in marks:
             path = Path(mark.run)
             recording = load(path if path.is_file() else find_run(where, mark.run))
-            known = Feedback(label=mark.good, why=mark.why)
+            known = Feedback(label=mark.good, why=mark.why, by=mark.by)
             try:
                 learner.submit(recording, feedback=known, domain=domain, agent=agent)
             except ValueError as error:
@@ -72,15 +87,32 @@ def learn(
                 note(f"{name}  {stage:8} {text}")
 
 
-def _given(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[Mark]:
+def _given(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[_Label]:
     if runs and good == bad:
         raise ConfigError("say of the runs whether they were good or bad: --good, or --bad")
     if not runs and (good or bad):
         raise ConfigError("say which runs: wesichain learn RUN --good")
-    yield from (Mark(run, good, why) for run in runs)
+    yield from (_Label(run, good, why, "owner" if why else None) for run in runs)
 
 
-def _kept(marks: Iterable[Mark], where: Path) -> Iterator[Mark]:
+def _labelled(
+    labels: Iterable[_Label], runs: Sequence[str], *, good: bool, bad: bool, why: str
+) -> Iterator[_Label]:
+    """The labels of a file: of the runs that are named, or of all."""
+    if good or bad or why:
+        raise ConfigError(
+            "--labels says of each run whether it was good and why: leave out --good, --bad, --why"
+        )
+    known = [*labels]
+    for run in runs:
+        found = [label for label in known if label.run.startswith(run) or label.run in Path(run).name]
+        if not found:
+            raise ConfigError(f"the labels have no line for the run {run!r}")
+        yield from found
+    yield from () if runs else known
+
+
+def _kept(marks: Iterable[_Label], where: Path) -> Iterator[_Label]:
     """The marks of runs whose recordings are still there."""
     for mark in marks:
         try:
@@ -91,7 +123,7 @@ def _kept(marks: Iterable[Mark], where: Path) -> Iterator[Mark]:
             yield mark
 
 
-def _read(path: Path) -> Iterator[Mark]:
+def _read(path: Path) -> Iterator[_Label]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -103,10 +135,11 @@ def _read(path: Path) -> Iterator[Mark]:
             mark: object = parse_json(line)
         except CodecError as error:
             raise ConfigError(f"{path}, line {number}: {error}") from error
-        run, good, why = (
-            (mark.get(name) for name in ("run", "good", "why")) if is_object(mark) else (None,) * 3
+        run, good, why, by = (
+            (mark.get(name) for name in ("run", "good", "why", "by")) if is_object(mark) else (None,) * 4
         )
-        if not (isinstance(run, str) and run and isinstance(good, bool) and isinstance(why, str | None)):
-            form = '{"run": ID, "good": true or false, "why": TEXT}'
+        is_text = isinstance(why, str | None) and isinstance(by, str | None)
+        if not (isinstance(run, str) and run and isinstance(good, bool) and is_text):
+            form = '{"run": ID, "good": true or false, "why": TEXT, "by": "owner" or another}'
             raise ConfigError(f"{path}, line {number}: a label is {form}; got {line}")
-        yield Mark(run, good, why or "")
+        yield _Label(run, good, why or "", by)

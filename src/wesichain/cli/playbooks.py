@@ -1,4 +1,4 @@
-"""playbook: what was learned: list, show, search, record, promote, quarantine, forget, rollback and more."""
+"""playbook: what was learned: list, show, search, record, export, load, promote, quarantine and more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from wesichain.core import home_folder
 from wesichain.errors import ConfigError, WesichainError
 
-from .terminal import fail, say, table
+from .terminal import fail, is_interactive, read_line, say, table
 
 if TYPE_CHECKING:
     from wesichain.learning import Embedder, Playbook
@@ -192,11 +192,10 @@ def record(
     ] = None,
     pitfall: Annotated[bool, typer.Option("--pitfall", help="It warns of something.")] = False,
     example: Annotated[str, typer.Option(help="A task that it is for, to find it by.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Show it from now on, without evidence.")] = False,
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Write down advice of your own; it is tried as any other, unless it is forced."""
+    """Write down a sentence of your own; it is shown from now on to every run that it fits."""
     with opened(path, embedder, browse=True) as book:
         from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 
@@ -208,7 +207,6 @@ def record(
             example_task=example,
         )
         kept = book.record(bullet, domain=domain)
-        kept = book.promote(kept.id, force=True, domain=domain) if force else kept
         say(f"{kept.id} is {kept.stage}; runs read: {kept.text}")
 
 
@@ -260,6 +258,43 @@ def rollback(
             if done is None
             else f"rolled back; the journal is at entry {done.seq}"
         )
+
+
+@app.command()
+def export(
+    page: Annotated[Path, typer.Argument(help="The page to write.")] = Path("PLAYBOOK.md"),
+    *,
+    path: Where = None,
+    embedder: Using = None,
+) -> None:
+    """Write the playbook as a page that people read, edit, review and keep in git."""
+    with opened(path, embedder, browse=True) as book:
+        book.export(page)
+        say(f"{page} has the advice of {', '.join(book.domains()) or 'no domain yet'}")
+
+
+@app.command()
+def load(
+    page: Annotated[Path, typer.Argument(help="The page to take in.")] = Path("PLAYBOOK.md"),
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at a terminal.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")] = False,
+    path: Where = None,
+    embedder: Using = None,
+) -> None:
+    """Take in a page that was edited: say what it changes, ask at a terminal, and change it."""
+    with opened(path, embedder, browse=True) as book:
+        planned = [line for change in book.load(page, dry_run=True) for line in change.lines()]
+        for line in planned:
+            say(line)
+        if not planned or dry_run:
+            say("nothing to change" if not planned else "nothing was changed")
+            return
+        if is_interactive() and not yes and read_line("make these changes? [y/N]: ") not in ("y", "yes"):
+            say("nothing was changed")
+            return
+        book.load(page)
+        say(f"{len(planned)} changes made")
 
 
 @app.command()

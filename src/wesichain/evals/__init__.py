@@ -3,6 +3,7 @@
 from .cases import Case, case_of, read_cases
 from .comparing import Comparison, compare
 from .evaluating import evaluate
+from .improving import Improvement, improve, improve_sync
 from .results import Report, Result, read_results
 from .scoring import Check, Judge, Judgement, Score
 
@@ -10,6 +11,7 @@ __all__ = [
     "Case",
     "Check",
     "Comparison",
+    "Improvement",
     "Judge",
     "Judgement",
     "Report",
@@ -18,6 +20,8 @@ __all__ = [
     "case_of",
     "compare",
     "evaluate",
+    "improve",
+    "improve_sync",
     "read_cases",
     "read_results",
 ]

@@ -52,6 +52,11 @@ class Comparison:
         """
         return self.high < 0.0 and _chance(len(self.worse), len(self.better)) < _UNLIKELY
 
+    @property
+    def is_better(self) -> bool:
+        """Whether the second is better beyond doubt, by the same two tests."""
+        return self.low > 0.0 and _chance(len(self.better), len(self.worse)) < _UNLIKELY
+
 
 def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:
     """The results of two evaluations of the same cases, case by case."""

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent, Completed, Failed, Interrupted, Outcome
-from wesichain.core import EventSink, to_plain
+from wesichain.core import EventSink, ToolCallingLlm, to_plain
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
@@ -26,6 +26,7 @@ async def evaluate(
     repeat: int = 1,
     at_once: int = 4,
     deps: Any = None,
+    model: ToolCallingLlm | None = None,
     events: Sequence[EventSink] = (),
     done: Collection[Result] = (),
     on_result: Callable[[Result], None] | None = None,
@@ -33,7 +34,8 @@ async def evaluate(
 ) -> Report:
     """Run every case `repeat` times, at most `at_once` side by side, and score what comes back.
 
-    `done` are results of an earlier part of the same evaluation: their runs are not made again. `on_result`
+    `model` runs the cases in place of the agent's own. `done` are results of an earlier part of the same
+    evaluation: their runs are not made again. `on_result`
     is told each result as it comes, so that what was done is kept if the rest is not.
     """
     chosen = tuple(cases)
@@ -43,6 +45,8 @@ async def evaluate(
     options: dict[str, Any] = {"events": [*events], "cancellation": cancellation}
     if deps is not None:
         options["deps"] = deps
+    if model is not None:
+        options["model"] = model
 
     async def one(case: Case, attempt: int) -> None:
         async with gate:

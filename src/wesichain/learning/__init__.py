@@ -1,5 +1,6 @@
-"""Learning: runs are reflected on, strategies are curated, compared and shown to later runs."""
+"""Learning: runs and what was said about them become lessons and strategies that later runs are shown."""
 
+from . import _numpy as _numpy  # names what is missing before anything else fails
 from .curator import CuratorDelta, SemanticCurator
 from .embedders import Embedder, FunctionEmbedder
 from .entities import (
@@ -20,8 +21,9 @@ from .gate import Health, RunRecord, Verdict, judge, regression
 from .generator import CoTGenerator, ReActGenerator
 from .learner import Generator, Learner, Reflector
 from .model_reflector import ModelReflector
+from .page import PageChange
 from .playbook import Playbook
-from .reflector import Adaptation, GroundedReflector, Reflection
+from .reflector import Adaptation, GroundedReflector, Reflection, RunReader
 from .report import LearningSummary, Rollback, plot, progress_bar
 from .storage import Delta, Match, PlaybookChange, Repaired
 from .trace_log import TraceLog
@@ -43,6 +45,7 @@ __all__ = [
     "LearningSummary",
     "Match",
     "ModelReflector",
+    "PageChange",
     "Playbook",
     "PlaybookBullet",
     "PlaybookChange",
@@ -53,6 +56,7 @@ __all__ = [
     "Reflector",
     "Repaired",
     "Rollback",
+    "RunReader",
     "RunRecord",
     "SemanticCurator",
     "TaskInput",

@@ -1,8 +1,9 @@
-"""Advising: which bullets a run is shown, which are held back from it, and how that is drawn.
+"""Advising: which bullets a run is shown, and which are held back from it.
 
-A bullet on trial is shown to a share of the runs that would retrieve it, a trusted one is held back from a
-few: only so can runs with it and without be compared. The draw is a hash of the run's id and the bullet's, so
-that a replay or a resume of the run agrees with it.
+A bullet fits a run by tool (all the tools that it names are offered) and by meaning (the task is similar to
+its example or, without one, to its own words). An owner's sentence that is bound to a tool and to no example
+fits every run that is offered the tool. Nothing is held back unless a playbook is opened with `explore` or
+`holdback`; then the draw is a hash of the run's id and the bullet's, so that a replay agrees with it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .entities import (
     marks_of,
     words_in,
 )
-from .lessons import applied, contradicts, is_about
 from .storage import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else
 ALIKE = 0.6  # below which the bare names of tools that did for one task are nothing to another
+BOUND = 0.25  # the same for a lesson about a tool
 GENERAL = 0.15  # the same for what an operator wrote without an example of a task
 _CHARACTERS_A_TOKEN = 4
 
@@ -39,8 +40,8 @@ class Shares:
     `half_life`: after so many runs one counts half.
     """
 
-    explore: float = 0.5
-    holdback: float = 0.1
+    explore: float = 1.0
+    holdback: float = 0.0
     half_life: float = 50
 
     def __post_init__(self) -> None:
@@ -54,13 +55,18 @@ class Shares:
 def is_near(match: Match, floor: float) -> bool:
     """Whether a bullet is about a task; one without an example is compared by its own words.
 
-    A way that is known for no word of the task has to be one for tasks of this very kind.
+    A lesson about a tool needs less: that the tool is offered says a part of it. A way that is known for no
+    word of the task has to be one for tasks of this very kind.
     """
-    bullet = match.bullet
+    bullet, similarity = match.bullet, match.similarity
+    if bullet.is_owned and bullet.tool_sequence and not bullet.example_task:
+        return True
     if not bullet.example_task:
-        return match.similarity >= min(floor, GENERAL)
+        return similarity >= min(floor, GENERAL)
+    if bullet.tool_sequence and (bullet.lesson or bullet.is_owned):
+        return similarity >= min(floor, BOUND)
     is_bare = _is_way(bullet) and "+" not in bullet.condition
-    return match.similarity >= (max(floor, ALIKE) if is_bare and floor > 0 else floor)
+    return similarity >= (max(floor, ALIKE) if is_bare and floor > 0 else floor)
 
 
 def draw(run_id: str, bullet_id: str) -> float:
@@ -70,88 +76,61 @@ def draw(run_id: str, bullet_id: str) -> float:
 
 
 def is_drawn(bullet: PlaybookBullet, *, run_id: str, shares: Shares) -> bool:
-    """Whether a run is shown the bullet. What an operator insists on always is."""
-    if bullet.ruling == "forced":
+    """Whether a run is shown the bullet. What an owner wrote or an operator insists on always is."""
+    if bullet.ruling in ("owner", "forced"):
         return True
     lot = draw(run_id, bullet.id)
     return lot >= shares.holdback if bullet.stage == "prod" else lot < shares.explore
 
 
 def may_be_shown(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
-    """Whether there is something to say, its tools are here as they were, and, if it warns, it has helped.
+    """Whether it has a text, its tools are offered, and their schemas are those it was learned with.
 
-    Warnings cost more than they give: one is shown where an operator wrote it or a comparison speaks for it.
+    An owner's word outlives a change of its tools. A warning that nobody wrote is shown where a comparison
+    speaks for it.
     """
     warns = bullet.section == "Pitfalls" and bullet.provenance.author != "operator"
     return (
         bool(bullet.text)
         and all(tool in tools for tool in bullet.tool_sequence)
-        and not changed_tools(bullet, tools)
+        and (bullet.is_owned or not changed_tools(bullet, tools))
         and not (warns and not bullet.tally.compared)
     )
 
 
 def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet]:
-    """Those that say something about this very task.
+    """Return those that say something about this very task.
 
     A way that is known for a word of it says more than those that are known for none; of these, one is left
     out whose tasks were less like it than those that went another way, or whose tool a lesson speaks of. So
-    is a lesson, where those that did not call its tool were more like it; and a rule about how a value is
-    written, where the task says no such value and what is known of it is about other tools.
+    is a model's lesson, where runs that did not call its tool were more like it.
     """
     marks = marks_of(task)
-    bullets = [item for item in bullets if not (item.lesson and is_for_others(item.cases, marks))]
-    lessons = [bullet for bullet in bullets if bullet.lesson]
-    spoken = {tool for bullet in lessons for tool in bullet.tool_sequence if tool in bullet.text}
-    has_word = any("+" in bullet.condition for bullet in bullets)
-    kept = [
-        bullet
-        for bullet in bullets
-        if "+" in bullet.condition
-        or not _is_way(bullet)
-        or not (has_word or spoken.issuperset(bullet.tool_sequence) or is_for_others(bullet.cases, marks))
-    ]
-    about = {bullet.id: is_about(bullet.text, task) for bullet in kept if _is_learned(bullet)}
-    sure = {tool for item in kept if _is_way(item) or about.get(item.id) for tool in item.tool_sequence}
+    kept = [item for item in bullets if not (item.lesson and is_for_others(item.cases, marks))]
+    lessons = [item for item in kept if item.lesson or item.is_owned]
+    spoken = {tool for item in lessons for tool in item.tool_sequence}
+    has_word = any("+" in item.condition for item in kept)
     return [
-        bullet
-        for bullet in kept
-        if about.get(bullet.id) is not False or not sure or not sure.isdisjoint(bullet.tool_sequence)
+        item
+        for item in kept
+        if "+" in item.condition
+        or not _is_way(item)
+        or not (has_word or spoken.issuperset(item.tool_sequence) or is_for_others(item.cases, marks))
     ]
-
-
-def _is_learned(bullet: PlaybookBullet) -> bool:
-    return bullet.provenance.author != "operator" and bullet.ruling != "forced"
 
 
 def _is_way(bullet: PlaybookBullet) -> bool:
     """Whether it was learned, and says nothing but which tools to call."""
-    return _is_learned(bullet) and not bullet.lesson and bullet.section == "Strategies"
-
-
-def is_outdone(
-    bullet: PlaybookBullet, others: Sequence[PlaybookBullet], *, first: Sequence[PlaybookBullet] = ()
-) -> bool:
-    """Whether another rule says something else of the same value, and has the better record or is `first`."""
-    return bool(bullet.lesson) and any(
-        other in first or _record(other) > _record(bullet)
-        for other in (*first, *others)
-        if contradicts(other.text, bullet.text)
-    )
-
-
-def _record(bullet: PlaybookBullet) -> tuple[bool, float, float, str]:
-    """How well runs went that were told it, then how many taught it; an operator's word stands above."""
-    tally = bullet.tally
-    rate = (1 + tally.shown_successes) / (2 + tally.shown_runs)
-    return not _is_learned(bullet), rate, bullet.helpful_count - tally.lost_helpful, bullet.id
+    is_learned = bullet.provenance.author != "operator" and bullet.ruling != "forced"
+    return is_learned and not bullet.lesson and bullet.section == "Strategies"
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceOffer:
-    """What a run can be told: how many bullets in how many tokens, about which tools.
+    """The room for advice in a run: how many learned bullets, in how many tokens, about which tools.
 
-    Without `shares` nothing is drawn. `task` is what the run was asked: a condition is told in its own words.
+    Owners' sentences come first and do not count among the `k`. Without `shares` nothing is drawn. `task` is
+    the task of the run: a condition is stated in its words.
     """
 
     run_id: str
@@ -164,35 +143,35 @@ class AdviceOffer:
     def advice(
         self, matches: Sequence[Match], *, first: Sequence[PlaybookBullet] = (), without: Collection[str] = ()
     ) -> Advice:
-        """The advice that is made of matches, best first. `first` are shown whatever their stage."""
+        """Return the advice made of matches, best first. `first` are shown whatever their stage."""
         left = self.tokens * _CHARACTERS_A_TOKEN
-        told: dict[str, str] = {}  # by the id of its bullet
+        texts: dict[str, str] = {}  # by the id of its bullet
         held: list[str] = []
         ways: dict[str, None] = {}  # the tools to call, in order
         found = fitting([match.bullet for match in matches], self.task)
-        usable = [item for item in found if item.id not in without and may_be_shown(item, self.tools)]
-        agreed = [item for item in found if not is_outdone(item, usable, first=first)]
-        for bullet in (*first, *agreed):
-            text = self._told(bullet)  # two bullets may say one thing: learned at two kinds of tasks
-            fits = len(text) <= left and text not in told.values() and may_be_shown(bullet, self.tools)
-            known = (*told, *held)
-            if fits and bullet.id not in known and bullet.id not in without and len(known) < self.k:
-                left -= len(text)
-                if bullet in first or self._is_drawn(bullet):
-                    told[bullet.id] = text
-                    if bullet.section == "Strategies" and not bullet.lesson:
-                        ways |= dict.fromkeys(bullet.tool_sequence)
-                else:
-                    held.append(bullet.id)
-        lines = "\n".join([HEADING, *(f"- {text}" for text in told.values())]) if told else ""
-        return Advice(lines, tuple(told), tuple(held), tools=tuple(ways))
+        owned, learned = ([one for one in found if one.is_owned is owned] for owned in (True, False))
+        count = 0
+        for bullet in (*first, *owned, *learned):
+            text = self._text_of(bullet)  # two bullets may say one thing: learned at two kinds of tasks
+            fits = len(text) <= left and text not in texts.values() and may_be_shown(bullet, self.tools)
+            is_new = bullet.id not in (*texts, *held) and bullet.id not in without
+            if not (fits and is_new and (bullet.is_owned or count < self.k)):
+                continue
+            left -= len(text)
+            count += not bullet.is_owned
+            if not (bullet in first or self._is_drawn(bullet)):
+                held.append(bullet.id)
+                continue
+            texts[bullet.id] = text
+            if bullet.section == "Strategies" and not bullet.lesson:
+                ways |= dict.fromkeys(bullet.tool_sequence)
+        lines = "\n".join([HEADING, *(f"- {text}" for text in texts.values())]) if texts else ""
+        return Advice(lines, tuple(texts), tuple(held), tools=tuple(ways))
 
-    def _told(self, bullet: PlaybookBullet) -> str:
-        """The bullet's text in the words of this task: the one that makes it fit, and its own values."""
-        is_rule = bullet.lesson and bullet.provenance.author != "operator"
-        text = applied(bullet.text, self.task) if is_rule else bullet.text
+    def _text_of(self, bullet: PlaybookBullet) -> str:
+        """The bullet's text, with the word of this task that makes it fit."""
         words = words_in(bullet.condition, self.task)
-        return in_case(words, text) if words else text
+        return in_case(words, bullet.text) if words else bullet.text
 
     def _is_drawn(self, bullet: PlaybookBullet) -> bool:
         return self.shares is None or is_drawn(bullet, run_id=self.run_id, shares=self.shares)

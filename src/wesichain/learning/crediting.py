@@ -1,4 +1,4 @@
-"""Crediting: what one run changes in a bullet's evidence, its watch and its stage."""
+"""Crediting: how one run changes a bullet's evidence, its watch and its stage."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .entities import (
     Kind,
     PlaybookBullet,
     Ruling,
+    Stage,
     ToolCallingStrategy,
     can_be_split,
     case_of,
@@ -23,22 +24,42 @@ from .entities import (
     deciding,
     earned_by,
     is_found_late,
+    lesson_stage,
     on_side,
     settle,
     with_case,
 )
 from .entities.conditions import MOST
-from .entities.evidence import ALARM, CONTRADICTED
+from .entities.evidence import ALARM
 from .reflector import Reflection
+
+_SOURCES = 64  # runs that are kept as having given a lesson
 
 
 def settled(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
-    """The bullet with the stage that its evidence and ruling give it."""
-    earned = earned_by(bullet.tally, bullet.helpful_count, bullet.harmful_count, section=bullet.section)
-    if earned == "shadow" and not (bullet.tally.compared or bullet.lesson) and is_found_late(bullet.cases):
-        earned = "staging"
-    stage, ruling = settle(earned, bullet.ruling, compared=bullet.tally.compared)
+    """Return the bullet with the stage that its evidence and ruling give it."""
+    tally = bullet.tally
+    if bullet.lesson and not bullet.is_owned and tally.is_losing and bullet.is_visible:
+        bullet = replace(
+            bullet, sources=(), tally=_withdrawn(bullet)
+        )  # from here on it has to be taught anew
+    stage, ruling = settle(earned(bullet), bullet.ruling, compared=bullet.tally.compared)
     return replace(bullet, stage=stage, ruling=ruling, last_updated=now)
+
+
+def earned(bullet: PlaybookBullet) -> Stage:
+    """Return the stage that a bullet's evidence gives it, whatever was ruled."""
+    counts = (bullet.helpful_count, bullet.harmful_count)
+    if bullet.lesson and bullet.provenance.author != "operator":
+        return lesson_stage(bullet.tally, taught=len(bullet.sources), helpful=counts[0], harmful=counts[1])
+    stage = earned_by(bullet.tally, *counts, section=bullet.section)
+    is_late = stage == "shadow" and not bullet.tally.compared and is_found_late(bullet.cases)
+    return "staging" if is_late else stage
+
+
+def _withdrawn(bullet: PlaybookBullet) -> EvidenceTally:
+    reset = bullet.tally.reset(bullet.helpful_count, bullet.harmful_count)
+    return replace(reset, withdrawn=bullet.tally.withdrawn + 1)
 
 
 def credited(
@@ -49,13 +70,13 @@ def credited(
     helped: bool | None,
     half_life: float,
     now: float,
-    contradicted: bool = False,
+    taught: bool = False,
 ) -> PlaybookBullet:
-    """The bullet with one more run as its evidence.
+    """Return the bullet with one more run as its evidence.
 
-    `shown`: on which side of the comparison the run stands, None on neither. `helped`: what came of following
-    the bullet's way, None where it was not followed or nothing came of it. `contradicted`: the run was told
-    the bullet, failed, and taught that the value is written otherwise.
+    `shown`: on which side of the comparison the run stands, None on neither. `helped`: whether the run went
+    well that followed the bullet's way, or was shown a lesson; None where neither is so. `taught`: the run
+    gave this lesson.
     """
     bullet = _with_tools(bullet, run)
     success = run.outcome == "success"
@@ -75,17 +96,16 @@ def credited(
         bullet = replace(bullet, cases=with_case(bullet.cases, case_of(kind, run.marks)))
     if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
         tally = tally.surprised(success=success if helped is None else helped, usual=usual)
-        if tally.alarm >= ALARM:
-            tally = tally.reset(*counts)
-    if contradicted or (shown and success):
-        tally = replace(tally, contradicted=tally.contradicted + 1 if contradicted else 0)
-        if tally.contradicted >= CONTRADICTED:
+        if bullet.lesson:
+            tally = tally.ended(success=success)
+        elif tally.alarm >= ALARM:
             tally = tally.reset(*counts)
     ruling, ruled_at = bullet.ruling, bullet.ruled_at
     if watch is not None and watch.is_over:
         if watch.regression() is not None:
             ruling, ruled_at = "refused", sum(counts)
         watch = None
+    sources = dict.fromkeys((*bullet.sources, run.source)) if taught else dict.fromkeys(bullet.sources)
     grown = replace(
         bullet,
         helpful_count=counts[0],
@@ -94,6 +114,7 @@ def credited(
         watch=watch,
         ruling=ruling,
         ruled_at=ruled_at,
+        sources=tuple(sources)[-_SOURCES:],
     )
     return settled(grown, now=now)
 
@@ -114,7 +135,7 @@ def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
         cases = on_side(condition, bullet.cases)
         good, bad = count_of(GOOD, cases), count_of(BAD, cases)
         part = replace(
-            bullet,
+            _without_rate(bullet),
             id="",
             condition=condition,
             cases=cases,
@@ -125,25 +146,20 @@ def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
             ruling="none",
             created_at=now,
         )
-        if isinstance(part, ToolCallingStrategy):
-            part = replace(part, tool_success_rate=good / max(1, good + bad))
         parts.append(settled(part, now=now))
     return tuple(parts)
 
 
 def joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> PlaybookBullet:
-    """The first bullet with the evidence of both."""
+    """Return the first bullet with the evidence of both."""
     mine = first.helpful_count + first.harmful_count
     theirs = other.helpful_count + other.harmful_count
     if isinstance(first, ToolCallingStrategy) and isinstance(other, ToolCallingStrategy) and mine + theirs:
-        first = replace(
-            first,
-            tool_success_rate=_mean(first.success_rate, mine, other.success_rate, theirs),
-            avg_iterations=_mean(first.avg_iterations, mine, other.avg_iterations, theirs),
-        )
+        mean = _mean(first.avg_iterations, mine, other.avg_iterations, theirs)
+        first = replace(first, avg_iterations=mean)
     return settled(
         replace(
-            first,
+            _without_rate(first),
             helpful_count=first.helpful_count + other.helpful_count,
             harmful_count=first.harmful_count + other.harmful_count,
             tags=tuple(dict.fromkeys((*first.tags, *other.tags))),
@@ -156,6 +172,8 @@ def joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> Playb
 
 def _kind(bullet: PlaybookBullet, run: Reflection, *, helped: bool | None) -> Kind | None:
     """What a run was to a bullet. A lesson is for tasks whose runs call its tools, whatever came of them."""
+    if bullet.is_owned:
+        return None
     if bullet.lesson:
         return GOOD if run.has_called(bullet.tool_sequence) else OTHER if run.attempted else None
     return run.aside(bullet.tool_sequence) if helped is None else GOOD if helped else BAD
@@ -172,12 +190,13 @@ def _usual(bullet: PlaybookBullet) -> float:
 
 
 def _with_tools(bullet: PlaybookBullet, run: Reflection) -> PlaybookBullet:
-    """The bullet with the tools as they are now; what was seen of it with others counts no more."""
+    """Return the bullet with the tools as they are now; evidence from other schemas no longer counts."""
     marks = tuple(f"{name}={run.tools[name]}" for name in bullet.tool_sequence if name in run.tools)
     if not marks or bullet.fingerprints == marks:
         return bullet
     if changed_tools(bullet, run.tools):
-        bullet = replace(bullet, tally=bullet.tally.reset(bullet.helpful_count, bullet.harmful_count))
+        tally = bullet.tally.reset(bullet.helpful_count, bullet.harmful_count)
+        bullet = replace(bullet, tally=tally, cases=(), sources=())
     return replace(bullet, fingerprints=marks)
 
 
@@ -187,7 +206,9 @@ def _with_means(bullet: PlaybookBullet, run: Reflection, *, helped: bool) -> Pla
     seen = bullet.helpful_count + bullet.harmful_count
     return replace(
         bullet,
-        tool_success_rate=_mean(bullet.success_rate, seen, float(helped), 1),
+        helpful_count=bullet.helpful_count + helped,
+        harmful_count=bullet.harmful_count + (not helped),
+        tool_success_rate=(bullet.helpful_count + helped) / (seen + 1),
         avg_iterations=_mean(bullet.avg_iterations, seen, run.iterations, 1),
     )
 
@@ -197,14 +218,20 @@ def _mean(first: float, weight: int, second: float, other: int) -> float:
 
 
 def ruled(ruling: Ruling) -> Callable[[PlaybookBullet], PlaybookBullet]:
-    """What makes a bullet one that was ruled on so."""
+    """Return a function that makes a bullet one that was ruled on so."""
     return lambda bullet: replace(bullet, ruling=ruling, watch=None)
 
 
 def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:
-    """A bullet as it is kept, beside what is known of it."""
+    """Return a bullet as it is kept, beside what is known of it.
+
+    One that an operator records without counts is an owner's word, and is shown from now on. One that comes
+    with counts brings its evidence along, and has the stage of that.
+    """
     if known is None:
-        ruling: Ruling = bullet.ruling if bullet.ruling in ("quarantined", "refused") else "none"
+        ruling: Ruling = bullet.ruling if bullet.ruling in ("quarantined", "refused", "owner") else "none"
+        if ruling == "none" and _is_word_of_owner(bullet):
+            ruling = "owner"
         return settled(replace(bullet, ruling=ruling, created_at=bullet.created_at or now), now=now)
     for name in ("content", "section", "tool_sequence"):
         if getattr(bullet, name) != getattr(known, name):
@@ -212,10 +239,24 @@ def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float
                 f"bullet {known.id!r} is recorded with another {name}; a bullet is never rewritten: "
                 f"record the new one under an id of its own"
             )
+    counts = [max(getattr(known, name), getattr(bullet, name)) for name in ("helpful_count", "harmful_count")]
+    is_grown = counts != [known.helpful_count, known.harmful_count]
+    is_word = known.ruling == "none" and _is_word_of_owner(known) and _is_word_of_owner(bullet)
+    ruling = "owner" if is_word else known.ruling
     grown = replace(
-        known,
-        helpful_count=max(known.helpful_count, bullet.helpful_count),
-        harmful_count=max(known.harmful_count, bullet.harmful_count),
+        _without_rate(known) if is_grown else known,
+        helpful_count=counts[0],
+        harmful_count=counts[1],
         tags=tuple(dict.fromkeys((*known.tags, *bullet.tags))),
+        ruling=ruling,
     )
     return known if grown == known else settled(grown, now=now)
+
+
+def _without_rate(bullet: PlaybookBullet) -> PlaybookBullet:
+    """Return the bullet with no rate beside its counts, which are about to change."""
+    return replace(bullet, tool_success_rate=None) if isinstance(bullet, ToolCallingStrategy) else bullet
+
+
+def _is_word_of_owner(bullet: PlaybookBullet) -> bool:
+    return bullet.provenance.author == "operator" and not (bullet.helpful_count or bullet.harmful_count)

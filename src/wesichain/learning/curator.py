@@ -1,25 +1,23 @@
 """The curator: takes reflections into a playbook, without a model, without chance, one delta each.
 
-Bullets that are about the same become one; whatever a run followed gets the credit or the blame, and
-whatever it was shown, or would have been, one more run on that side of its comparison. A strategy whose tasks
-one word tells apart is split by it. A bullet's words never change and its counters only grow, so that every
-state can be read in the journal and brought back.
+Bullets that are about the same become one; a strategy that a run followed and a lesson that it was shown
+get the credit or the blame. A strategy whose tasks one word tells apart is split by it. A bullet's words
+never change and its counters only grow, so that every state can be read in the journal and brought back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from wesichain.core import dataclass
 from wesichain.errors import ConfigError
 
-from .crediting import credited, joined, split
+from .crediting import credited, joined, recorded, split
 from .embedders import Vectors
-from .entities import PlaybookBullet, collapse, fits
-from .lessons import contradicts
+from .entities import PlaybookBullet, changed_tools, collapse, fits
 from .playbook import Playbook
 from .reflector import Reflection
 from .storage import Delta, PlaybookChange, View
@@ -132,7 +130,10 @@ class SemanticCurator:
         embed: Embed,
         now: float,
     ) -> PlaybookChange:
-        if reflection.outcome == "unknown" or view.has_merged(reflection.id):
+        is_silent = reflection.outcome == "unknown" and not any(
+            item.is_owned for item in reflection.proposals
+        )
+        if is_silent or view.has_merged(reflection.id):
             return PlaybookChange()
         near = [
             match.bullet
@@ -142,6 +143,9 @@ class SemanticCurator:
         ]
         puts: dict[str, PlaybookBullet] = {}
 
+        twins = {item.id: self._twin(item, view, near, embed=embed) for item in reflection.proposals}
+        taught = {twin.id for twin in twins.values() if twin is not None and twin.lesson}
+
         def credit(bullet: PlaybookBullet, *, shown: bool | None, helped: bool | None) -> None:
             puts[bullet.id] = credited(
                 bullet,
@@ -150,21 +154,27 @@ class SemanticCurator:
                 helped=helped,
                 half_life=half_life,
                 now=now,
-                contradicted=bool(shown) and not helped and _is_contradicted(bullet, reflection),
+                taught=bullet.id in taught,
             )
 
-        twins = {item.id: self._twin(item, view, near, embed=embed) for item in reflection.proposals}
-        supported = {twin.id for twin in twins.values() if twin is not None and twin.lesson}
         for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
-            shown, helped = _side(bullet, reflection), _helped(bullet, reflection, supported)
+            shown, helped = _side(bullet, reflection), _helped(bullet, reflection)
             is_aside = bool(bullet.cases) and _is_aside(bullet, reflection)
-            if shown is not None or helped is not None or is_aside or bullet.watch is not None:
+            is_changed = bool(changed_tools(bullet, reflection.tools))
+            if shown is not None or helped is not None or is_aside or is_changed or bullet.watch is not None:
                 credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
             twin = twins[proposal.id]
             bullet = twin or replace(proposal, created_at=now)
-            if bullet.id not in puts:  # else it has its evidence
-                helped = True if bullet.lesson else reflection.verdict_on(bullet.tool_sequence)
+            if bullet.id in puts:
+                continue  # it has its evidence
+            if proposal.is_owned:
+                puts[bullet.id] = recorded(bullet, twin, now=now)
+            elif bullet.lesson:
+                taught.add(bullet.id)
+                credit(bullet, shown=None, helped=None)
+            else:
+                helped = reflection.verdict_on(bullet.tool_sequence)
                 succeeded = reflection.outcome == "success" if helped is None else helped
                 credit(bullet, shown=None, helped=succeeded)
         gone: list[str] = []
@@ -183,26 +193,30 @@ class SemanticCurator:
     def _twin(
         self, proposal: PlaybookBullet, view: View, near: Sequence[PlaybookBullet], *, embed: Embed
     ) -> PlaybookBullet | None:
-        """The bullet that a proposal is one with.
+        """Return the bullet that a proposal is one with.
 
-        Lessons are one where they say the same of the same tools, at whatever tasks: in our words to the
-        letter, in a model's words alike, with the same numbers and forms.
+        An owner's sentences are one where they are equal; lessons, where they are about the same parameter of
+        the same tools, mean the same and have the same numbers in them, at whatever tasks.
         """
         known = view.get(proposal.id)
         if known is not None:
             return known
-        pool = view.with_sequence(proposal.tool_sequence) if proposal.lesson else near
-        alike = [item for item in pool if _is_twin(item, proposal)]
+        if proposal.is_owned:
+            pool = view.with_sequence(proposal.tool_sequence)
+            return next((item for item in pool if item.is_owned and item.content == proposal.content), None)
         if not proposal.lesson:
-            return alike[0] if alike else None
-        same = next((item for item in alike if item.content == proposal.content), None)
-        alike = [item for item in alike if _values(item.content) == _values(proposal.content)]
-        if same is not None or proposal.provenance.author != "model" or not alike:
-            return same
+            return next((item for item in near if _is_twin(item, proposal)), None)
+        alike = [
+            item
+            for item in view.with_sequence(proposal.tool_sequence)
+            if _is_twin(item, proposal) and _numbers(item.content) == _numbers(proposal.content)
+        ]
+        if not alike:
+            return None
         rows = embed([proposal.content, *(item.content for item in alike)])
         likeness = rows[1:] @ rows[0]
         best = int(likeness.argmax())
-        return alike[best] if likeness[best] >= self._threshold else None
+        return alike[best] if likeness[best] >= self._sequence_threshold else None
 
     def _needed(self, bullet: PlaybookBullet) -> float:
         return self._sequence_threshold if bullet.tool_sequence else self._threshold
@@ -220,7 +234,7 @@ class SemanticCurator:
     def _consolidation(self, view: View, *, now: float) -> PlaybookChange:
         groups: dict[tuple[str, tuple[str, ...]], list[PlaybookBullet]] = {}
         for bullet in view.bullets():
-            if not bullet.lesson:  # a lesson is joined, by what it says, when it is taught
+            if not (bullet.lesson or bullet.is_owned):  # a lesson is joined when it is taught
                 key = (f"{bullet.section} {bullet.condition}", collapse(bullet.tool_sequence))
                 groups.setdefault(key, []).append(bullet)
         kept: dict[str, PlaybookBullet] = {}
@@ -251,16 +265,13 @@ def _concerned(
 
 
 def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
-    """On which side of the bullet's comparison a run stands; None on neither.
+    """Return on which side of the bullet's comparison a run stands; None on neither.
 
-    A bullet that nobody is shown, and that the run would have fitted, was held back from it. Of a lesson
-    about calls of a tool, a run that did not call it shows nothing.
+    Of a lesson about calls of a tool, a run that did not call it shows nothing.
     """
-    if bullet.lesson and not run.has_called(bullet.tool_sequence):
+    if run.outcome == "unknown" or (bullet.lesson and not run.has_called(bullet.tool_sequence)):
         return None
-    if bullet.id in run.shown:
-        return True
-    return False if bullet.id in run.held or (run.advised and not bullet.is_visible) else None
+    return True if bullet.id in run.shown else False if bullet.id in run.held else None
 
 
 def _is_aside(bullet: PlaybookBullet, run: Reflection) -> bool:
@@ -279,31 +290,28 @@ def _withdrawn(before: PlaybookBullet, after: PlaybookBullet, run: Reflection) -
         )
 
 
-def _helped(bullet: PlaybookBullet, run: Reflection, supported: Collection[str]) -> bool | None:
-    """What came of following a bullet, None where it was not.
+def _helped(bullet: PlaybookBullet, run: Reflection) -> bool | None:
+    """Return whether a run that followed a bullet went well, None where it was not followed.
 
-    Whether a lesson was followed cannot be seen: it counts how often runs have taught it.
+    Whether a lesson was followed cannot be seen: what counts are the runs that were shown it and called its
+    tool.
     """
-    if bullet.lesson:
-        return True if bullet.id in supported else None
-    return run.verdict_on(bullet.tool_sequence)
-
-
-def _is_contradicted(bullet: PlaybookBullet, run: Reflection) -> bool:
-    """Whether a run that failed teaches that a value is written otherwise than the bullet says."""
-    return run.outcome == "failure" and any(
-        contradicts(bullet.content, item.content) for item in run.proposals if item.lesson and bullet.lesson
-    )
+    if not bullet.lesson and (bullet.tool_sequence or not bullet.is_owned):
+        return run.verdict_on(bullet.tool_sequence)
+    is_about = run.has_called(bullet.tool_sequence) or not bullet.tool_sequence
+    is_known = run.outcome != "unknown"
+    return run.outcome == "success" if bullet.id in run.shown and is_about and is_known else None
 
 
 def _is_twin(known: PlaybookBullet, proposal: PlaybookBullet) -> bool:
-    same = (known.section, known.lesson) == (proposal.section, proposal.lesson)
+    about = (known.section, bool(known.lesson), known.parameter)
+    same = about == (proposal.section, bool(proposal.lesson), proposal.parameter)
     return same and collapse(known.tool_sequence) == collapse(proposal.tool_sequence)
 
 
-def _values(rule: str) -> set[str]:
-    """The numbers, forms and examples that a rule has: two that differ in them say different things."""
-    return set(re.findall(r"[^\s,:;.]*(?:\d|[A-Z]{2})[^\s,:;]*", rule))
+def _numbers(rule: str) -> set[str]:
+    """The words of a rule with digits in them: two that differ in them say different things."""
+    return set(re.findall(r"\S*\d\S*", rule.rstrip(".")))
 
 
 def _ids(bullets: Iterable[PlaybookBullet]) -> tuple[str, ...]:

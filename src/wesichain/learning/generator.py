@@ -47,7 +47,6 @@ from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet
 
 from .advising import AdviceOffer
 from .entities import TaskInput, TaskOutput, fingerprints_of
-from .lessons import HINT
 from .playbook import Playbook
 from .trace_log import TraceLog
 
@@ -71,9 +70,10 @@ OBSERVE = Recovery(
 class ReActGenerator:
     """Solves tasks with tools. Without tools it reasons in one go, as `CoTGenerator` does.
 
-    At most `k` bullets of the playbook, and `advice_tokens` tokens of them, stand below the instructions;
-    none that names a tool which is not there, or takes something else by now. The limit of iterations is the
-    task's, else `max_iters`. A tool that fails `exclude_after` times is not offered again in that task.
+    Owners' sentences and at most `k` learned bullets of the playbook, `advice_tokens` tokens together, stand
+    below the instructions; none that names a tool which is not there, or takes something else by now. The
+    limit of iterations is the task's, else `max_iters`. A tool that fails `exclude_after` times is not
+    offered again in that task.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ReActGenerator:
         instructions: str | None = None,
         policy: PolicyEngine = OBSERVE,
         k: int = 3,
-        advice_tokens: int = 200,
+        advice_tokens: int = 400,
         exclude_after: int | None = 3,
         loop_guard: LoopGuard | None = _GUARD,
         clock: Clock | None = None,
@@ -112,6 +112,11 @@ class ReActGenerator:
     @property
     def registry(self) -> ToolRegistry:
         return self._registry
+
+    @property
+    def llm(self) -> ToolCallingLlm:
+        """The model that solves the tasks."""
+        return self._llm
 
     def register_tool(self, tool: Any) -> None:
         """Add a tool; the next task can use it."""
@@ -231,6 +236,11 @@ class CoTGenerator:
             llm, playbook=playbook, trace_log=trace_log, instructions=instructions, clock=clock
         )
 
+    @property
+    def llm(self) -> ToolCallingLlm:
+        """The model that solves the tasks."""
+        return self._inner.llm
+
     async def forward(self, task: TaskInput, *, without: Collection[str] = ()) -> TaskOutput:
         return await self._inner.forward(task, without=without)
 
@@ -253,7 +263,7 @@ class _Explaining(Effects):
             name = prepared.tool.name
             others = ", ".join([other for other in self._registry.names if other != name][:_OTHERS]) or "none"
             expected = f"{name}({_parameters(prepared.tool.spec.parameters)})"
-            hint = f"{HINT}{_short(prepared.call.args)}; expected {expected}; other tools: {others})"
+            hint = f" (tried {_short(prepared.call.args)}; expected {expected}; other tools: {others})"
             result.error.args = (f"{result.error}{hint}",)
         return result
 
@@ -281,7 +291,7 @@ def _output(
     output = TaskOutput.of(outcome, task_id=task.task_id)
     answer = output.answer
     if isinstance(outcome, Completed) and len(registry) == 0:
-        answer = _ANSWER.split(outcome.text)[-1].strip()
+        answer = _ANSWER.split(outcome.text)[-1].strip() or answer
     limit = isinstance(outcome, Failed) and (
         isinstance(outcome.error, BudgetExceededError) and outcome.error.resource == "steps"
     )

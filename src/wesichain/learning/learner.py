@@ -15,10 +15,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
-from wesichain.core import from_json, to_json
+from wesichain.agent import Agent, resolve_model
+from wesichain.core import ToolCallingLlm, from_json, to_json
 from wesichain.errors import CodecError, ConfigError, PlaybookError
 
 from .advising import FLOOR, is_near
+from .crediting import earned
 from .curator import SemanticCurator
 from .entities import (
     Feedback,
@@ -26,13 +28,13 @@ from .entities import (
     PromotionWatch,
     TaskInput,
     TaskOutput,
-    earned_by,
     fits,
     marks_of,
 )
 from .gate import NOT_TRIED, Health, RunRecord, Verdict, judge
+from .model_reflector import ModelReflector
 from .playbook import Playbook
-from .reflector import GroundedReflector, Reflection
+from .reflector import Reflection, RunReader
 from .report import LearningSummary, Rollback
 from .storage import append, exclusive, read_lines
 
@@ -63,6 +65,8 @@ class Reflector(Protocol):
 class Learner:
     """Teaches a playbook from runs: those of a generator, or any that are submitted.
 
+    Lessons are worded by a model: `llm`, or that of the generator or the `agent`. Without any model, only
+    owners' words and calls that a run has mended teach, and which tools served which kind of task.
     `holdout` are tasks that nothing is learned from: a bullet enters prod when those that retrieve it do
     not get worse with it. `feedback` judges them, and the runs of which nothing else is said. `log` makes
     a batch resumable: tasks that stand in it are not run again. What was refused and what is under watch is
@@ -74,6 +78,8 @@ class Learner:
         generator: Generator | None = None,
         playbook: Playbook | None = None,
         *,
+        llm: ToolCallingLlm | str | None = None,
+        agent: Agent[Any, Any] | None = None,
         reflector: Reflector | None = None,
         curator: SemanticCurator | None = None,
         holdout: Sequence[TaskInput] = (),
@@ -85,7 +91,7 @@ class Learner:
             raise ConfigError("a learner needs a playbook to teach: Learner(playbook=playbook)")
         self._generator = generator
         self._playbook = playbook
-        self._reflector: Reflector = reflector or GroundedReflector()
+        self._reflector: Reflector = reflector or _default_reflector(llm, agent, generator)
         self._curator = curator or SemanticCurator()
         self._holdout = tuple(holdout)
         self._feedback = feedback
@@ -95,6 +101,11 @@ class Learner:
         self._pending: set[asyncio.Task[RunRecord]] = set()
         self._waiting: list[Coroutine[Any, Any, RunRecord]] = []  # submitted where no loop was running
         self._summary = LearningSummary()
+
+    @property
+    def reflector(self) -> Reflector:
+        """The reflector that reads the runs."""
+        return self._reflector
 
     @property
     def summary(self) -> LearningSummary:
@@ -263,6 +274,14 @@ class Learner:
                 append(self._log, [to_json(record).encode()], sync=True)
 
 
+def _default_reflector(
+    llm: ToolCallingLlm | str | None, agent: Agent[Any, Any] | None, generator: Generator | None
+) -> Reflector:
+    """A model where there is one: the given one, the agent's, or the generator's."""
+    found = llm if llm is not None else getattr(agent or generator, "llm", None)
+    return RunReader() if found is None else ModelReflector(resolve_model(found))
+
+
 def _check_ids(tasks: Sequence[TaskInput], holdout: Sequence[TaskInput]) -> None:
     twice = [name for name, count in Counter(task.task_id for task in tasks).items() if count > 1]
     if twice:
@@ -287,13 +306,8 @@ def _finds(playbook: Playbook, id: str, task: TaskInput) -> bool:
 def _is_candidate(bullet: PlaybookBullet) -> bool:
     runs = bullet.helpful_count + bullet.harmful_count
     if bullet.ruling == "refused":
-        return runs >= bullet.ruled_at + _MORE and _earned(bullet) == "prod"
-    return bullet.stage == "staging" and _earned(bullet) == "prod"
-
-
-def _earned(bullet: PlaybookBullet) -> str:
-    counts = (bullet.helpful_count, bullet.harmful_count)
-    return earned_by(bullet.tally, *counts, section=bullet.section)
+        return runs >= bullet.ruled_at + _MORE and earned(bullet) == "prod"
+    return bullet.stage == "staging" and earned(bullet) == "prod"
 
 
 def _before(bullet: PlaybookBullet, verdict: Verdict) -> PromotionWatch:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,7 @@ from wesichain.core import Advice, Clock, StrategySource, SystemClock, ToolSpec
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, AdviceOffer, Shares, is_near
+from .crediting import earned as earned_of
 from .crediting import recorded, ruled, settled
 from .embedders import CachingEmbedder, Embedder, UnknownEmbedder, Vectors
 from .entities import (
@@ -26,12 +28,12 @@ from .entities import (
     PlaybookBullet,
     PromotionWatch,
     check_domain,
-    earned_by,
     fingerprints_of,
     fits,
     marks_of,
     mask,
 )
+from .page import PageChange, changes, read_page, write_page
 from .storage import (
     Backend,
     Cause,
@@ -83,16 +85,16 @@ class Playbook(Translated, StrategySource):
         clock: Clock | None = None,
         sync: bool = True,
         reembed: bool = False,
-        explore: float = 0.5,
-        holdback: float = 0.1,
+        explore: float = 1.0,
+        holdback: float = 0.0,
         half_life: float = 50,
     ) -> Playbook:
         """A playbook in a folder, which is made where there is none.
 
         `sync=False` trades the last records before a power cut for speed. `reembed=True` accepts another
         embedder than the one it was made with. `explore`: the share of runs that a bullet on trial is shown
-        to; `holdback`: the share that a trusted one is held back from; `half_life`: runs after which one
-        counts half.
+        to; `holdback`: the share that a trusted one is held back from (nothing is held back by default);
+        `half_life`: runs after which one counts half.
         """
         from .storage.files import FileBackend  # needs FAISS
 
@@ -117,8 +119,8 @@ class Playbook(Translated, StrategySource):
         *,
         clock: Clock | None = None,
         reembed: bool = False,
-        explore: float = 0.5,
-        holdback: float = 0.1,
+        explore: float = 1.0,
+        holdback: float = 0.0,
         half_life: float = 50,
     ) -> Playbook:
         """A playbook in a Postgres database with pgvector, for writers on many machines."""
@@ -164,6 +166,25 @@ class Playbook(Translated, StrategySource):
         `floor` leaves out bullets whose example task is less similar; of those without an example, whose
         own words are compared, only what is about nothing of the kind.
         """
+        found = self._ranked(task, domain, k=k, where=where, cross_domain=cross_domain, floor=floor)
+        return found[:k] if k > 0 else ()
+
+    def _matches(self, task: str, *, domain: str, k: int) -> Sequence[Match]:
+        """The k best learned matches for a task, and every sentence of an owner that fits it."""
+        found = self._ranked(task, domain, k=k, floor=FLOOR)
+        learned = [match for match in found if not match.bullet.is_owned][:k]
+        return [*(match for match in found if match.bullet.is_owned), *learned]
+
+    def _ranked(
+        self,
+        task: str,
+        domain: str,
+        *,
+        k: int,
+        where: Mapping[str, Any] | None = None,
+        cross_domain: bool = False,
+        floor: float = 0.0,
+    ) -> Sequence[Match]:
         check_domain(domain)
         conditions = (_IS_VISIBLE, *parse_where(where))
         if not isinstance(cast("object", task), str) or not isinstance(cast("object", k), int):
@@ -176,9 +197,10 @@ class Playbook(Translated, StrategySource):
             if other != domain:
                 matches = self._nearest(vector, other, k=k, conditions=conditions)
                 found += [match for match in matches if match.similarity >= TRANSFER]
+        found += self._owned(vector, domain, conditions, known={match.bullet.id for match in found})
         marks = marks_of(task)
         near = [item for item in found if is_near(item, floor) and fits(item.bullet.condition, marks)]
-        return sorted(near, key=lambda match: rank(match, near), reverse=True)[:k]
+        return sorted(near, key=lambda match: rank(match, near), reverse=True)
 
     async def advise(
         self,
@@ -188,12 +210,12 @@ class Playbook(Translated, StrategySource):
         domain: str,
         tools: Sequence[ToolSpec],
         k: int = 3,
-        tokens: int = 200,
+        tokens: int = 400,
         first: Sequence[PlaybookBullet] = (),
         without: Collection[str] = (),
         drawn: bool = True,
     ) -> Advice:
-        """What a run is told in its instructions: at most `k` bullets in at most `tokens` tokens.
+        """Return the advice for a run: owners' sentences and at most `k` learned bullets, in `tokens` tokens.
 
         Never an error: where the store is away, `trouble` says so. `first` are shown before what is found;
         with `drawn=False` nothing is held back.
@@ -203,7 +225,7 @@ class Playbook(Translated, StrategySource):
         try:
             wanted = 2 * k + len(without)  # more, since some may be about tools that are not here
             if k > 0:
-                found = await asyncio.to_thread(self.search, task, domain=domain, k=wanted, floor=FLOOR)
+                found = await asyncio.to_thread(self._matches, task, domain=domain, k=wanted)
         except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
             trouble = f"{type(error).__name__}: {error}"
         offer = AdviceOffer(run_id, fingerprints_of(tools), k, tokens, self.shares if drawn else None, task)
@@ -271,12 +293,14 @@ class Playbook(Translated, StrategySource):
 
         def passed(bullet: PlaybookBullet) -> PlaybookBullet:
             counts = (bullet.helpful_count, bullet.harmful_count)
-            earned = earned_by(bullet.tally, *counts, section=bullet.section)
+            earned = earned_of(bullet)
             if earned != "prod" and not force:
                 raise PlaybookError(
                     f"bullet {id!r} was followed with success {counts[0]} times and without "
                     f"{counts[1]} times, which is {earned}; force=True promotes it all the same"
                 )
+            if bullet.provenance.author == "operator" and force:
+                return replace(bullet, ruling="owner", watch=None)
             return replace(bullet, ruling="passed" if earned == "prod" else "forced", watch=before)
 
         return self._rule(id, passed, cause="promote", domain=domain)
@@ -329,6 +353,35 @@ class Playbook(Translated, StrategySource):
         """Set damaged records aside, so that all others can be read again."""
         return self._library.repair(check_domain(domain))
 
+    # --- as a page ---
+
+    def export(self, path: str | PathLike[str]) -> None:
+        """Write the playbook as a page, PLAYBOOK.md: what is shown, and apart from it lessons on trial."""
+        page = write_page({domain: self.bullets(domain) for domain in self.domains()})
+        try:
+            Path(path).write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise PlaybookError(f"{path} cannot be written: {error.strerror}") from error
+
+    def load(self, path: str | PathLike[str], *, dry_run: bool = False) -> Sequence[PageChange]:
+        """Take in a page that a person has edited, and return the changes, a value a domain.
+
+        With `dry_run` nothing is changed: the changes can be read before they are made.
+        """
+        try:
+            page = read_page(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlaybookError(f"{path} cannot be read: {error}") from error
+        found = [changes(domain, *read, self.bullets(domain)) for domain, read in page.items()]
+        for change in found if not dry_run else ():
+            for name in change.retired:
+                self.quarantine(name, domain=change.domain)
+            for name in change.promoted:
+                self.promote(name, force=True, domain=change.domain)
+            if change.added:
+                self.record_all(change.added, domain=change.domain)
+        return tuple(change for change in found if change)
+
     # --- for the curator and the learner ---
 
     def change(self, domain: str, decide: Decide, *, cause: Cause, note: str = "") -> Delta | None:
@@ -364,6 +417,19 @@ class Playbook(Translated, StrategySource):
         with self._library.view(domain) as view:  # more than k, so that evidence can order those alike
             return view.nearest(vector, k=4 * k + 8, conditions=conditions)
 
+    def _owned(
+        self, vector: Vectors, domain: str, conditions: Sequence[Condition], *, known: Collection[str]
+    ) -> Sequence[Match]:
+        """The sentences of owners that are not among the nearest: they are found by their tools."""
+        with self._library.view(domain) as view:
+            rest = [item for item in view.owned() if item.id not in known and item.tool_sequence]
+            if not rest:
+                return ()
+            fitting = view.meeting([item.id for item in rest], conditions)
+            likeness = view.vectors([item.id for item in rest]) @ vector
+        pairs = zip(rest, likeness.tolist(), strict=True)
+        return [Match(item, similarity, domain) for item, similarity in pairs if item.id in fitting]
+
     def _rule(
         self, id: str, rule: Callable[[PlaybookBullet], PlaybookBullet], *, cause: Cause, domain: str | None
     ) -> PlaybookBullet:
@@ -394,6 +460,7 @@ class Playbook(Translated, StrategySource):
         return found[0] if found else None
 
 
+@cache  # its weights are loaded once a process, whoever opens a playbook
 def _default_embedder() -> Embedder:
     from .embedders.use import UseEmbedder  # needs its package
 

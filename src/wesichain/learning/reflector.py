@@ -1,9 +1,7 @@
-"""The reflector: what a run teaches, read from its trace and judged by signals, never by its words.
+"""Reflection: what a run shows, read from its trace and judged by signals, never by its words.
 
-Rules are written from the names of tools that exist. What was asked, what a tool returned, error texts
-included, is never quoted: neither a poisoned task nor a poisoned answer can become advice. Of a call that was
-refused, or that feedback corrects, the form, the unit or the order that would have done is told, in words of
-our own; and where a tool gave what the answer should have named, that it has to be said.
+A run teaches which tools served its kind of task, what a refused call that it mended has shown, and what an
+owner said about it. Nothing is inferred from the words of a task, an answer, a result or an error.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
+from typing import Any
 
 from wesichain.core import dataclass, is_object, to_json
 from wesichain.errors import CodecError
@@ -38,11 +37,13 @@ from .entities import (
     one_line,
     sentence_of,
 )
-from .lessons import Mend, corrections, leaves, mends, saying, unsaid
+from .lesson_guard import texts_of
+from .mending import mends
 
 _LONGEST = 8  # tools; a longer wander is no pattern
 _EXAMPLE = 400  # characters of a task that are kept as an example
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_NAME_IN_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[A-Za-z0-9_]|[A-Za-z_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,7 @@ class Reflection:
     """What one run showed. The id is made from the run: reflecting on it again gives the same id.
 
     `worked` are the tools whose calls went well, `attempted` all that were called, both in order and
-    without immediate repeats; `used` are those whose results were used, where that is asked for. `unsaid` is
-    the tool of a run that failed because it did not say what that tool gave: the way to it was right.
+    without immediate repeats; `used` are those whose results were used, where that is asked for.
     `shown` and `held` are the bullets that the run was shown and those that were held back from it; `advised`
     says that they are known. `tools` has a fingerprint of each tool that there was, `marks` a hash of each
     word of the task.
@@ -72,10 +72,10 @@ class Reflection:
     task_id: str
     domain: str
     intent: str
+    run_id: str = ""
     worked: tuple[str, ...] = ()
     attempted: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
-    unsaid: str = ""
     adaptations: tuple[Adaptation, ...] = ()
     iterations: int = 0
     shown: tuple[str, ...] = ()
@@ -84,6 +84,11 @@ class Reflection:
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
     marks: tuple[str, ...] = ()
     proposals: tuple[PlaybookBullet, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """A hash of the run's id: whether two reflections are of different runs, and nothing else."""
+        return sha256(self.run_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def has_called(self, tools: Sequence[str]) -> bool:
         """Whether the run called one of these tools, well or not."""
@@ -98,7 +103,7 @@ class Reflection:
         if self.outcome == "unknown" or self.aside(sequence) is not None:
             return None
         if is_followed(sequence, self.worked):
-            return self.outcome == "success" or self.unsaid in sequence
+            return self.outcome == "success"
         return False if is_followed(sequence, self.attempted) else None
 
     def aside(self, sequence: Sequence[str]) -> Kind | None:
@@ -109,12 +114,12 @@ class Reflection:
         if not self.has_called(sequence):
             return OTHER if self.attempted and self.outcome != "unknown" else None
         found = {item.instead for item in self.adaptations}
-        is_late = self.outcome == "failure" and not (self.unsaid or found.isdisjoint(sequence))
+        is_late = self.outcome == "failure" and not found.isdisjoint(sequence)
         return LATE if is_late and is_followed(sequence, self.worked) else None
 
 
 class GroundedReflector:
-    """Judges by feedback and learns from the trace; needs no model.
+    """Reflects without a model. Beside what `RunReader` reads, ways that failed become warnings (pitfalls).
 
     `tool_set` is the version of the tools, for the provenance. With `trim` a success also proposes its
     sequence without the calls whose results went nowhere, into no later call and not into the answer:
@@ -125,15 +130,36 @@ class GroundedReflector:
     def __init__(
         self, *, tool_set: str = "", trim: bool = False, redactor: Callable[[str], str] | None = None
     ) -> None:
+        self._reader = RunReader(tool_set=tool_set, trim=trim, redactor=redactor)
+
+    def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
+        """Return what the run of a task shows, given what is known about its result."""
+        run = self._reader.reflect(task, output, feedback)
+        if run.outcome != "failure":
+            return run
+        origin = self._reader.origin(run, output)
+        warning = _bullet("Pitfalls", run.attempted, about=run.intent, origin=origin)
+        return replace(run, proposals=(warning, *run.proposals))
+
+
+class RunReader:
+    """Reads a run: how it went, which tools served it, which refused calls it mended, and an owner's words.
+
+    The options are those of `GroundedReflector`.
+    """
+
+    def __init__(
+        self, *, tool_set: str = "", trim: bool = False, redactor: Callable[[str], str] | None = None
+    ) -> None:
         self._tool_set = tool_set
         self._trim = trim
         self._redactor = redactor
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
-        """What the run of a task shows, given what is known about its result."""
+        """Return what the run of a task shows, given what is known about its result."""
         outcome, signal = (feedback or Feedback()).judge(output)
-        whole = task.description.encode(errors="replace").decode()  # half a character cannot be kept
-        about = mask(self._redact(one_line(whole)))[:_EXAMPLE]  # what is kept of the task, to find it again
+        readable = task.description.encode(errors="replace").decode()  # half a character cannot be kept
+        about = mask(self._redact(one_line(readable)))[:_EXAMPLE]  # kept to find the bullet again
         calls = [
             call
             for step in output.structured_trace
@@ -143,21 +169,17 @@ class GroundedReflector:
         attempted = collapse([call.tool_name for call in calls])[:_LONGEST]
         worked = collapse([call.tool_name for call in calls if call.success])[:_LONGEST]
         used = _used(calls, output.answer) if self._trim else ()
-        missed = ""
-        if outcome == "failure" and feedback is not None:
-            missed = unsaid(calls, task=task.description, answer=output.answer, feedback=feedback)
-        run = _run_id(task, output, outcome)
         reflection = Reflection(
-            id=run,
+            id=_run_id(task, output, outcome),
             outcome=outcome,
             signal=signal,
             task_id=task.task_id,
             domain=task.domain,
             intent=about,
+            run_id=str(output.metadata.get("run_id") or task.task_id),
             worked=worked,
             attempted=attempted,
             used=used if used != worked else (),
-            unsaid=missed if missed in worked else "",
             adaptations=_adaptations(calls),
             iterations=output.total_iterations,
             shown=tuple(
@@ -168,50 +190,81 @@ class GroundedReflector:
             tools=_fingerprints(output),
             marks=marks_of(about),
         )
+        proposals = self._proposals(reflection, calls, output, feedback)
+        return replace(reflection, proposals=tuple(proposals))
+
+    def origin(self, run: Reflection, output: TaskOutput, author: str = "reflector") -> Provenance:
+        """Return where a proposal of this run comes from."""
         model = str(output.metadata.get("model", ""))
-        origin = Provenance("reflector", task.task_id, run, model, self._tool_set)
-        proposals = tuple(
-            _bullet(section, tools, about=about, origin=origin) for section, tools in _lessons(reflection)
-        )
-        specs = [spec for spec in output.metadata.get("specs") or () if is_object(spec)]
-        rules: dict[Mend, None] = {}
-        if outcome != "unknown":
-            rules |= dict.fromkeys(mends(calls, specs, task.description, good=outcome == "success"))
-        if outcome == "failure" and feedback is not None:
-            rules |= dict.fromkeys(corrections(calls, specs, task.description, feedback.why))
-        if reflection.unsaid:
-            rules[saying(reflection.unsaid)] = None
-        mended = (
-            ToolCallingStrategy(
+        return Provenance(author, run.task_id, run.id, model, self._tool_set)
+
+    def _proposals(
+        self,
+        run: Reflection,
+        calls: Sequence[ToolInvocation],
+        output: TaskOutput,
+        feedback: Feedback | None,
+    ) -> Iterator[PlaybookBullet]:
+        specs = specs_of(output)
+        origin = self.origin(run, output)
+        if feedback is not None and feedback.lesson:
+            tools = tools_named(feedback.lesson, specs, called=run.attempted)
+            yield _owned(
+                feedback.lesson, tools, about=run.intent, origin=self.origin(run, output, "operator")
+            )
+        if run.outcome != "success":
+            return
+        for tools in dict.fromkeys((run.worked, run.used)):
+            if tools:
+                yield _bullet("Strategies", tools, about=run.intent, origin=origin)
+        for item in dict.fromkeys(mends(calls, {str(spec["name"]): spec for spec in specs})):
+            yield ToolCallingStrategy(
                 content=item.rule,
                 tool_sequence=item.tools,
-                example_task=about,
+                parameter=item.parameter,
+                example_task=run.intent,
                 lesson=item.lesson,
                 provenance=origin,
             )
-            for item in rules
-        )
-        return replace(reflection, proposals=(*proposals, *mended))
 
     def _redact(self, text: str) -> str:
         known = redact(text)
         return known if self._redactor is None else self._redactor(known)
 
 
-def _lessons(run: Reflection) -> Iterator[tuple[Section, tuple[str, ...]]]:
-    """What the run speaks for: a section, and the tools that it is about.
+def specs_of(output: TaskOutput) -> list[Mapping[str, Any]]:
+    """Return the tools that a run was offered, as JSON data."""
+    return [spec for spec in output.metadata.get("specs") or () if is_object(spec)]
 
-    That one tool worked after another had failed is no reason to warn of the other: mere succession.
-    """
-    if run.outcome == "success":
-        if run.worked:
-            yield "Strategies", run.worked
-        if run.used:
-            yield "Strategies", run.used
-    elif run.unsaid:
-        yield "Strategies", run.worked
-    elif run.outcome == "failure":
-        yield "Pitfalls", run.attempted
+
+def tools_named(
+    sentence: str, specs: Sequence[Mapping[str, Any]], *, called: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the tools that a sentence names, else those of the `called` ones whose parameter it names."""
+    words = set(_NAME_IN_TEXT.findall(sentence))
+    names = {str(spec["name"]): spec for spec in specs}
+    if named := tuple(name for name in names if name in words):
+        return named
+    parameters = {name: _properties(spec) for name, spec in names.items() if name in called}
+    return tuple(name for name, known in parameters.items() if not words.isdisjoint(known))
+
+
+def _properties(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = spec.get("parameters")
+    known = schema.get("properties") if is_object(schema) else None
+    return known if is_object(known) else {}
+
+
+def _owned(sentence: str, tools: tuple[str, ...], *, about: str, origin: Provenance) -> PlaybookBullet:
+    kind = ToolCallingStrategy if tools else PlaybookBullet
+    return kind(
+        content=sentence,
+        tool_sequence=tools,
+        example_task=about,
+        lesson="argument",
+        ruling="owner",
+        provenance=origin,
+    )
 
 
 def _bullet(section: Section, tools: tuple[str, ...], *, about: str, origin: Provenance) -> PlaybookBullet:
@@ -241,10 +294,10 @@ def _used(calls: Sequence[ToolInvocation], answer: str) -> tuple[str, ...]:
     wanted = answer
     kept: list[str] = []
     for call in reversed(calls):
-        values = [str(value) for value in leaves(call.result)]
+        values = [*texts_of(call.result)]
         if call.success and any(len(value) > 1 and value in wanted for value in values):
             kept.append(call.tool_name)
-            wanted += " " + " ".join(str(value) for value in leaves(call.arguments))
+            wanted += " " + " ".join(texts_of(call.arguments))
     return collapse(kept[::-1])[:_LONGEST]
 
 

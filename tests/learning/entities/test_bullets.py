@@ -88,7 +88,6 @@ bullets = st.builds(
     helpful_count=st.integers(0, 99),
     harmful_count=st.integers(0, 99),
     tags=st.lists(texts).map(tuple),
-    tool_success_rate=st.none() | st.floats(0, 1),
     avg_iterations=st.floats(0, 50),
     example_task=st.just("") | texts,
     created_at=st.floats(0, 1e10),
@@ -99,6 +98,21 @@ bullets = st.builds(
 @given(bullets)
 def test_a_bullet_goes_through_json(bullet: ToolCallingStrategy) -> None:
     assert from_json(PlaybookBullet, to_json(bullet)) == bullet
+
+
+CONTRARY = {"content": "x", "tool_sequence": ("a",), "helpful_count": 1, "harmful_count": 9}
+
+
+@pytest.mark.parametrize("rate", [0.9, 0.0, 1])
+def test_a_rate_that_contradicts_the_counts_is_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match=r"are 0\.100"):
+        ToolCallingStrategy(**CONTRARY, tool_success_rate=rate)  # type: ignore[arg-type]  # a table of fields
+    assert ToolCallingStrategy(**CONTRARY, tool_success_rate=0.1).success_rate == 0.1  # type: ignore[arg-type]  # as above
+
+
+def test_old_data_with_such_a_rate_is_read_without_it() -> None:
+    stored = {**CONTRARY, "id": "old", "tool_success_rate": 0.9}
+    assert PlaybookBullet.from_plain(stored).success_rate == 0.1
 
 
 def test_an_old_bullet_without_tool_fields_loads_unchanged() -> None:

@@ -43,7 +43,6 @@ ANSWERS = [
     pytest.param("-5", "minus: 5", False, id="the-sign-counts"),
     pytest.param("New York", "it is in new york!", True, id="case-and-punctuation-do-not-count"),
     pytest.param("New York", "York, New", False, id="the-order-counts"),
-    pytest.param("42", "", False, id="nothing-is-wrong"),
 ]
 
 
@@ -51,6 +50,11 @@ ANSWERS = [
 def test_an_expected_answer_is_compared(expected: str, answer: str, right: bool) -> None:
     outcome = Feedback.expected(expected).judge(TaskOutput("t", answer))
     assert outcome == ("success" if right else "failure", "label")
+
+
+def test_no_answer_is_a_wrong_one() -> None:
+    nothing = TaskOutput("t", "", iteration_limit_reached=True)
+    assert Feedback.expected("42").judge(nothing) == ("failure", "label")
 
 
 def test_an_exact_answer_stands_alone() -> None:

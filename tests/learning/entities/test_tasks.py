@@ -43,6 +43,8 @@ BAD_STEPS = [
     pytest.param({"tool_name": None}, id="a-call-of-nothing"),
     pytest.param({"thought": " "}, id="an-empty-thought"),
     pytest.param({"tool_args": None}, id="a-call-without-arguments"),
+    pytest.param({"action": "finish"}, id="an-end-without-an-observation"),
+    pytest.param({"action": "finish", "observation": " "}, id="an-end-with-an-empty-observation"),
 ]
 BAD_CALLS = [
     pytest.param({"tool_name": ""}, id="no-tool"),
@@ -59,7 +61,7 @@ def test_a_call_is_refused_with(fields: dict[str, Any]) -> None:
 
 
 def test_a_trace_has_a_step_for_each_iteration() -> None:
-    step = ReasoningStep(1, "Done.", "finish")
+    step = ReasoningStep(1, "Done.", "finish", observation="x")
     assert TaskOutput("t", "x", structured_trace=(step,), total_iterations=1).completed
     with pytest.raises(ValueError, match="total_iterations is 2 and the trace of 't' has 1 steps"):
         TaskOutput("t", "x", structured_trace=(step,), total_iterations=2)
@@ -83,7 +85,7 @@ def test_a_step_is_refused_with(fields: dict[str, Any]) -> None:
 def test_a_step_that_only_names_its_tool_has_one_call_that_went_well() -> None:
     step = ReasoningStep(1, "Look.", "call_tool", "a", {"x": 1}, "seen")
     assert step.calls == (ToolInvocation("a", {"x": 1}, "seen"),)
-    assert ReasoningStep(2, "Done.", "finish").calls == ()
+    assert ReasoningStep(2, "Done.", "finish", observation="x").calls == ()
 
 
 @pytest.mark.parametrize(
@@ -95,11 +97,18 @@ def test_a_step_that_only_names_its_tool_has_one_call_that_went_well() -> None:
         {"task_id": ""},
         {"total_iterations": -1},
         {"total_iterations": None},
+        {"answer": ""},
+        {"answer": " "},
     ],
 )
 def test_an_output_is_refused_with(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        TaskOutput(**{"task_id": "t", "answer": "", **fields})
+        TaskOutput(**{"task_id": "t", "answer": "x", **fields})
+
+
+@pytest.mark.parametrize("fields", [{"iteration_limit_reached": True}, {"metadata": {"error": "it died"}}])
+def test_an_output_without_an_answer_says_why(fields: dict[str, Any]) -> None:
+    assert TaskOutput("t", "", **fields).answer == ""
 
 
 def test_an_output_goes_through_json() -> None:

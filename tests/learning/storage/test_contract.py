@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from tests.learning.kit import ids, note, reflect, strategy, words
 from wesichain.errors import CorruptRecordError, DomainError, PlaybookError
-from wesichain.learning import FunctionEmbedder, Playbook, SemanticCurator
+from wesichain.learning import FunctionEmbedder, Playbook, Provenance, SemanticCurator
 from wesichain.testing import FakeClock
 
 
@@ -150,7 +150,10 @@ class PlaybookContract(ABC):
     def test_any_state_can_be_brought_back_exactly(self, book: Playbook) -> None:
         states = [book.bullets("shop")]
         for number in range(4):
-            book.record(strategy("pay a bill", "a", helpful=number, id=str(number)), domain="shop")
+            bullet = strategy(
+                "pay a bill", "a", helpful=number, id=str(number), provenance=Provenance("reflector")
+            )
+            book.record(bullet, domain="shop")
             states.append(book.bullets("shop"))
         book.quarantine("1")
         states.append(book.bullets("shop"))

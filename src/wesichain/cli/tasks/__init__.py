@@ -1,6 +1,7 @@
-"""Files of tasks through an agent: batches, and evaluations."""
+"""Files of tasks through an agent: batches, evaluations, and improvements."""
 
 from .batch import run_batch
 from .evaluating import eval_
+from .improving import improve
 
-__all__ = ["eval_", "run_batch"]
+__all__ = ["eval_", "improve", "run_batch"]

@@ -14,6 +14,7 @@ import typer
 
 from wesichain.agent import Agent
 from wesichain.cli.loading import load_object, opened
+from wesichain.cli.playbooks import advised_by
 from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
 from wesichain.core import home_folder, to_json
 from wesichain.errors import ConfigError, WesichainError
@@ -48,8 +49,13 @@ def eval_(
         str | None, typer.Option(help="A model PROVIDER:NAME that reads rubrics and expected answers.")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Results of an earlier version: 1 if this one is worse.")
+        str | None,
+        typer.Option(help="Results of an earlier version, or 'none': the same agent without --playbook."),
     ] = None,
+    playbook: Annotated[
+        Path | None, typer.Option("--playbook", help="A playbook's folder, which advises the agent.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain of the playbook.")] = "general",
     at_least: Annotated[
         float | None,
         typer.Option(
@@ -72,27 +78,41 @@ def eval_(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Run cases through an agent, score the runs, and compare with an earlier version."""
+    """Run cases through an agent, score the runs, and compare with an earlier version.
+
+    With `--playbook PATH --against none` every case is run twice, with the playbook and without, in pairs.
+    """
     results = out or cases.with_suffix(".results.jsonl")
+    is_paired = against == "none"
     try:
         chosen = [case for case in read_cases(cases) if tag is None or tag in case.tags]
         if not chosen:
             raise ConfigError(f"no case of {cases} has the tag {tag!r}")
-        earlier = read_results(against) if against is not None else None
+        if is_paired and playbook is None:
+            raise ConfigError(
+                "--against none is a comparison without a playbook: name one with --playbook PATH"
+            )
+        earlier = read_results(Path(against)) if against is not None and not is_paired else None
+        learned = advised_by(playbook, domain)
         functions: list[Check] = [load_object(name, object) for name in checks or ()]
-        known = _known(results, chosen, resume=resume)
-        work = partial(
-            _evaluate,
-            agent,
-            chosen,
-            checks=functions,
-            judge=Judge(judge) if judge else None,
-            repeat=repeat,
-            at_once=workers,
-            done=known,
-        )
+        options: dict[str, Any] = {"checks": functions, "judge": Judge(judge) if judge else None}
+        options |= {"repeat": repeat, "at_once": workers}
         folder = runs or home_folder() / "runs"
-        report, pressed = asyncio.run(_execute(work, len(known), len(chosen) * repeat, results, folder))
+
+        def execute(change: Callable[[Agent[Any]], Agent[Any]], to: Path) -> tuple[Report | None, bool]:
+            known = _known(to, chosen, resume=resume)
+            work = partial(_evaluate, agent, change, chosen, done=known, **options)
+            return asyncio.run(_execute(work, len(known), len(chosen) * repeat, to, folder))
+
+        report, pressed = None, False
+        if is_paired:
+            without = results.with_suffix(".without.jsonl")
+            first, pressed = execute(lambda one: one.with_playbook(None), without)
+            earlier = first.results if first is not None else None
+        if earlier is not None or not is_paired:
+            report, pressed = execute(
+                lambda one: one.with_playbook(learned["playbook"], domain) if learned else one, results
+            )
     except WesichainError as error:
         fail(error)
     if report is None:
@@ -105,10 +125,12 @@ def eval_(
     raise typer.Exit(FAILED if is_bad else OK)
 
 
-async def _evaluate(agent: str, cases: Sequence[Case], **settings: Any) -> Report:
-    """Evaluate the agent that a target names or makes."""
+async def _evaluate(
+    agent: str, change: Callable[[Agent[Any]], Agent[Any]], cases: Sequence[Case], **settings: Any
+) -> Report:
+    """Evaluate the agent that a target names or makes, with or without a playbook."""
     async with opened(agent, Agent) as program:
-        return await evaluate(program, cases, **settings)
+        return await evaluate(change(program), cases, **settings)
 
 
 def _known(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Result, ...]:

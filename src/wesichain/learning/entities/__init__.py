@@ -35,7 +35,18 @@ from .conditions import (
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally, PromotionWatch
 from .feedback import Feedback, Outcome, Signal, is_named
-from .stages import SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage, earned_by, settle, stage_of
+from .stages import (
+    SECTIONS,
+    STAGES,
+    VISIBLE,
+    Ruling,
+    Section,
+    Stage,
+    earned_by,
+    lesson_stage,
+    settle,
+    stage_of,
+)
 from .steps import ReasoningStep, TaskAction, ToolInvocation
 from .tasks import TaskInput, TaskOutput
 from .transcript import read_steps, tell
@@ -92,6 +103,7 @@ __all__ = [
     "is_named",
     "is_number",
     "is_said",
+    "lesson_stage",
     "marks_of",
     "mask",
     "on_side",

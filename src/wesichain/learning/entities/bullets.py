@@ -17,7 +17,8 @@ from .evidence import EvidenceTally, PromotionWatch
 from .stages import RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
 from .wording import LESSONS, Lesson, mask, shown_text
 
-DATA_MODEL = "1.1.0"  # major: fields removed or changed; minor: optional fields added
+_ROUNDING = 0.01  # by which a rate may differ from that of the counts
+DATA_MODEL = "1.2.0"  # major: fields removed or changed; minor: optional fields added
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class PlaybookBullet(Strategy):
 
     Without an id the bullet gets one made from its content and what it is about. `stage` is set by the
     playbook, from the evidence and the `ruling` of the gate or an operator. `example_task` is kept to find
-    the bullet and is never shown; `text` is what is. `lesson` says what a model's words are about.
+    the bullet and is never shown; `text` is. `lesson` says what kind of rule a model's words state,
+    `parameter` which parameter of its tool they are about, and `sources` are hashes of the runs that gave it.
     """
 
     id: str = ""
@@ -59,6 +61,8 @@ class PlaybookBullet(Strategy):
     last_updated: float = field(default=0.0, kw_only=True)
     example_task: str = field(default="", kw_only=True)
     lesson: Lesson = field(default="", kw_only=True)
+    parameter: str = field(default="", kw_only=True)
+    sources: tuple[str, ...] = field(default=(), kw_only=True)
     fingerprints: tuple[str, ...] = field(default=(), kw_only=True)  # NAME=HASH of each tool's schema
     condition: str = field(default="", kw_only=True)  # +HASH or -HASH of a word that its tasks have, or lack
     cases: tuple[str, ...] = field(
@@ -89,6 +93,7 @@ class PlaybookBullet(Strategy):
         _set(self, "tool_sequence", _names("tool_sequence", self.tool_sequence))
         _set(self, "fingerprints", _names("fingerprints", self.fingerprints))
         _set(self, "cases", _names("cases", self.cases))
+        _set(self, "sources", _names("sources", self.sources))
         said = shown_text(
             self.content,
             section=self.section,
@@ -113,6 +118,11 @@ class PlaybookBullet(Strategy):
     @property
     def is_visible(self) -> bool:
         return self.stage in VISIBLE
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether it is an owner's word, which counts do not withdraw."""
+        return self.ruling == "owner"
 
     @property
     def has_tool_sequence(self) -> bool:
@@ -156,6 +166,10 @@ class PlaybookBullet(Strategy):
         """
         kind = ToolCallingStrategy if plain.get("tool_sequence") else PlaybookBullet
         values = {name: plain[name] for name in _KNOWN[kind] if name in plain}
+        if contradicts(
+            values.get("tool_success_rate"), values.get("helpful_count"), values.get("harmful_count")
+        ):
+            del values["tool_success_rate"]  # versions before 1.2 let counts grow past a rate
         author = _part(plain, "provenance", _ORIGIN)
         for name, value in (*values.items(), *author.items()):
             if name in _TEXTS and not isinstance(value, str):
@@ -190,6 +204,11 @@ class ToolCallingStrategy(PlaybookBullet):
         rate = self.tool_success_rate
         if rate is not None and not (is_number(rate) and 0 <= rate <= 1):
             raise ValueError(f"tool_success_rate lies between 0 and 1; got {rate!r}")
+        if contradicts(rate, self.helpful_count, self.harmful_count):
+            raise ValueError(
+                f"tool_success_rate is {rate!r}, and {self.helpful_count} successes with "
+                f"{self.harmful_count} failures are {_rate(self):.3f}: give the rate of the counts, or none"
+            )
         if not (is_number(self.avg_iterations) and self.avg_iterations >= 0):
             raise ValueError(f"avg_iterations is 0 or more; got {self.avg_iterations!r}")
 
@@ -198,6 +217,13 @@ class ToolCallingStrategy(PlaybookBullet):
     def success_rate(self) -> float:
         """`tool_success_rate` where it is given, else what the counters say."""
         return _rate(self) if self.tool_success_rate is None else self.tool_success_rate
+
+
+def contradicts(rate: object, helpful: object, harmful: object) -> bool:
+    """Whether a success rate is not that of the counts beside it; without counts nothing is contradicted."""
+    good, bad = (count if is_count(count) else 0 for count in (helpful, harmful))
+    seen = cast("int", good) + cast("int", bad)
+    return is_number(rate) and seen > 0 and abs(cast("float", rate) - cast("int", good) / seen) > _ROUNDING
 
 
 def is_said(text: object) -> bool:
@@ -274,7 +300,10 @@ _OPTIONAL = {
     for kind in (PlaybookBullet, ToolCallingStrategy)
 }
 _KNOWN = {kind: ("id", "content", *(name for name, _ in rest)) for kind, rest in _OPTIONAL.items()}
-_TEXTS = {"id", "content", "example_task", "condition", "author", "task", "reflection", "model", "tool_set"}
+_TEXTS = {
+    *("id", "content", "example_task", "condition", "parameter"),
+    *("author", "task", "reflection", "model", "tool_set"),
+}
 
 
 Fingerprints: TypeAlias = Mapping[str, str]  # by the tool's name

@@ -1,8 +1,8 @@
-"""Evidence: what runs have shown of a bullet, with it and without it, and what follows from the comparison.
+"""Evidence: how runs went that were shown a bullet, and those from which it was held back.
 
-Every run that would retrieve a bullet counts on one of two sides: it was shown, or it was held back. Which,
-the run draws, so that the sides differ in nothing else. Runs fade: after `half_life` more of them one counts
-half.
+Nothing is held back unless a playbook is opened with `explore` or `holdback`; then every run that would
+retrieve a bullet counts on one of two sides, drawn by a hash. Runs fade: after `half_life` more of them one
+counts half.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from wesichain.core import OMIT, dataclass
 
 ENOUGH = 8  # runs on each side before there is a comparison
-CONTRADICTED = 2  # runs in a row that were told a rule, failed, and taught another in its place
+LOSSES = 3  # runs in a row that were shown a lesson, used its tool and failed
 ALARM = 4.0  # how much likelier a change must be than chance, as a logarithm, to withdraw a bullet
 FALL = 0.5  # the fall in success that is looked for
 WATCHED = 20  # runs after a promotion before it is judged
@@ -31,7 +31,8 @@ _LOGS = np.log(np.stack([_GRID, 1 - _GRID]))
 class Evidence:
     """A bullet's comparison: fading counts of runs with it and without, and the difference in success.
 
-    `low` and `high` are a 90 % interval of the lift. All three are 0 while a side has no runs.
+    `low` and `high` are a 90 % interval of the lift. A side without runs may succeed at any rate, so that
+    the interval is wide: seven losses with nothing to compare them with read as -0.39 (-0.89 to 0.11).
     """
 
     shown_runs: float
@@ -83,8 +84,8 @@ class EvidenceTally:
     """The fading counts of a bullet.
 
     `lost_helpful` and `lost_harmful` are how much of its counters has faded; `alarm` rises with every
-    surprise in the wrong direction, and falls with every other run; `contradicted` counts the runs that
-    taught another rule in the place of this one.
+    surprise in the wrong direction, and falls with every other run; `losses` counts failures in a row, and
+    `withdrawn` how often the bullet was taken back because it was losing.
     """
 
     shown_runs: float = 0.0
@@ -96,20 +97,23 @@ class EvidenceTally:
     lost_harmful: float = 0.0
     alarm: float = 0.0
     compared: bool = False  # both sides had runs enough, and still have half of that
-    contradicted: int = field(default=0, metadata=OMIT)  # since a run with it went well
+    losses: int = field(default=0, metadata=OMIT)
+    withdrawn: int = field(default=0, metadata=OMIT)
 
     @property
     def runs(self) -> float:
         return self.shown_runs + self.held_runs
 
     @property
+    def is_losing(self) -> bool:
+        """Whether a lesson has failed three times in a row, or more often than its usual rate explains."""
+        return self.losses >= LOSSES or self.alarm >= ALARM
+
+    @property
     def evidence(self) -> Evidence:
-        if not (self.shown_runs and self.held_runs):
-            lift, spread = 0.0, 0.0
-        else:
-            with_it, without = self._sides()
-            lift = _mean(*with_it) - _mean(*without)
-            spread = _Z * sqrt(_variance(*with_it) + _variance(*without))
+        with_it, without = self._sides()
+        lift = _mean(*with_it) - _mean(*without)
+        spread = _Z * sqrt(_variance(*with_it) + _variance(*without))
         return Evidence(
             self.shown_runs,
             self.shown_successes,
@@ -123,10 +127,6 @@ class EvidenceTally:
     def chance_of_lift(self) -> float:
         """How likely it is that runs succeed more often with the bullet than without."""
         return chance_above(*self._sides())
-
-    def chance_of_promise(self, helpful: float, harmful: float) -> float:
-        """How likely it is that runs which go the bullet's way by themselves succeed more often."""
-        return chance_above((1 + helpful, 1 + harmful), self._sides()[1])
 
     def seen(self, *, shown: bool, success: bool, iterations: int, half_life: float) -> EvidenceTally:
         """One more run that would retrieve the bullet."""
@@ -161,6 +161,10 @@ class EvidenceTally:
         ratio = log(fallen / usual) if success else log((1 - fallen) / (1 - usual))
         return replace(self, alarm=max(0.0, self.alarm + ratio))
 
+    def ended(self, *, success: bool) -> EvidenceTally:
+        """One more run with a lesson: a success ends a row of losses."""
+        return replace(self, losses=0 if success else self.losses + 1)
+
     def reset(self, helpful: int, harmful: int) -> EvidenceTally:
         """Nothing that was seen of the bullet counts any more; the runs without it still do."""
         return EvidenceTally(
@@ -169,6 +173,7 @@ class EvidenceTally:
             iterations=self.iterations * (self.held_runs / self.runs) if self.runs else 0.0,
             lost_helpful=float(helpful),
             lost_harmful=float(harmful),
+            withdrawn=self.withdrawn,
         )
 
     def joined(self, other: EvidenceTally) -> EvidenceTally:
@@ -180,7 +185,8 @@ class EvidenceTally:
             **sums,
             alarm=max(self.alarm, other.alarm),
             compared=self.compared or other.compared,
-            contradicted=max(self.contradicted, other.contradicted),
+            losses=max(self.losses, other.losses),
+            withdrawn=max(self.withdrawn, other.withdrawn),
         )
 
     def _sides(self) -> tuple[tuple[float, float], tuple[float, float]]:

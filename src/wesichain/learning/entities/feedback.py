@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, cast
 from wesichain.core import dataclass
 
 from .tasks import TaskOutput
+from .wording import one_line
 
 Outcome: TypeAlias = Literal["success", "failure", "unknown"]
 Signal: TypeAlias = Literal["label", "tests", "execution", "self_check", "run", "none"]
@@ -17,9 +18,9 @@ Signal: TypeAlias = Literal["label", "tests", "execution", "self_check", "run", 
 class Feedback:
     """True, False or nothing for each signal; `answer` is a right answer to compare with (a label).
 
-    `why` says in words what was wrong or right, best with the values that should be: what is learned of it is
-    how a value is written, and that what a tool gave has to be said in the answer; a `ModelReflector` reads
-    it all. It is never shown as it is.
+    `why` says in words what was wrong or right. With `by="owner"`, the person who answers for the agent, the
+    sentence itself becomes a lesson and is shown to later runs as it is. Anybody else's is material for the
+    reflector and is never shown.
     """
 
     label: bool | None = None
@@ -29,13 +30,21 @@ class Feedback:
     answer: str | None = None
     exact: bool = False
     why: str = ""
+    by: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.why), str):
             raise ValueError(f"why says in words what was wrong; got {self.why!r}")  # noqa: TRY004  # as every other
+        if not isinstance(cast("object", self.by), str | None):
+            raise ValueError(f"by names who gives the feedback, such as 'owner'; got {self.by!r}")  # noqa: TRY004  # as every other
         for name in ("label", "tests", "execution", "self_check"):
             if getattr(self, name) not in (True, False, None):
                 raise ValueError(f"{name} is True, False or None; got {getattr(self, name)!r}")
+
+    @property
+    def lesson(self) -> str:
+        """The owner's sentence on one line; empty where there is none, or it is somebody else's."""
+        return one_line(self.why) if self.by == "owner" else ""
 
     @classmethod
     def expected(cls, answer: str, *, exact: bool = False) -> Feedback:

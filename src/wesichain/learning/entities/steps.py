@@ -64,6 +64,10 @@ class ReasoningStep:
             raise ValueError(
                 f"iteration {self.iteration} calls {self.tool_name!r} without tool_args; {{}} has none"
             )
+        if self.action == "finish" and not is_said(self.observation):
+            raise ValueError(
+                f"iteration {self.iteration} ends the run without an observation: give the answer"
+            )
         object.__setattr__(self, "invocations", tuple(self.invocations))
 
     @property

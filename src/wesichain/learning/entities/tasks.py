@@ -26,11 +26,12 @@ from wesichain.core import (
 from .bullets import PlaybookBullet, fingerprints_of, is_count, is_number, is_said
 from .domains import check_domain
 from .steps import ReasoningStep
-from .transcript import read_steps, tell
+from .transcript import NO_ANSWER, read_steps, tell
 
-_FORMER = (
+_FORMER = (  # headings of old recordings
     "Advice from earlier runs of similar tasks; follow it where it fits:",
-)  # headings of old recordings
+    "What earlier runs of this task have shown; do it this way:",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,11 @@ class TaskOutput:
     def __post_init__(self) -> None:
         if not is_said(self.task_id):
             raise ValueError("an output needs the task_id of its task")
+        if not is_said(self.answer) and not self.iteration_limit_reached and not self.metadata.get("error"):
+            raise ValueError(
+                f"the output of {self.task_id!r} has no answer: give one, iteration_limit_reached=True, or "
+                f'metadata={{"error": ...}}'
+            )
         if not (is_number(self.confidence) and 0 <= self.confidence <= 1):
             raise ValueError(f"confidence lies between 0 and 1; got {self.confidence!r}")
         if not is_count(self.total_iterations):
@@ -170,7 +176,7 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
     known = {tool.name for tool in tools}
     return kind(
         task_id=task_id,
-        answer=answer,
+        answer=answer if answer.strip() or limit or "error" in notes else NO_ANSWER,
         reasoning_trace=tell(steps, ending=notes.get("error", "")),
         # how smoothly the run went: 0 without an answer of its own, less with every call that failed
         confidence=0.0 if "error" in notes else round(1 / (1 + 0.5 * failures), 3),

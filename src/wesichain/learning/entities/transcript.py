@@ -20,6 +20,7 @@ from wesichain.errors import CodecError
 
 from .steps import ReasoningStep, ToolInvocation
 
+NO_ANSWER = "(no answer)"  # of a run or a reply that has none
 _LONG = 500  # characters of an observation in the readable trace
 
 
@@ -45,8 +46,8 @@ def tell(steps: Sequence[ReasoningStep], *, ending: str = "") -> str:
         for call in step.calls:
             result = _text(call.result) if call.success else f"failed: {call.error_message}"
             lines.append(f"   {call.tool_name}({_text(call.arguments)}) -> {result[:_LONG]}")
-        if step.action == "finish" and step.observation:
-            lines.append(f"   answer: {step.observation[:_LONG]}")
+        if step.action == "finish":
+            lines.append(f"   answer: {(step.observation or NO_ANSWER)[:_LONG]}")
     return "\n".join([*lines, ending] if ending else lines)
 
 
@@ -62,7 +63,7 @@ def _step(number: int, reply: ModelResponded, group: Sequence[Event]) -> Reasoni
         action="call_tool" if first else "finish",
         tool_name=first.tool_name if first else None,
         tool_args=({} if first.arguments is None else first.arguments) if first else None,
-        observation="\n".join(map(_observation, calls)) if calls else response.content,
+        observation="\n".join(map(_observation, calls)) if calls else response.content.strip() or NO_ANSWER,
         timestamp=began,
         duration_ms=took,
         invocations=calls,

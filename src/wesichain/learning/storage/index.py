@@ -92,6 +92,11 @@ class VectorIndex:
         self._embed_pending()
         return self._rows(ids)
 
+    def meeting(self, ids: Sequence[str], conditions: Sequence[Condition]) -> set[str]:
+        """Those of these bullets that meet the conditions."""
+        chosen = self._columns.chosen(len(self._names), conditions, domain=self._domain)
+        return {name for name in ids if chosen[self._slots[name]]}
+
     def search(
         self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()
     ) -> list[tuple[str, float]]:

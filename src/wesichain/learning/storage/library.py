@@ -72,6 +72,15 @@ class View:
         shelf = self._log.shelf
         return [shelf.bullets[name] for name in shelf.by_sequence.get(collapse(sequence), ())]
 
+    def owned(self) -> Sequence[PlaybookBullet]:
+        """The sentences of owners."""
+        shelf = self._log.shelf
+        return [shelf.bullets[name] for name in shelf.owned]
+
+    def meeting(self, ids: Sequence[str], conditions: Sequence[Condition]) -> Collection[str]:
+        """Those of these bullets that meet the conditions."""
+        return self._searchable().meeting(ids, conditions)
+
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """The vectors of bullets that are there, one row each."""
         return self._searchable().vectors(ids)

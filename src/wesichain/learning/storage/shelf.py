@@ -36,6 +36,7 @@ class Shelf:
         "domain",
         "hash",
         "merged",
+        "owned",
         "seq",
         "touched",
     )
@@ -45,6 +46,7 @@ class Shelf:
         self.bullets: dict[str, PlaybookBullet] = {}
         self.touched: dict[str, int] = {}  # the delta that last changed a bullet: age without a clock
         self.by_sequence: dict[tuple[str, ...], dict[str, None]] = {}
+        self.owned: dict[str, None] = {}
         self.merged: set[str] = set()
         self.seq = 0
         self.hash = GENESIS  # "" after a gap: what came before is not known
@@ -76,12 +78,17 @@ class Shelf:
     def take(self, change: PlaybookChange) -> None:
         for name in change.drops:
             gone = self.bullets.pop(name, None)
+            self.owned.pop(name, None)
             if gone is not None:
                 del self.by_sequence[collapse(gone.tool_sequence)][name], self.touched[name]
         for bullet in change.puts:
             self.bullets[bullet.id] = bullet
             self.by_sequence.setdefault(collapse(bullet.tool_sequence), {})[bullet.id] = None
             self.touched[bullet.id] = self.seq
+            if bullet.is_owned:
+                self.owned[bullet.id] = None
+            else:
+                self.owned.pop(bullet.id, None)
         self.merged.update(change.merged)
         self.merged.difference_update(change.unmerged)
 
@@ -93,9 +100,14 @@ class Shelf:
         open_to_it = list(self.bullets)[: max(0, len(self.bullets) - protect)]
         return sorted(open_to_it, key=self._worth)[:count]
 
-    def _worth(self, id: str) -> tuple[int, int, int]:
+    def _worth(self, id: str) -> tuple[bool, int, int, int]:
         bullet = self.bullets[id]
-        return STAGES.index(bullet.stage), bullet.helpful_count + bullet.harmful_count, self.touched[id]
+        return (
+            bullet.is_owned,
+            STAGES.index(bullet.stage),
+            bullet.helpful_count + bullet.harmful_count,
+            self.touched[id],
+        )
 
 
 def follow(lines: Iterable[bytes], shelf: Shelf, *, where: str, until: int | None = None) -> Iterator[Record]:

@@ -1,0 +1,1 @@
+"""The learning experiment: worlds as data, one harness, every run on record."""

@@ -1,0 +1,71 @@
+"""Run the experiment, or write its page: `python -m experiments.learning --model PROVIDER:NAME`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from pathlib import Path
+
+from wesichain.agent import resolve_model
+from wesichain.core import ToolCallingLlm
+from wesichain.llm.local import LocalLlm
+
+from .harness import ARMS, Log, Plan, play
+from .report import page
+from .world import read_worlds
+
+RESULTS = Path(__file__).with_name("results")
+
+
+def model_of(name: str, base_url: str | None) -> ToolCallingLlm:
+    provider, _, model = name.partition(":")
+    if provider == "local":
+        return (
+            LocalLlm(model, base_url=base_url, max_tokens=200)
+            if base_url
+            else LocalLlm(model, max_tokens=200)
+        )
+    if base_url:
+        os.environ["OPENAI_BASE_URL"] = base_url
+    return resolve_model(name)
+
+
+async def carry_out(given: argparse.Namespace, log: Log) -> None:
+    worlds = read_worlds()
+    plan = Plan(
+        model_of(given.model, given.base_url),
+        training=given.training,
+        held_out=given.held_out,
+        at_once=given.at_once,
+    )
+    for arm in given.arms.split(","):
+        for world in worlds:
+            if not given.worlds or world.name in given.worlds.split(","):
+                await play(world, arm, plan, log=log, others=worlds)
+                print(f"{arm:16} {world.name:10} {len(log.lines)} runs in the log", flush=True)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--model", default="local:qwen2.5-coder-1.5b", help="PROVIDER:NAME")
+    options.add_argument("--base-url", help="a llama.cpp server (local:) or one with OpenAI's API (openai:)")
+    options.add_argument("--arms", default=",".join(ARMS))
+    options.add_argument("--worlds", default="", help="names, with commas; all unless given")
+    options.add_argument("--training", type=int, default=24)
+    options.add_argument("--held-out", type=int, default=24)
+    options.add_argument("--at-once", type=int, default=8)
+    options.add_argument("--out", type=Path, default=RESULTS)
+    options.add_argument("--page", action="store_true", help="only write the page from the log")
+    given = options.parse_args()
+    stem = given.model.replace(":", "-").replace("/", "-")
+    log = Log(given.out / f"{stem}.jsonl")
+    if not given.page:
+        asyncio.run(carry_out(given, log))
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / f"{stem}.md").write_text(page(log.lines, model=given.model) + "\n", encoding="utf-8")
+    print((given.out / f"{stem}.md").read_text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""The harness: every arm in every world, each run a line of a log; what is in the log is not run again."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+from wesichain.agent import Agent
+from wesichain.core import ToolCallingLlm, dataclass, from_json, to_json
+from wesichain.evals import Case, improve
+from wesichain.learning import Embedder, Learner, Playbook, PlaybookBullet, ToolCallingStrategy
+from wesichain.policy import Budget, ObserveErrors
+from wesichain.store import append_line
+
+from .world import World, WorldTask
+
+ARMS = (
+    "plain",
+    "manual",
+    "owner",
+    "learned-a",
+    "learned-a-user",
+    "learned-b",
+    "learned-c",
+    "as-they-came",
+    "improve",
+    "dice",
+)
+KINDS = {"learned-a": "a", "learned-a-user": "a-user", "learned-b": "b", "learned-c": "c"}
+BASE = "You do what you are asked with the tools that you have, and then say in one sentence what you did."
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run: where, in which arm, on which task, and what came of it."""
+
+    world: str
+    family: str
+    arm: str
+    phase: str  # training, held-out
+    task: str
+    solved: bool
+    steps: int
+    tokens: int
+    learning_tokens: int = 0
+    shown: tuple[str, ...] = ()
+
+
+class Log:
+    """A file of runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        self.lines = [from_json(RunLine, line) for line in lines]
+
+    def has(self, world: str, arm: str, task: str) -> bool:
+        return any(
+            (one.world, one.arm, one.task, one.phase) == (world, arm, task, "held-out") for one in self.lines
+        )
+
+    def add(self, line: RunLine) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        append_line(self._path, to_json(line).encode())
+        self.lines.append(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is run: with which model, over how many tasks, how many at once."""
+
+    llm: ToolCallingLlm
+    training: int = 24
+    held_out: int = 24
+    at_once: int = 8
+    embedder: Embedder | None = None
+    improve_runs: int = 120
+
+
+async def play(world: World, arm: str, plan: Plan, *, log: Log, others: Sequence[World] = ()) -> None:
+    """Train an arm in a world where it learns, then run the held-out tasks."""
+    training, held_out = world.tasks(training=plan.training, held_out=plan.held_out)
+    left = [task for task in held_out if not log.has(world.name, arm, task.id)]
+    if not left:
+        return
+    with tempfile.TemporaryDirectory() as folder, closing(Playbook.open(folder, plan.embedder)) as book:
+        agent = await _agent(world, arm, plan, book=book, log=log, training=training, others=others)
+        gate = asyncio.Semaphore(plan.at_once)
+
+        async def one(task: WorldTask) -> None:
+            async with gate:
+                log.add(await run(agent, world, arm, task, phase="held-out"))
+
+        await asyncio.gather(*map(one, left))
+
+
+async def run(
+    agent: Agent[Any, str],
+    world: World,
+    arm: str,
+    task: WorldTask,
+    *,
+    phase: str,
+    then: Callable[..., Awaitable[int]] | None = None,
+) -> RunLine:
+    """Run one task, and learn from it where `then` is given."""
+    run_id = uuid4().hex
+    outcome = await agent.outcome(task.text, run_id=run_id)
+    spent = await then(outcome, run_id, task) if then is not None else 0
+    shown = [
+        name for event in outcome.events if event.kind == "advice_shown" for name in getattr(event, "ids", ())
+    ]
+    return RunLine(
+        world.name,
+        world.family,
+        arm,
+        phase,
+        task.id,
+        world.is_solved(run_id, task),
+        outcome.step,
+        outcome.usage.total_tokens,
+        spent,
+        tuple(shown),
+    )
+
+
+async def _agent(
+    world: World,
+    arm: str,
+    plan: Plan,
+    *,
+    book: Playbook,
+    log: Log,
+    training: Sequence[WorldTask],
+    others: Sequence[World],
+) -> Agent[Any, str]:
+    """The agent of an arm, ready for the held-out tasks."""
+    if arm == "manual":
+        return _made(world, plan, "\n".join([BASE, "Rules:", *(f"- {text}" for text in world.sentences)]))
+    if arm == "improve":
+        return await _improved(world, plan, training)
+    agent = _made(world, plan, BASE, book)
+    if arm == "owner":
+        _record(book, world, world.sentences)
+    elif arm == "dice":
+        pool = [text for other in others if other.name != world.name for text in other.sentences]
+        chosen = Random(world.name).sample(pool, k=min(len(pool), len(world.sentences)))
+        book.record_all([PlaybookBullet(content=text, ruling="owner") for text in chosen], domain="general")
+    elif arm in KINDS or arm == "as-they-came":
+        await _train(world, arm, plan, agent, book=book, log=log, training=training)
+    return agent if arm != "plain" else _made(world, plan, BASE)
+
+
+def _made(
+    world: World,
+    plan: Plan,
+    instructions: str,
+    book: Playbook | None = None,
+    *,
+    descriptions: Mapping[str, str] | None = None,
+) -> Agent[Any, str]:
+    return Agent(
+        plan.llm,
+        tools=world.tools(descriptions),
+        instructions=instructions,
+        budget=Budget(steps=5),
+        on_limit="partial",
+        policy=ObserveErrors(),
+        playbook=book,
+    )
+
+
+def _record(book: Playbook, world: World, sentences: Sequence[str]) -> None:
+    tools = [tool.name for tool in world.tools()]
+    for text in sentences:
+        named = tuple(name for name in tools if name in text)
+        kind = ToolCallingStrategy if named else PlaybookBullet
+        book.record(kind(content=text, tool_sequence=named, lesson="argument"), domain="general")
+
+
+async def _train(
+    world: World,
+    arm: str,
+    plan: Plan,
+    agent: Agent[Any, str],
+    *,
+    book: Playbook,
+    log: Log,
+    training: Sequence[WorldTask],
+) -> None:
+    """Run the training tasks one after the other, each with what those before it have taught."""
+    learner = Learner(playbook=book, llm=plan.llm)
+    reflector: Any = learner.reflector
+
+    async def learn(outcome: Any, run_id: str, task: WorldTask) -> int:
+        before = getattr(reflector, "spent_tokens", 0)
+        if arm == "as-they-came":
+            if not world.is_solved(run_id, task):
+                text = f"For '{task.text}': {world.difference(run_id, task)}"
+                book.record(
+                    PlaybookBullet(content=text, example_task=task.text, lesson="argument"), domain="general"
+                )
+            return 0
+        learner.submit(outcome, feedback=world.feedback(KINDS[arm], run_id, task))
+        await learner.drain()
+        return int(getattr(reflector, "spent_tokens", 0) - before)
+
+    for task in training:
+        log.add(await run(agent, world, arm, task, phase="training", then=learn))
+
+
+async def _improved(world: World, plan: Plan, training: Sequence[WorldTask]) -> Agent[Any, str]:
+    """The agent with the texts that `improve` found over the training tasks, whatever its gate says."""
+    by_id = {task.id: task for task in training}
+
+    def check(case: Case, done: Any) -> bool | str:
+        solved = world.is_solved(done.run_id, by_id[case.id])
+        return solved or world.difference(done.run_id, by_id[case.id])
+
+    cases = [Case(task.id, task.text) for task in training]
+    agent = _made(world, plan, BASE)
+    found = await improve(agent, cases, checks=[check], budget=plan.improve_runs, at_once=plan.at_once)
+    return _made(world, plan, found.instructions or BASE, descriptions=found.tools)

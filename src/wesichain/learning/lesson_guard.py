@@ -1,0 +1,155 @@
+"""The guard: refuses a lesson that carries words or values of a task, a result or another party.
+
+A model words a lesson after reading a run, and what it has read may have been written to be repeated. A
+lesson is refused if it repeats three words in a row, a name, an id or a quoted value of those texts, has an
+address or markup in it, or names a tool or parameter that does not exist. What the application's author wrote
+about the tools may be repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from unicodedata import normalize
+
+from wesichain.core import is_array, is_object
+
+_LONGEST = 240  # characters
+_FEWEST = 3  # words
+_ROW = 3
+_VALUE = 3  # words of a value that is looked for as a whole
+_WORD = re.compile(r"[^\W_]+")
+_TOKEN = re.compile(r"\S+")
+_NAME = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
+_IDENTIFIER = re.compile(r"\w*[^\W_]_\w+")
+_QUOTED = re.compile(
+    r"\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|«([^»\n]{1,200})»|`([^`\n]{1,200})`|(?<!\w)'([^'\n]{1,200})'(?!\w)"
+)
+_ADDRESS = re.compile(r"://|@|\bwww\.|\b[\w-]+\.[a-z]{2,}\b")
+_MARKUP = re.compile(r"[<>{}\[\]|`\\$#*]")
+
+
+class LessonGuard:
+    """Knows the words of one run. `specs`: the tools, as JSON data; `foreign`: texts and values of others."""
+
+    def __init__(
+        self, specs: Sequence[Mapping[str, Any]], foreign: Iterable[object], *, ours: str = ""
+    ) -> None:
+        """`ours` is the text of the prompt: its words, being no stranger's, are no names."""
+        own = [plain(text) for text in texts_of(list(specs))]
+        texts = [plain(text) for text in texts_of(list(foreign))]
+        self._names = {str(spec["name"]) for spec in specs} | {*_parameters(specs)}
+        self._own_words = {word for text in own for word in _words(text)}
+        known = self._own_words | {*_words(plain(ours))}
+        self._rows = {row for text in texts for row in _rows(text)} - {
+            row for text in own for row in _rows(text)
+        }
+        self._ids = {mark for text in texts for mark in _ids(text)} - {
+            mark for text in own for mark in _ids(text)
+        }
+        lower = {word for text in texts for word in _NAME.findall(text) if word.islower()}
+        self._people = {name for text in texts for name in _capitals(text)} - lower - known
+        self._started = {
+            word.casefold() for text in texts for word in _NAME.findall(text) if word[0].isupper()
+        } - known
+        self._values = {value for value in _values(texts) if not known.issuperset(value)}
+
+    def refusal(self, lesson: str) -> str:
+        """Why a lesson may not be kept; empty where it may."""
+        text = plain(lesson)
+        words = _words(text)
+        bare = _without(text, self._names)
+        if not (0 < len(text) <= _LONGEST and len(words) >= _FEWEST):
+            return f"it is no sentence of at least {_FEWEST} words and at most {_LONGEST} characters"
+        if _MARKUP.search(bare) or _ADDRESS.search(bare):
+            return "it has an address or markup in it"
+        if unknown := [name for name in _IDENTIFIER.findall(text) if name not in self._names]:
+            return f"it names {unknown[0]!r}, which is no tool and no parameter"
+        if any(row in self._rows for row in _rows(text)):
+            return "it repeats three words in a row of the run"
+        if any(mark in self._ids for mark in _ids(text)):
+            return "it repeats an id or a number of the run"
+        in_lesson = {word.casefold() for word in _NAME.findall(text)}
+        if self._people & in_lesson or self._started & _capitals(text):
+            return "it repeats a name of the run"
+        if any(
+            tuple(words[at : at + len(value)]) == value for value in self._values for at in range(len(words))
+        ):
+            return "it repeats a value of the run"
+        return ""
+
+
+def plain(text: str) -> str:
+    """One line in one form of Unicode, without control and zero-width characters."""
+    kept = (char if char.isprintable() else " " for char in normalize("NFKC", text) if char not in _INVISIBLE)
+    return " ".join("".join(kept).split())
+
+
+_INVISIBLE = frozenset("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+
+
+def texts_of(value: object) -> Iterator[str]:
+    """Every text in a value, the keys of objects included; numbers as they are written."""
+    if isinstance(value, str):
+        yield value
+    elif is_object(value):
+        for key, item in value.items():
+            yield key
+            yield from texts_of(item)
+    elif is_array(value) or isinstance(value, tuple):
+        for item in value:
+            yield from texts_of(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _parameters(specs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for spec in specs:
+        schema = spec.get("parameters")
+        yield from schema.get("properties", {}) if is_object(schema) else ()
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
+def _rows(text: str) -> Iterator[tuple[str, ...]]:
+    words = _words(text)
+    return (tuple(words[at : at + _ROW]) for at in range(len(words) - _ROW + 1))
+
+
+def _ids(text: str) -> Iterator[str]:
+    """Words with a digit in them, without the marks between; a single digit says nothing of anybody."""
+    for token in _TOKEN.findall(text):
+        mark = "".join(_WORD.findall(token)).casefold()
+        if len(mark) > 1 and any(map(str.isdigit, mark)):
+            yield mark
+
+
+def _capitals(text: str) -> set[str]:
+    """Words with a capital that no beginning of a sentence explains."""
+    found: set[str] = set()
+    for match in _NAME.finditer(text):
+        word, before = match.group(), text[: match.start()].rstrip(" \"'“«(`")
+        begins = not before or before[-1] in ".!?:;-\u2013\u2022"
+        if word[0].isupper() and (not begins or not word[1:].islower()) and len(word) > 1:
+            found.add(word.casefold())
+    return found
+
+
+def _values(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Quoted texts, and texts that are short enough to be a value as a whole."""
+    for text in texts:
+        quoted = ("".join(groups) for groups in _QUOTED.findall(text))
+        for value in (text, *quoted):
+            words = tuple(_words(value))
+            if 0 < len(words) <= _VALUE and len("".join(words)) > 1:
+                yield words
+
+
+def _without(text: str, names: Iterable[str]) -> str:
+    """The text without the names of tools and parameters, in backquotes or not."""
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(f"`{name}`", "").replace(name, "")
+    return text

@@ -1,0 +1,71 @@
+"""Mending: what a call teaches that was refused and that the same run then made in another way.
+
+The lesson is made of names of tools and parameters alone. What only the values tell is for a model to word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wesichain.core import dataclass, is_array, is_object
+
+from .entities import Lesson, ToolInvocation
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """A rule about calls: its kind, the tools and the parameter that it is about, and the sentence."""
+
+    lesson: Lesson
+    tools: tuple[str, ...]
+    parameter: str
+    rule: str
+
+
+def mends(calls: Sequence[ToolInvocation], known: Mapping[str, Mapping[str, Any]]) -> Iterator[Mend]:
+    """Yield the rules of a run's refused calls, each from the next accepted call of its tool."""
+    for place, call in enumerate(calls):
+        later = calls[place + 1 :]
+        taken = next(
+            (at for at, one in enumerate(later) if one.success and one.tool_name == call.tool_name), None
+        )
+        if call.success or call.tool_name not in known or taken is None:
+            continue
+        before, after = _arguments(call), _arguments(later[taken])
+        between = [one.tool_name for one in later[:taken] if one.success and one.tool_name in known]
+        if before == after and between:
+            first, tool = between[-1], call.tool_name
+            yield Mend("order", (first, tool), "", f"Call {first} before {tool}.")
+        else:
+            yield from _changed(call.tool_name, before, after)
+
+
+def _changed(tool: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Mend]:
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if len(names) != 1:
+        return
+    (name,) = names
+    if name not in before:
+        rule = f"{tool}: give {name} as well."
+    elif name not in after:
+        rule = f"{tool}: leave out {name}."
+    elif _kind(before[name]) != _kind(after[name]):
+        rule = f"{tool}: give {name} as {_kind(after[name])}, not as {_kind(before[name])}."
+    else:
+        return
+    yield Mend("argument", (tool,), name, rule)
+
+
+def _arguments(call: ToolInvocation) -> Mapping[str, Any]:
+    return call.arguments if is_object(call.arguments) else {}
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if value is None:
+        return "null"
+    return "an object" if is_object(value) else "a list" if is_array(value) else "text"
