@@ -1,7 +1,7 @@
 """A person corrects one run, and the runs that follow do it right: a local model, a tool, a playbook.
 
-`python examples/local/learning.py [MODEL]`; the model is downloaded once. No description says how the warehouse
-calls its services. The first order is refused; the owner's sentence is shown to the later ones.
+`python examples/local/learning.py [MODEL]`; the model is downloaded once. No description says how the
+warehouse calls its services. The first order is refused; the owner's sentence is shown to the later ones.
 """
 
 import asyncio
