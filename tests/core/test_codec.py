@@ -47,7 +47,8 @@ def reference(value: Any) -> Any:
     if hasattr(value, "to_plain"):
         return reference(value.to_plain())
     if is_dataclass(value):
-        own = sorted(fields(value), key=lambda field: "omit_empty" in field.metadata)
+        written = [field for field in fields(value) if "unwritten" not in field.metadata]
+        own = sorted(written, key=lambda field: "omit_empty" in field.metadata)
         kept = [f for f in own if "omit_empty" not in f.metadata or getattr(value, f.name) != f.default]
         kind = getattr(value, "kind", None)
         head = {"kind": kind} if isinstance(kind, str) else {}
