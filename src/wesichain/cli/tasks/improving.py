@@ -15,7 +15,6 @@ from wesichain.core import dump_json
 from wesichain.errors import WesichainError
 from wesichain.evals import Check, Improvement, Judge, read_cases
 from wesichain.evals import improve as improve_texts
-from wesichain.evals.improving import RUNS
 
 
 def improve(
@@ -26,7 +25,7 @@ def improve(
         str | None,
         typer.Option(help="A model PROVIDER:NAME that rewrites.", show_default="the agent's own"),
     ] = None,
-    budget: Annotated[int, typer.Option(min=1, help="How many runs may be made.")] = RUNS,
+    budget: Annotated[int, typer.Option(min=1, help="How many runs may be made.")] = 200,
     checks: Annotated[
         list[str] | None,
         typer.Option("--check", help="A function (case, outcome): file.py:name. Repeatable."),
