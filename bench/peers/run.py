@@ -67,7 +67,7 @@ def measure_graphs(*, rounds: int, cache: Path) -> Graphs | None:
         python = prepare(LANGCHAIN.environment, cache)
     except InstallError:
         return None  # the page says so where the times stand
-    return compare_rows(python, child_environ(cache / "home"), rounds=rounds)
+    return compare_rows(python, child_environ(cache / "home"), None, rounds=rounds)
 
 
 def empty_results(*, concurrent: int) -> Results:

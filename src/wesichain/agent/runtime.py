@@ -418,7 +418,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
     ) -> tuple[RunState[OutT], Sequence[Middleware]]:
         """The state of a run that has not begun, and the middleware around it."""
         parent, clock = options.parent, options.clock
-        above, scope, wrap = None, (), options.effects
+        above: Account | None = None
+        scope: tuple[str, ...] = ()
+        wrap = options.effects
         if inner is not None:  # it lives in the time above
             clock, above, scope = clock or inner.call.clock, inner.call.account, inner.call.scope
             wrap = wrap or inner.effects

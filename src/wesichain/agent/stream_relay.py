@@ -106,8 +106,10 @@ class StreamRelay:
     def hold(self, event: TextDelta | OutputDelta) -> None:
         """Keep a piece of a recorded answer that was emitted after it had been checked."""
         held = self._run.held_deltas = self._run.held_deltas or []
-        text = isinstance(event, TextDelta)
-        held.append(("text" if text else "output", event.step_id, event.text if text else event.value))
+        if isinstance(event, TextDelta):
+            held.append(("text", event.step_id, event.text))
+        else:
+            held.append(("output", event.step_id, event.value))
 
     async def ready(self) -> None:
         """Return when the reader has caught up."""

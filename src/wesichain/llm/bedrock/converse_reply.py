@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wesichain.core import (
-    FinishReason,
     LlmResponse,
     StreamItem,
     TextChunk,
@@ -20,23 +19,10 @@ from wesichain.core import (
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import ToolNames, read_args, sealed, whole_number
+from wesichain.llm.finish_reasons import CONVERSE, ending_of, with_ending
 from wesichain.llm.transport import Endpoint, SseEvent
 
 from .wire import OPAQUE
-
-FINISH: dict[str, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-    "malformed_model_output": "error",
-    "malformed_tool_use": "error",
-    "refusal": "refusal",  # Claude's own words, where Converse passes them on
-    "pause_turn": "pause",
-}
 
 
 class ConverseReply:
@@ -64,7 +50,14 @@ class ConverseReply:
             raise endpoint.unreadable("JSON that is not a reply of Converse")
         blocks = [block for block in content if is_object(block)]
         stop = _string(body.get("stopReason"))
-        return _response(blocks, stop=stop, usage=_object(body.get("usage")), names=names, omitted=omitted)
+        return _response(
+            blocks,
+            stop=stop,
+            usage=_object(body.get("usage")),
+            names=names,
+            omitted=omitted,
+            host=endpoint.host,
+        )
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         try:
@@ -92,7 +85,14 @@ class ConverseReply:
         if self._stop is None:
             raise self._endpoint.cut()
         blocks = [_read_input(block) for _, block in sorted(self._blocks.items())]
-        return _response(blocks, stop=self._stop, usage=self._usage, names=self._names, omitted=self._omitted)
+        return _response(
+            blocks,
+            stop=self._stop,
+            usage=self._usage,
+            names=self._names,
+            omitted=self._omitted,
+            host=self._endpoint.host,
+        )
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         index, start = self._index(data), _object(data.get("start"))
@@ -155,19 +155,21 @@ def _response(
     usage: Mapping[str, Any],
     names: ToolNames,
     omitted: Sequence[str],
+    host: str,
 ) -> LlmResponse:
     calls = tuple(_call(block["toolUse"], names) for block in blocks if is_object(block.get("toolUse")))
     is_own = any(block.keys() - {"text", "toolUse"} for block in blocks)
-    return LlmResponse(
+    response = LlmResponse(
         content="".join(_text_of(block) for block in blocks),
         tool_calls=calls,
         usage=_usage(usage),
-        finish_reason=FINISH.get(stop, "tool_calls" if calls else "stop"),
         reasoning="".join(_thought_of(block) for block in blocks),
         opaque=sealed({OPAQUE: _layout(blocks) if is_own else []}),
         omitted=tuple(omitted),
         citations=citations.of_converse(blocks),
     )
+    ending = ending_of(stop, CONVERSE, host=host) if stop else ("tool_calls" if calls else "stop")
+    return with_ending(response, ending, word=stop)
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
