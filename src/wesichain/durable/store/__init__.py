@@ -2,7 +2,7 @@
 
 from .children import Children, ChildRun, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
-from .leases import Lease, Leases, Served, Serving
+from .leases import Lease, Leases, ServedVersion, Serving
 from .ledger import EndedRun, Ledger, NewRun, Note, Page, RunStats, Standing, queue_of
 from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
 from .step_table import Kept, NotOursError, Step, StepTable
@@ -30,7 +30,7 @@ __all__ = [
     "Queue",
     "Rate",
     "RunStats",
-    "Served",
+    "ServedVersion",
     "Serving",
     "Standing",
     "Step",

@@ -11,12 +11,9 @@ they are listed in `COLUMNS` is refused by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wesichain.errors import DurableError
-
-if TYPE_CHECKING:
-    from .database import Database
 
 APPLICATION = "wesichain"
 OVER = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
@@ -52,11 +49,11 @@ def names_of(*, is_sqlite: bool) -> dict[str, str]:
     }
 
 
-def check_tables(database: Database, version: str) -> None:
+def check_tables(engine: Any, version: str, *, is_sqlite: bool) -> None:
     """Refuse a database whose DBOS tables are not those that this version knows; `version` is DBOS's."""
-    schema = "" if database.is_sqlite else "dbos."
+    schema = "" if is_sqlite else "dbos."
     for table, wanted in COLUMNS.items():
-        with database.engine.connect() as db:
+        with engine.connect() as db:
             found = {*db.exec_driver_sql(f"SELECT * FROM {schema}{table} LIMIT 0").keys()}
         missing = sorted(wanted - found)
         if missing:
