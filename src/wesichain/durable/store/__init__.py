@@ -3,7 +3,7 @@
 from .children import Children, ChildRun, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, ServedVersion, Serving
-from .ledger import EndedRun, Ledger, NewRun, Note, Page, RunStats, Standing, queue_of
+from .ledger import EndedRun, Ledger, NewRun, Note, RunPage, RunStats, Standing, queue_of
 from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
 from .step_table import Kept, NotOursError, Step, StepTable
 from .store import Payload, Store
@@ -25,10 +25,10 @@ __all__ = [
     "NewRun",
     "NotOursError",
     "Note",
-    "Page",
     "Payload",
     "Queue",
     "Rate",
+    "RunPage",
     "RunStats",
     "ServedVersion",
     "Serving",
