@@ -144,7 +144,7 @@ def recorded() -> Results:
                     "shape": "chain",
                     "size": 100,
                     "is_async": is_async,
-                    "sqlite": is_async,
+                    "store": "SQLite" if is_async else "",
                     "wesichain": [1e-6, 2e-6],
                     "langgraph": [2e-5, 4e-5],
                 }

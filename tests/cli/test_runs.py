@@ -19,6 +19,7 @@ from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.core import LlmRequest, Role, to_json
 from wesichain.durable import DurableAgent
+from wesichain.durable.store import Store
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 
@@ -199,6 +200,7 @@ def test_the_result_of_a_call_that_is_run_elsewhere_is_provided(
     ],
 )
 def test_wrong_use_is_one_line(wesichain: Command, url: str, args: list[str], says: str) -> None:
+    Store(url).close()
     done = wesichain("runs", *args, "--database-url", url)
     assert done.status == 2
     assert says in done.err

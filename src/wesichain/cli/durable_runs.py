@@ -289,7 +289,8 @@ async def open_durable(target: str) -> AsyncGenerator[DurableAgent[Any] | Durabl
     from wesichain.durable import DurableAgent, DurableGraph  # slow to load: no other command pays for it
 
     async with opened(target, Agent, DurableAgent, DurableGraph) as found:
-        yield DurableAgent(found) if isinstance(found, Agent) else found
+        agent: Agent[Any, Any] | None = found if isinstance(found, Agent) else None
+        yield found if agent is None else DurableAgent(agent)
 
 
 async def _serve(

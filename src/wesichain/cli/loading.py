@@ -91,7 +91,8 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
     if inspect.isawaitable(found):
         found = await found
     if isinstance(found, AbstractAsyncContextManager) and not isinstance(found, wanted):
-        async with found as made:
+        manager: AbstractAsyncContextManager[Any] = found
+        async with manager as made:
             yield _of_type(made, wanted, target)
     else:
         yield _of_type(found, wanted, target)

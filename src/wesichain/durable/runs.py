@@ -41,7 +41,7 @@ from .findings import (
 )
 from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import ChildRun, Page, RunStats, Standing, Step, Store, checked_url
+from .store import ChildRun, RunPage, RunStats, Standing, Step, Store, checked_url
 from .store.database import as_durable, is_away
 from .store.watch import is_gone
 from .stretches import GoOn, stretches_of
@@ -109,7 +109,7 @@ class DurableRuns:
 
         def listed(store: Store) -> list[RunSummary]:
             last = None if after is None else store.ledger.place(after)
-            page = Page(limit, state, self._agent, search, last)
+            page = RunPage(limit, state, self._agent, search, last)
             served = served_of(store)
             rows = [summary_of(store, standing, served) for standing in store.ledger.listed(page)]
             rows += [summary_of_child(child, served) for child in store.children.listed(page)]
@@ -163,7 +163,7 @@ class DurableRuns:
             if run_id is not None:
                 found = [self._standing(store, run_id)]
             else:
-                found = store.ledger.listed(Page(_INBOX, "interrupted", self._agent))
+                found = store.ledger.listed(RunPage(_INBOX, "interrupted", self._agent))
             return undecided_of(store, found[::-1], store.ledger.decided())
 
         return await self.ask(waiting)
@@ -325,7 +325,7 @@ class DurableRuns:
 
         def some(store: Store) -> int:
             before = database_time(store) - older_than
-            found = store.ledger.listed(Page(_SOME, None, self._agent), before=before)
+            found = store.ledger.listed(RunPage(_SOME, None, self._agent), before=before)
             for standing in found:
                 erase(store, standing)
             return len(found)

@@ -124,7 +124,8 @@ def budget_of(order: Begin) -> Budget | None:
         model: Price(**price) if is_object(price) else tuple(price)
         for model, price in plain.get("prices", {}).items()
     }
-    return Budget(**{**plain, "prices": prices})
+    given: Any = {**plain, "prices": prices}
+    return Budget(**given)
 
 
 def read_order(text: str) -> Begin | GoOn:

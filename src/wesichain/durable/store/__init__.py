@@ -2,8 +2,8 @@
 
 from .children import Children, ChildRun, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
-from .leases import Lease, Leases, Served, Serving
-from .ledger import EndedRun, Ledger, NewRun, Note, Page, RunStats, Standing, queue_of
+from .leases import Lease, Leases, ServedVersion, Serving
+from .ledger import EndedRun, Ledger, NewRun, Note, RunPage, RunStats, Standing, queue_of
 from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
 from .step_table import Kept, NotOursError, Step, StepTable
 from .store import Payload, Store
@@ -25,12 +25,12 @@ __all__ = [
     "NewRun",
     "NotOursError",
     "Note",
-    "Page",
     "Payload",
     "Queue",
     "Rate",
+    "RunPage",
     "RunStats",
-    "Served",
+    "ServedVersion",
     "Serving",
     "Standing",
     "Step",

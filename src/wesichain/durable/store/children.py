@@ -13,7 +13,7 @@ from wesichain.core import dataclass
 
 from .database import Database
 from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES
-from .ledger import Page, Standing, standing_of
+from .ledger import RunPage, Standing, standing_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -114,7 +114,7 @@ class Children:
         rows = self._db.read(_ONE, {"id": child_id})
         return _child(rows[0]) if rows else None
 
-    def listed(self, page: Page) -> list[ChildRun]:
+    def listed(self, page: RunPage) -> list[ChildRun]:
         """The runs of a page, the newest first."""
         wheres, values = page.conditions("c.created_at", "c.id", "r.agent", "r.task")
         if page.state is not None:

@@ -11,7 +11,7 @@ they are listed in `COLUMNS` is refused by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from wesichain.errors import DurableError
 
@@ -49,21 +49,11 @@ def names_of(*, is_sqlite: bool) -> dict[str, str]:
     }
 
 
-class Tables(Protocol):
-    """A database, as far as its tables are checked."""
-
-    @property
-    def is_sqlite(self) -> bool: ...
-
-    @property
-    def engine(self) -> Any: ...
-
-
-def check_tables(database: Tables, version: str) -> None:
+def check_tables(engine: Any, version: str, *, is_sqlite: bool) -> None:
     """Refuse a database whose DBOS tables are not those that this version knows; `version` is DBOS's."""
-    schema = "" if database.is_sqlite else "dbos."
+    schema = "" if is_sqlite else "dbos."
     for table, wanted in COLUMNS.items():
-        with database.engine.connect() as db:
+        with engine.connect() as db:
             found = {*db.exec_driver_sql(f"SELECT * FROM {schema}{table} LIMIT 0").keys()}
         missing = sorted(wanted - found)
         if missing:

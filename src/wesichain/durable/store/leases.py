@@ -98,7 +98,7 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedVersion:
     """A version of an agent that a process serves, and that process's lease."""
 
     agent: str
@@ -166,9 +166,9 @@ class Leases:
             db.execute(self._db.sql(_SERVE), values)
             db.execute(self._db.sql(_VERSION), {"agent": serving.agent, "version": serving.version})
 
-    def served(self) -> list[Served]:
+    def served(self) -> list[ServedVersion]:
         """What is served, by processes whose lease has been renewed in time, by the database's clock."""
-        return [Served(row.agent, row.version, _lease(row)) for row in self._db.read(_SERVED)]
+        return [ServedVersion(row.agent, row.version, _lease(row)) for row in self._db.read(_SERVED)]
 
     def living(self) -> list[Lease]:
         """The leases that have been renewed in time, by the database's clock."""

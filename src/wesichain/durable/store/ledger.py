@@ -165,7 +165,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RunPage:
     """Which runs a list shows: in a state, of an agent, that have a text, behind a place, so many."""
 
     limit: int
@@ -215,7 +215,7 @@ class Ledger:
         rows = self._db.read(_ONE, {"run": run_id})
         return standing_of(rows[0]) if rows else None
 
-    def listed(self, page: Page, *, before: float | None = None) -> list[Standing]:
+    def listed(self, page: RunPage, *, before: float | None = None) -> list[Standing]:
         """The runs of a page, the newest first; `before`: those that have been over since then."""
         wheres, values = page.conditions("r.created_at", "r.run", "r.agent", "r.task")
         if page.state is not None:

@@ -46,7 +46,9 @@ class Store:
         try:
             if not create:
                 self.database.check_there()
-            check = partial(check_tables, self.database, version("dbos"))
+            check = partial(
+                check_tables, self.database.engine, version("dbos"), is_sqlite=self.database.is_sqlite
+            )
             self.database.make(lambda: DBOS.migrate(url), check)
             self._client = DBOSClient(
                 system_database_engine=self.database.engine,
