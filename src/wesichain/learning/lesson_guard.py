@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from unicodedata import normalize
 
 from wesichain.core import is_array, is_object
@@ -98,7 +98,7 @@ def texts_of(value: object) -> Iterator[str]:
             yield key
             yield from texts_of(item)
     elif is_array(value) or isinstance(value, tuple):
-        for item in value:
+        for item in cast("Sequence[object]", value):
             yield from texts_of(item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)

@@ -45,7 +45,8 @@ _CHARACTERS_A_TOKEN = 4
 _LONG = 400  # characters of an argument, a result or an error in the model's request
 _CALLS = 6
 _TOOLS = 8
-_KINDS = LESSONS[1:]
+_KINDS: tuple[Lesson, ...] = LESSONS[1:]
+_BY_NAME: Mapping[str, Lesson] = {kind: kind for kind in _KINDS}
 
 
 class ModelReflector:
@@ -129,9 +130,10 @@ class ModelReflector:
         tools = {str(spec["name"]): spec for spec in specs}
         origin = replace(self._reader.origin(run, output, "model"), model=self._model)
         for item in _items(text):
-            about, tool, rule = item.get("about"), item.get("tool"), one_line(str(item.get("rule") or ""))
+            about = _BY_NAME.get(str(item.get("about")))
+            tool, rule = item.get("tool"), one_line(str(item.get("rule") or ""))
             parameter = str(item.get("parameter") or "")
-            if about not in _KINDS or tool not in tools or guard.refusal(rule):
+            if about is None or tool not in tools or guard.refusal(rule):
                 continue
             known = tools[tool].get("parameters", {}).get("properties", {})
             if about in ("argument", "format") and parameter not in known:
@@ -142,7 +144,7 @@ class ModelReflector:
                 tool_sequence=(tool,),
                 parameter=parameter,
                 example_task=run.intent,
-                lesson=cast("Lesson", about),
+                lesson=about,
                 provenance=origin,
             )
 
