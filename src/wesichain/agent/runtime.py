@@ -315,7 +315,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         tally = Tally(advised=advised) if advised else None
         drive = self._drive(idle, given, inner, tally=tally, start=start)
         drive.advice = given.advice
-        drive.instructions = given.instructions or ""
+        if given.instructions is not None and given.instructions != self._instructions:
+            drive.instructions = given.instructions
         return drive
 
     def journal_of(self, options: RunOptions, inner: InnerRun | None) -> Effects:

@@ -11,7 +11,18 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from typing_extensions import override
 
 from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunMemory, RunResult, result_of
-from wesichain.core import Clock, Event, EventSink, Message, Part, Role, SystemClock, ToolCall, to_json
+from wesichain.core import (
+    Clock,
+    Event,
+    EventSink,
+    Message,
+    ModelSettings,
+    Part,
+    Role,
+    SystemClock,
+    ToolCall,
+    to_json,
+)
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
 
@@ -138,17 +149,20 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         conversation: RunMemory | None = None,
         model: str | None = None,
         budget: Budget | None = None,
+        settings: ModelSettings | None = None,
     ) -> RunResult[OutT]:
         """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
 
         `conversation` is read when the run begins, and its question and answer are added when this call
-        returns; called again with the same id, it adds them where they are missing. `model` ("PROVIDER:NAME")
-        and `budget` are the run's own, in whichever process it goes on. Raises as `Agent.run` does; with an
+        returns; called again with the same id, it adds them where they are missing. `model` ("PROVIDER:NAME"),
+        `budget` and `settings` are the run's own, in whichever process it goes on. Raises as `Agent.run` does; with an
         id that has another task, `RunIdConflictError`. Cancelling the call that began a run cancels the run.
         One that another version began waits for a worker of it.
         """
         earlier = () if conversation is None else tuple(await conversation.read())
-        order = begin_order(task, history=history, earlier=earlier, model=model, budget=budget)
+        order = begin_order(
+            task, history=history, earlier=earlier, model=model, budget=budget, settings=settings
+        )
         engine = await self._serving()
         new = self._new(order, run_id)
         if await mapped(engine.start(self._service, new)):
@@ -168,6 +182,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         history: Sequence[Message] = (),
         model: str | None = None,
         budget: Budget | None = None,
+        settings: ModelSettings | None = None,
         priority: int = PRIORITY,
         delay: float | None = None,
         key: str | None = None,
@@ -177,7 +192,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         `priority` 1 is served before 2 (10 unless told). `delay` is in seconds. `key` is a customer or a
         tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
         """
-        order = begin_order(task, history=history, model=model, budget=budget)
+        order = begin_order(task, history=history, model=model, budget=budget, settings=settings)
         return await self._queue(replace(self._new(order, run_id), priority=priority), delay=delay, key=key)
 
     @override

@@ -111,6 +111,7 @@ class Execution(Generic[OutT]):
         own: dict[str, Any] = {}  # options of this run alone, which hold over its resumes
         if isinstance(begun_with, Begin):
             own = {"model": begun_with.model or None, "budget": budget_of(begun_with)}
+            own["settings"] = begun_with.settings
             own = {name: value for name, value in own.items() if value is not None}
         sinks = (*self._sinks, hearing)
         effects = partial(DurableEffects, journal, needs_deps=not is_looking)

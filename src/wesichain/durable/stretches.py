@@ -19,6 +19,7 @@ from wesichain.core import (
     Event,
     JsonValue,
     Message,
+    ModelSettings,
     Part,
     Price,
     Text,
@@ -49,6 +50,7 @@ class Begin:
     earlier: tuple[Message, ...] = field(default=(), metadata=OMIT)  # of the conversation it is part of
     model: str = field(default="", metadata=OMIT)  # PROVIDER:NAME, in place of the agent's
     budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
+    settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ def begin_order(
     earlier: Sequence[Message] = (),
     model: object = None,
     budget: Budget | None = None,
+    settings: ModelSettings | None = None,
 ) -> Begin:
     """The order to begin a run of a task: a text, or texts and parts."""
     if model is not None and not isinstance(model, str):
@@ -100,6 +103,7 @@ def begin_order(
         tuple(earlier),
         model or "",
         None if budget is None else to_plain(budget),
+        settings,
     )
 
 
