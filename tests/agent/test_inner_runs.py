@@ -163,7 +163,7 @@ async def test_branches_that_start_runs_late_are_not_mixed_up() -> None:
                 second = await writer.run(f"{who}'s friend", parent=ctx)
                 return f"{first.output}, {second.output}"
 
-            return await asyncio.gather(branch("ann", 9), branch("bob", 0), branch("cleo", 3))
+            return [*await asyncio.gather(branch("ann", 9), branch("bob", 0), branch("cleo", 3))]
 
         agent = office([letters])
         options: Any = {} if stop is None else {"cancellation": token, "events": StopAt(stop, token)}
@@ -222,7 +222,7 @@ async def test_a_limit_above_is_the_limit_of_whoever_set_it() -> None:
         return Agent(ScriptedLlm([two, "found"]), tools=[look], name="child")
 
     def parent(**options: Any) -> Agent[Any, str]:
-        replies = [say(call("child", {"task": "look"})), "never"]
+        replies: list[Any] = [say(call("child", {"task": "look"})), "never"]
         budget = Budget(tool_calls=2)
         return Agent(ScriptedLlm(replies), tools=[child().as_tool()], budget=budget, **options)
 

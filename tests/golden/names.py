@@ -102,7 +102,7 @@ async def steps(url: str) -> list[str]:
         if faults:
             return faults.pop()
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)
-        return [calls(("pay", {"amount": 1}), ("helper", {"task": "look"})), "done"][turn]
+        return "done" if turn else calls(("pay", {"amount": 1}), ("helper", {"task": "look"}))
 
     helper = Agent(FunctionLlm(lambda _: "looked"), instructions=lambda: "Help.", name="helper")
     policy = Recovery({ModelTransportError: Retry()}, backoff=0.01)

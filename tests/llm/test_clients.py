@@ -91,7 +91,7 @@ class TestAClientOfTheSdk:
             ),
             pytest.param(lambda: OpenAiClient("m", client=object()), "AsyncOpenAI", id="openai"),  # type: ignore[arg-type]  # wrong on purpose
             pytest.param(lambda: AnthropicClient("m", client=object()), "AsyncAnthropic", id="anthropic"),  # type: ignore[arg-type]  # likewise
-            pytest.param(lambda: BedrockClient("m", client=object()), "Bedrock", id="bedrock"),  # type: ignore[arg-type]  # likewise
+            pytest.param(lambda: BedrockClient("m", client=object()), "Bedrock", id="bedrock"),
             pytest.param(lambda: GoogleClient("m", client=object()), "genai", id="google"),  # type: ignore[arg-type]  # likewise
             pytest.param(lambda: OpenAiClient("m", options={"tools": None}), "never replaced", id="tools"),
             pytest.param(lambda: OpenAiClient("m", headers={"x": "a\nb"}), "one line", id="headers"),

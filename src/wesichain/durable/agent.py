@@ -154,9 +154,10 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
 
         `conversation` is read when the run begins, and its question and answer are added when this call
-        returns; called again with the same id, it adds them where they are missing. `model` ("PROVIDER:NAME"),
-        `budget` and `settings` are the run's own, in whichever process it goes on. Raises as `Agent.run` does; with an
-        id that has another task, `RunIdConflictError`. Cancelling the call that began a run cancels the run.
+        returns; called again with the same id, it adds them where they are missing. `model`
+        ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on. Raises
+        as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the call that
+        began a run cancels the run.
         One that another version began waits for a worker of it.
         """
         earlier = () if conversation is None else tuple(await conversation.read())

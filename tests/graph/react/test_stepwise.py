@@ -12,7 +12,16 @@ import pytest
 
 from tests.graph.react.test_react import ADD, Keep, Mine, Sends, T, add, check_log, stepwise
 from wesichain import Agent, tool
-from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Interrupted, Refuse, RunOptions
+from wesichain.agent import (
+    AgentRuntime,
+    Approve,
+    ApproveWith,
+    Completed,
+    Drive,
+    Interrupted,
+    Refuse,
+    RunOptions,
+)
 from wesichain.core import (
     Action,
     Event,
@@ -82,6 +91,7 @@ async def test_a_snapshot_of_every_step_leads_to_the_same_end_and_tells_nothing(
         assert ended.iteration_count == whole.iteration_count
         await drive.step()
     assert drive.outcome.messages == whole.messages
+    assert isinstance(drive, Drive)
     with pytest.raises(ConfigError, match="has ended"):
         drive.snapshot()
 
