@@ -18,9 +18,12 @@ from wesichain.core import (
     Part,
     ReActStep,
     Thought,
+    ToolCall,
     constructor_of,
     dataclass,
+    text_of,
 )
+from wesichain.tools import ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,19 @@ class Observed:
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
     finish: bool = field(default=False, metadata=OMIT)  # the tool returned `Finish`: this ends the run
 
+
+def observed_of(call: ToolCall, result: ToolResult) -> Observed:
+    """A result as it is kept."""
+    value = result.value
+    return _observed(value, text_of(value), call.id, call.name, True, result.parts, result.finish)
+
+
+def failed(call: ToolCall, text: str) -> Observed:
+    """The observation of a call that gave no result."""
+    return Observed(text, text, call.id, call.name, ok=False)
+
+
+_observed = constructor_of(Observed)
 
 TrailItem: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer
 

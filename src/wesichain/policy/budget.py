@@ -99,7 +99,7 @@ class Account:
         self.is_nested = parent is not None
         self._model = model
         self._price: AnyPrice = _FREE
-        self._unpriced: dict[str, Usage] | None = None
+        self._unpriced: dict[str, list[int]] | None = None  # tokens without a price, by model
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
         self._started = now
@@ -123,7 +123,7 @@ class Account:
         self.tool_calls = spent.tool_calls
         self.free_retries = spent.free_retries
         self.cost = spent.cost
-        self._unpriced = {**spent.unpriced} or None
+        self._unpriced = {model: _counts(usage) for model, usage in spent.unpriced.items()} or None
 
     def price_of(self, model: str) -> AnyPrice:
         """The price of a model, from the nearest budget that has it; a limited cost needs one."""
@@ -166,7 +166,9 @@ class Account:
         """The spending up to now, on the monotonic clock that the account was opened with."""
         usage = _usage(self._input, self._output) if self._details is None else self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
-        unpriced = _NO_TOKENS if self._unpriced is None else {**self._unpriced}
+        unpriced = _NO_TOKENS
+        if self._unpriced is not None:
+            unpriced = {model: _usage(*counts) for model, counts in self._unpriced.items()}
         return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)
 
     @property
@@ -284,10 +286,7 @@ class Account:
             else:
                 cost = cost_of(usage, self._price)
         if model:
-            if self._unpriced is None:
-                self._unpriced = {}
-            before = self._unpriced.get(model)
-            self._unpriced[model] = usage if before is None else before + usage
+            self._spend_unpriced(usage, model)
         self._input += usage.input_tokens
         self._output += usage.output_tokens
         if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
@@ -297,12 +296,35 @@ class Account:
             self._parent.spend_usage(usage, cost, model)
         return cost
 
+    def _spend_unpriced(self, usage: Usage, model: str) -> None:
+        if self._unpriced is None:
+            self._unpriced = {}
+        counts = self._unpriced.get(model)
+        if counts is None:
+            self._unpriced[model] = _counts(usage)
+            return
+        counts[0] += usage.input_tokens
+        counts[1] += usage.output_tokens
+        counts[2] += usage.cache_read_tokens
+        counts[3] += usage.cache_write_tokens
+        counts[4] += usage.reasoning_tokens
+
     def take_free_retry(self) -> bool:
         """Spend one of the free retries; False when there are none left."""
         if self.free_retries >= self.budget.free_retries:
             return False
         self.free_retries += 1
         return True
+
+
+def _counts(usage: Usage) -> list[int]:
+    return [
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    ]
 
 
 _ADVICE = {

@@ -18,7 +18,7 @@ from wesichain.agent.effects import Entry
 from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
 from wesichain.agent.rules import LoopGuard, Rejected, sentences
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
-from wesichain.agent.trail import Observed
+from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import (
     GRACE,
     Decision,
@@ -40,7 +40,6 @@ from wesichain.policy import Reprompt, chain_of
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .call_approvals import Approvals
-from .observations import failed, observed_of
 from .open_call import OpenCall
 
 OutT = TypeVar("OutT")

@@ -9,7 +9,7 @@ from typing import Any
 from wesichain.agent.phases import Acting, Interrupted
 from wesichain.agent.rules import approval_token, sentences
 from wesichain.agent.run_state import RunState
-from wesichain.agent.trail import Observed
+from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import (
     Approve,
     ApproveWith,
@@ -23,8 +23,6 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError
 from wesichain.tools import PreparedCall
-
-from .observations import failed, observed_of
 
 
 class Approvals:
