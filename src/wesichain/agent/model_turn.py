@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
 from wesichain.core import (
+    NO_SETTINGS,
     ContentOmitted,
     LlmRequest,
     LlmResponse,
@@ -62,19 +63,22 @@ class ModelTurn(Generic[OutT]):
         "follows", "last_content", "last_reply", "limit", "slots",
     )  # fmt: skip
 
+    _delay: float  # seconds before the next request
+    limit: BudgetExceededError | None
+    arrived: LlmResponse | None
+    carried_over: LlmResponse | None
+    last_reply: LlmResponse | None  # that was judged
+    slots: list[Slot] | None
+    context: ShownContext | None  # what the model is shown, where that is not the whole log
+
     def __init__(self, run: RunState[OutT], phase: Active[OutT], *, stream: bool) -> None:
         self._run = run
         self._stream = stream
-        self._delay = 0.0  # seconds before the next request
-        self.limit: BudgetExceededError | None = None
-        self.arrived: LlmResponse | None = None
-        self.carried_over: LlmResponse | None = None
-        self.last_reply: LlmResponse | None = None  # that was judged
-        self.slots: list[Slot] | None = None
+        self._delay = 0.0
+        self.limit = self.arrived = self.carried_over = self.last_reply = self.slots = self.context = None
         self.emitted = self.emitted_in_steps = phase.info.told
         self.follows = False
         self.last_content = ""
-        self.context: ShownContext | None = None  # what the model is shown, where that is not the whole log
         if run.settings.context or run.tally.cuts:
             self.context = ShownContext(run, phase)
 
@@ -247,10 +251,10 @@ class ModelTurn(Generic[OutT]):
             self._give_back_step()
             run.check_stop()
         shown = trail.messages if self.context is None else self.context.messages
-        settings = run.model_settings()
-        return _request(
-            run.settings.model, shown, run.specs(), run.settings.judge.output.schema, (), settings
-        )
+        fixed, asked = run.settings, NO_SETTINGS
+        if run.own_settings is not None or fixed.model_settings is not NO_SETTINGS:
+            asked = run.model_settings()
+        return _request(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
 
     def _take_reply(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
         """A reply that came, with its event and its price. One that ends in an error is no reply."""

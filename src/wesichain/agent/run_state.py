@@ -134,6 +134,10 @@ class RunState(Generic[OutT]):
         "used_ids",
     )  # fmt: skip
 
+    pressure: Callable[[], Coroutine[Any, Any, None]] | None  # waits for a slow reader
+    held_deltas: list[tuple[str, int, Any]] | None  # of an answer that is checked first
+    own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
+
     def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
         self,
         settings: Settings[OutT],
@@ -159,9 +163,7 @@ class RunState(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
-        self.pressure: Callable[[], Coroutine[Any, Any, None]] | None = None  # waits for a slow reader
-        self.held_deltas: list[tuple[str, int, Any]] | None = None  # of an answer that is checked first
-        self.own_settings: ModelSettings | None = None  # of this run, over those of whoever acts in it
+        self.pressure = self.held_deltas = self.own_settings = None
         self.present: Any = None  # a `Present`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic

@@ -6,7 +6,18 @@ from dataclasses import field
 from math import inf, isfinite
 from typing import Any
 
-from wesichain.core import AnyPrice, Price, Prices, Spent, Usage, constructor_of, cost_of, dataclass, is_price
+from wesichain.core import (
+    NO_USAGE,
+    AnyPrice,
+    Price,
+    Prices,
+    Spent,
+    Usage,
+    constructor_of,
+    cost_of,
+    dataclass,
+    is_price,
+)
 from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
 
 from .find_price import find_price
@@ -70,6 +81,7 @@ class Account:
         "_before",
         "_deadline",
         "_details",
+        "_elsewhere",
         "_input",
         "_model",
         "_output",
@@ -99,7 +111,8 @@ class Account:
         self.is_nested = parent is not None
         self._model = model
         self._price: AnyPrice = _FREE
-        self._unpriced: dict[str, list[int]] | None = None  # tokens without a price, by model
+        self._elsewhere: Usage | None = None  # of all tokens, those that are not of this run's present model
+        self._unpriced: dict[str, Usage] | None = None  # of these, those without a price, by model
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
         self._started = now
@@ -123,7 +136,8 @@ class Account:
         self.tool_calls = spent.tool_calls
         self.free_retries = spent.free_retries
         self.cost = spent.cost
-        self._unpriced = {model: _counts(usage) for model, usage in spent.unpriced.items()} or None
+        self._elsewhere = spent.usage
+        self._unpriced = {**spent.unpriced} or None
 
     def price_of(self, model: str) -> AnyPrice:
         """The price of a model, from the nearest budget that has it; a limited cost needs one."""
@@ -146,6 +160,8 @@ class Account:
 
     def use_model(self, model: str) -> None:
         """Charge the replies from here on at the price of this model: the run goes on as another agent."""
+        self._unpriced = {**self._unpriced_by_model(self.usage)} or None
+        self._elsewhere = self.usage
         self._price = self.price_of(model)
         self._model = model
 
@@ -166,9 +182,10 @@ class Account:
         """The spending up to now, on the monotonic clock that the account was opened with."""
         usage = _usage(self._input, self._output) if self._details is None else self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
-        unpriced = _NO_TOKENS
-        if self._unpriced is not None:
-            unpriced = {model: _usage(*counts) for model, counts in self._unpriced.items()}
+        if self._elsewhere is None and self._price is _FREE:  # the usual: one model, of no given price
+            unpriced = {self._model: usage} if self._input or self._output else _NO_TOKENS
+        else:
+            unpriced = self._unpriced_by_model(usage)
         return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)
 
     @property
@@ -285,8 +302,8 @@ class Account:
                 cost, model = 0.0, self._model
             else:
                 cost = cost_of(usage, self._price)
-        if model:
-            self._spend_unpriced(usage, model)
+        else:
+            self._spend_elsewhere(usage, model)
         self._input += usage.input_tokens
         self._output += usage.output_tokens
         if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
@@ -296,18 +313,29 @@ class Account:
             self._parent.spend_usage(usage, cost, model)
         return cost
 
-    def _spend_unpriced(self, usage: Usage, model: str) -> None:
+    def _spend_elsewhere(self, usage: Usage, model: str) -> None:
+        """Count what was not spent by this run at its own model's price: `model` has no known one."""
+        if self._elsewhere is None:
+            self._elsewhere = NO_USAGE
+        self._elsewhere += usage
+        if model:
+            self._add_unpriced(usage, model)
+
+    def _add_unpriced(self, usage: Usage, model: str) -> None:
         if self._unpriced is None:
             self._unpriced = {}
-        counts = self._unpriced.get(model)
-        if counts is None:
-            self._unpriced[model] = _counts(usage)
-            return
-        counts[0] += usage.input_tokens
-        counts[1] += usage.output_tokens
-        counts[2] += usage.cache_read_tokens
-        counts[3] += usage.cache_write_tokens
-        counts[4] += usage.reasoning_tokens
+        before = self._unpriced.get(model)
+        self._unpriced[model] = usage if before is None else before + usage
+
+    def _unpriced_by_model(self, usage: Usage) -> dict[str, Usage]:
+        """The tokens that have no price, where this run has spent `usage` in all."""
+        if self._price is not _FREE:
+            return self._unpriced or _NO_TOKENS
+        found = dict(self._unpriced or _NO_TOKENS)
+        own = _difference(usage, self._elsewhere or NO_USAGE)
+        if own.total_tokens:
+            found[self._model] = found[self._model] + own if self._model in found else own
+        return found
 
     def take_free_retry(self) -> bool:
         """Spend one of the free retries; False when there are none left."""
@@ -317,14 +345,14 @@ class Account:
         return True
 
 
-def _counts(usage: Usage) -> list[int]:
-    return [
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.reasoning_tokens,
-    ]
+def _difference(all_: Usage, part: Usage) -> Usage:
+    return _usage(
+        all_.input_tokens - part.input_tokens,
+        all_.output_tokens - part.output_tokens,
+        all_.cache_read_tokens - part.cache_read_tokens,
+        all_.cache_write_tokens - part.cache_write_tokens,
+        all_.reasoning_tokens - part.reasoning_tokens,
+    )
 
 
 _ADVICE = {

@@ -104,7 +104,13 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
 
 def _log_unexpected(name: str, error: BaseException) -> None:
     """Log what a tool raised and did not mean: the model may make something of it, and nobody would see."""
-    if not isinstance(error, _EXPECTED):
+    if isinstance(error, _EXPECTED):
+        return
+    try:
+        str(error).encode()
+    except UnicodeEncodeError:  # a handler could not write the traceback of such a text
+        _log.warning("tool %r raised %s", name, clean(describe(error)))
+    else:
         _log.warning("tool %r raised %s", name, describe(error), exc_info=error)
 
 

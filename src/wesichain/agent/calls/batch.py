@@ -223,7 +223,10 @@ class Batch(Generic[OutT]):
                     prepared = self.slots[index]
                     if not isinstance(prepared, PreparedCall):
                         continue
-                    delay = await self._run_once(index, prepared)
+                    result = await self._dispatch(prepared)
+                    delay = self._arrive(index, prepared, result)
+                    if delay is None:
+                        delay = await self._wait_for(prepared.call, result.error)
                     if delay or isinstance(self.slots[index], PreparedCall):
                         await self._settle(index, None, delay)
                     if self.waiting:
@@ -294,7 +297,15 @@ class Batch(Generic[OutT]):
             self._take_back(call, attempt)
             run.check_stop()
         effect = run.effects.call(prepared, self)
+        if run.has_own_clock:
+            effect = self._timed(effect)
         return effect if run.is_bare else run.watch(effect, grace=lambda: self._grace(call.id))
+
+    async def _timed(self, effect: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+        """The result, with its duration by the clock that was handed in."""
+        started = self.run.now()
+        result = await effect
+        return replace(result, duration_ms=(self.run.now() - started) * 1000)
 
     def _take_back(self, call: ToolCall, attempt: int) -> None:
         if call.id not in self.before:
@@ -359,41 +370,44 @@ class Batch(Generic[OutT]):
                         raise
 
     async def _run_once(self, index: int, prepared: PreparedCall) -> float:
-        """Run a call once. Its slot then says what came of it, or that it is to be run again.
+        """Run a call once; returns the seconds to wait before anything else."""
+        result = await self._dispatch(prepared)
+        delay = self._arrive(index, prepared, result)
+        return await self._wait_for(prepared.call, result.error) if delay is None else delay
 
-        Returns the seconds to wait before anything else.
+    def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float | None:
+        """A call was run once. Its slot then says what came of it, or that it is to be run again.
+
+        Returns the seconds to wait before anything else; None where a run inside the call waits.
         """
         run, call = self.run, prepared.call
-        started = run.now() if run.has_own_clock else 0.0
-        result = await self._dispatch(prepared)
-        if run.has_own_clock:
-            result = replace(result, duration_ms=(run.now() - started) * 1000)
         opened = self._open.get(call.id)
         if opened is not None:
             if opened.failure is not None:
                 raise opened.failure
             if opened.waits(result.error):
-                await self._wait_for(opened, result.error)
-                return 0.0
+                return None
             opened.close()
-        del self._open[call.id]
-        if result.error is None:
+        error = result.error
+        if error is None:
+            del self._open[call.id]
             self.slots[index] = observed_of(call, result)
             run.emitter.tool_completed(run.step, call, result)
             return 0.0
-        if any(isinstance(one, asyncio.CancelledError) for one in chain_of(result.error)):
-            self._open[call.id] = None
+        if any(isinstance(one, asyncio.CancelledError) for one in chain_of(error)):
             run.check_stop()  # the cancel of the run's own task reached the tool
-            del self._open[call.id]
-        return self._fail(index, prepared, result, result.error)
+        del self._open[call.id]
+        return self._fail(index, prepared, result, error)
 
-    async def _wait_for(self, opened: OpenCall, error: Exception | None) -> None:
+    async def _wait_for(self, call: ToolCall, error: Exception | None) -> float:
         """A run inside the call waits, and so does the call. Other runs inside it are let finish."""
-        call = opened.call
+        opened = self._open[call.id]
+        assert opened is not None, "it has runs"
         if opened.has_live_runs:
             await self.run.watch(opened.until_quiet(), grace=lambda: self._grace(call.id))
         self.waiting = {**self.waiting, call.id: opened.kept}
         self._end(call, sentences.WAITS, "waiting", error)
+        return 0.0
 
     def _end(self, call: ToolCall, message: str, decision: str, cause: Exception | None = None) -> None:
         """Tell that a call ended without a result, and that nobody was asked what to make of it."""
