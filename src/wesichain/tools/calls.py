@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from dataclasses import replace
 from functools import partial
@@ -106,12 +107,12 @@ def _log_unexpected(name: str, error: BaseException) -> None:
     """Log what a tool raised and did not mean: the model may make something of it, and nobody would see."""
     if isinstance(error, _EXPECTED):
         return
+    shown: BaseException | None = error
     try:
-        str(error).encode()
-    except UnicodeEncodeError:  # a handler could not write the traceback of such a text
-        _log.warning("tool %r raised %s", name, clean(describe(error)))
-    else:
-        _log.warning("tool %r raised %s", name, describe(error), exc_info=error)
+        "".join(traceback.format_exception_only(error)).encode()
+    except UnicodeEncodeError:  # a handler could not write such a traceback
+        shown = None
+    _log.warning("tool %r raised %s", name, clean(describe(error)), exc_info=shown)
 
 
 def _refusing(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:
