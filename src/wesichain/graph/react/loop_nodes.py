@@ -131,11 +131,13 @@ class Live:
         """The options with which the run is opened: the graph's limits are its limits too."""
         if ctx.record is not None:
             self._recording = NodeRecording(ctx.record)
-        heard = ctx.events is not None
+        parent = None
+        if ctx.events is not None or ctx.account is not None:
+            parent = ToolContext(correlation_id=ctx.run_id, emit=self._hear, budget=ctx.account)
         return {
             "deps": ctx.context,
             "budget": budget,
-            "parent": ToolContext(correlation_id=ctx.run_id, emit=self._hear) if heard else None,
+            "parent": parent,
             "stream": stream or ctx.is_streamed,
             "effects": None if self._recording is None else self._recording.wrap,
             "clock": ctx.clock,
