@@ -227,11 +227,16 @@ def test_policy_middleware_views_and_checks_are_those_of_the_present_agent() -> 
             raise ValueError("say please")
         return output
 
+    @tool
+    async def page() -> str:
+        """A long page."""
+        return "x" * 4_000
+
     other = agent(
         "billing",
-        say(call("echo", {"text": "x" * 4_000})),
+        say(call("page")),
         *("no", "yes, please"),
-        tools=[echo],
+        tools=[page],
         middleware=[Seen("b")],
         output_checks=[polite],
         context=[Window(600)],
@@ -242,7 +247,7 @@ def test_policy_middleware_views_and_checks_are_those_of_the_present_agent() -> 
     assert log == [
         "a model triage",
         "a tool transfer_to_billing",
-        *["b model billing", "b tool echo"],
+        *["b model billing", "b tool page"],
         *["b model billing"] * 2,
     ]
     assert "ContextReduced" in kinds(result.events)
