@@ -20,7 +20,7 @@
     │   └── ToolCallFailedError, InvalidToolCallResponseError
     ├── PlaybookError ── DomainError, CorruptRecordError
     ├── DurableError ── RunIdConflictError
-    └── ReplayMismatchError
+    └── ReplayMismatchError, StoreError
 
 A message says what, which, and what to do now; the data behind it is in fields.
 """
@@ -377,6 +377,10 @@ class InvalidToolCallResponseError(GraphError):
 
 class CheckpointError(GraphError):
     """A checkpoint cannot be read or written."""
+
+
+class StoreError(WesichainError):
+    """A store of items cannot be read or written."""
 
 
 class PlaybookError(WesichainError):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from wesichain.errors import ConfigError, GraphInterruptedError
+from wesichain.errors import ConfigError, GraphDefinitionError, GraphInterruptedError
 from wesichain.graph import (
     Append,
     ExecutionOptions,
@@ -15,6 +15,7 @@ from wesichain.graph import (
     GraphBuilder,
     GraphContext,
     MemoryCheckpointer,
+    MemoryStore,
     interrupt,
 )
 
@@ -111,3 +112,26 @@ async def test_without_a_context_it_is_none() -> None:
 
     await GraphBuilder(Log, context_type=User).add_node("a", node).set_entry("a").build().invoke({})
     assert seen == [None]
+
+
+async def test_a_store_outlives_threads_and_reaches_inner_graphs() -> None:
+    async def remember(state: dict[str, Any], ctx: GraphContext) -> dict[str, Any]:
+        assert ctx.store is not None
+        seen = await ctx.store.get(("users", "ann"), "seen") or 0
+        await ctx.store.put(("users", "ann"), "seen", seen + 1)
+        return {"seen": seen + 1}
+
+    inner = GraphBuilder().add_node("remember", remember).set_entry("remember").build()
+    store = MemoryStore()
+    graph = (
+        GraphBuilder().add_node("inner", inner).set_entry("inner").build(MemoryCheckpointer(), store=store)
+    )
+    ends = [await graph.invoke({}, ExecutionOptions(thread_id=thread)) for thread in ("a", "b", "c")]
+    assert [end["seen"] for end in ends] == [1, 2, 3]
+    assert await store.get(("users", "ann"), "seen") == 3
+
+
+def test_what_is_no_store_is_refused() -> None:
+    builder = GraphBuilder().add_node("a", lambda _: None).set_entry("a")
+    with pytest.raises(GraphDefinitionError, match="is not a store"):
+        builder.build(store=MemoryStore)  # type: ignore[arg-type]

@@ -166,9 +166,9 @@ def kept_parts(store: Checkpointer) -> int:
         return sum(len(thread.parts) for thread in found._logs._logs.values())
     if isinstance(store, SqliteCheckpointer):
         return int(
-            found._logs.store.run_now(lambda db: db.execute("SELECT count(*) FROM parts").fetchone()[0])
+            found._logs.database.run_now(lambda db: db.execute("SELECT count(*) FROM parts").fetchone()[0])
         )
-    count = found._logs.store.run(lambda db: db.execute("SELECT count(*) FROM wesichain_parts").fetchone()[0])
+    count = found._logs.pool.run(lambda db: db.execute("SELECT count(*) FROM wesichain_parts").fetchone()[0])
     return int(asyncio.run(count))
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from wesichain.core import later
+from wesichain.store import MemoryStore, Store, StoreItem
 
 from .builder import GraphBuilder
 from .checkpoints import (
@@ -34,10 +35,15 @@ from .watch import (
 )
 
 if TYPE_CHECKING:
+    from .postgres import PostgresStore as PostgresStore
     from .renamed import Interrupt as Interrupt
     from .renamed import Retry as Retry
+    from .sqlite import SqliteStore as SqliteStore
 else:
-    __getattr__ = later(__name__, {".renamed": ("Interrupt", "Retry")})
+    __getattr__ = later(
+        __name__,
+        {".renamed": ("Interrupt", "Retry"), ".postgres": ("PostgresStore",), ".sqlite": ("SqliteStore",)},
+    )
 
 __all__ = [
     "END",
@@ -56,11 +62,13 @@ __all__ = [
     "GraphStream",
     "LogCheckpointer",
     "MemoryCheckpointer",
+    "MemoryStore",
     "Merge",
     "NodeVisit",
     "Observer",
     "Overwrite",
     "PerStep",
+    "PostgresStore",
     "ReActAgentNode",
     "ReActGraph",
     "Reducer",
@@ -68,7 +76,10 @@ __all__ = [
     "Send",
     "SetUnion",
     "Snapshot",
+    "SqliteStore",
     "StateUpdate",
+    "Store",
+    "StoreItem",
     "StreamItem",
     "TaskState",
     "ThreadInfo",

@@ -24,6 +24,7 @@ from typing_extensions import override
 from wesichain._elsewhere import GRAPH, Translated, names_ours
 from wesichain.core import Clock, dataclass
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
+from wesichain.store import Store
 
 from .checkpoints import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
@@ -194,8 +195,13 @@ class GraphBuilder(Translated, Generic[StateT]):
         events: Sinks = None,
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
+        store: Store | None = None,
     ) -> Graph[StateT]:
-        """Check everything, and make the graph. `defaults` are its options where a run says nothing."""
+        """Check everything, and make the graph. `defaults` are its options where a run says nothing.
+
+        Nodes find the `store` in `ctx.store`; a graph used as a node has that of the graph around it, unless
+        it was built with its own.
+        """
         edges = [_Edge((START,), self._entry), *self._edges] if self._entry is not None else self._edges
         for edge in edges:
             self._check_edge(edge)
@@ -213,8 +219,16 @@ class GraphBuilder(Translated, Generic[StateT]):
                 f"{checkpointer!r} is not a checkpointer; use MemoryCheckpointer() or "
                 f"SqliteCheckpointer(path)"
             )
+        if store is not None and (isinstance(store, type) or not isinstance(cast("object", store), Store)):
+            raise GraphDefinitionError(f"{store!r} is not a store; use MemoryStore() or SqliteStore(path)")
         return Graph(
-            definition, checkpointer=checkpointer, defaults=options, events=events, clock=clock, new_id=new_id
+            definition,
+            checkpointer=checkpointer,
+            defaults=options,
+            events=events,
+            clock=clock,
+            new_id=new_id,
+            store=store,
         )
 
     def _part(self, type_: Any, where: str) -> Schema:

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from wesichain.core import Clock, EventSink, JsonValue, SystemClock, dataclass
 from wesichain.errors import ConfigError, GraphError
+from wesichain.store import Store
 
 from .watch import Observer
 
@@ -100,7 +101,8 @@ class GraphContext(Generic[ContextT]):
     `remaining_steps` is `max_steps` minus the super-steps taken. `deadline` is the moment, on the
     clock's `monotonic`, at which the run is over. `events` takes events of an inner run into the
     graph's log, under the scope of this node. `is_streamed`: somebody reads text while it comes.
-    `record` is what the node did when it was run before, if its super-step was not finished then.
+    `record` is what the node did when it was run before, if its super-step was not finished then. `store` is
+    the graph's (`build(store=...)`), for what outlives a thread.
     """
 
     remaining_steps: int | None = None
@@ -117,6 +119,7 @@ class GraphContext(Generic[ContextT]):
     is_streamed: bool = False
     on_emit: Callable[[Any], None] | None = None
     record: Record | None = None
+    store: Store | None = None
 
     def emit(self, value: Any) -> None:
         """Hand a value to whoever streams the run with the mode "custom"; else it is nobody's."""

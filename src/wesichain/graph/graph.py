@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from wesichain._elsewhere import Translated
 from wesichain.core import Clock, Event, EventSink, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
+from wesichain.store import Store
 
 from .checkpoints import Checkpointer, Loaded, Outward, ThreadJournal
 from .conduct import conduct, from_input, match_answers, take_answers
@@ -49,9 +50,11 @@ class Graph(Translated, Generic[StateT]):
         events: Sinks = None,
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
+        store: Store | None = None,
     ) -> None:
         self.definition = definition
         self.checkpointer = checkpointer
+        self.store = store
         self._defaults = defaults
         self._sinks = _sinks(events)
         self._clock = clock or SystemClock()
@@ -258,6 +261,7 @@ class Graph(Translated, Generic[StateT]):
             context=around.context if context is None else context,
             is_alone=outside.is_alone,
             hands=hands,
+            store=self.store or around.store,
         )
         self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
@@ -317,6 +321,7 @@ class Graph(Translated, Generic[StateT]):
             deadline=_deadline(options, self._clock),
             context=None if how is None else how.context,
             is_alone=is_alone,
+            store=self.store,
         )
 
     def _out(self, values: StateValues) -> StateT:

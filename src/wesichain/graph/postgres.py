@@ -7,9 +7,12 @@ from wesichain.store import Layout
 
 from .checkpoints import LogCheckpointer, conflict
 
+__all__ = ["PostgresCheckpointer", "PostgresStore"]
+
 try:
+    from wesichain.store import PostgresStore
     from wesichain.store.postgres import PostgresLogs, PostgresSchema
-except ImportError as error:
+except (ImportError, MissingDependencyError) as error:
     raise MissingDependencyError("the Postgres checkpointer", package="psycopg", extra="postgres") from error
 
 MIGRATIONS = (

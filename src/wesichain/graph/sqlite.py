@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 
 from wesichain.errors import CheckpointError
-from wesichain.store import Layout
+from wesichain.store import Layout, SqliteStore
 from wesichain.store.sqlite import SqliteLogs, SqliteSchema
 
 from .checkpoints import LogCheckpointer, conflict
+
+__all__ = ["SqliteCheckpointer", "SqliteStore"]
 
 APPLICATION_ID = 0x57534347  # says that the file is ours: "WSCG"
 MIGRATIONS = (

@@ -1,9 +1,20 @@
-"""The store: logs in memory, in SQLite and in Postgres, and files of lines, for whoever keeps something."""
+"""The store: logs in memory, in SQLite and in Postgres, files of lines, and items that outlive a thread."""
 
+from typing import TYPE_CHECKING
+
+from wesichain.core import later
+
+from .items import MemoryStore, Store, StoreItem
 from .lines import APPENDING, PRIVATE, Lines, append_all, append_line, replace_file, sync_folder
 from .log import Entry, LogInfo, Logs, is_settled
 from .memory import MemoryLogs
 from .tables import Layout
+
+if TYPE_CHECKING:
+    from .postgres_items import PostgresStore as PostgresStore
+    from .sqlite_items import SqliteStore as SqliteStore
+else:
+    __getattr__ = later(__name__, {".postgres_items": ("PostgresStore",), ".sqlite_items": ("SqliteStore",)})
 
 __all__ = [
     "APPENDING",
@@ -14,6 +25,11 @@ __all__ = [
     "LogInfo",
     "Logs",
     "MemoryLogs",
+    "MemoryStore",
+    "PostgresStore",
+    "SqliteStore",
+    "Store",
+    "StoreItem",
     "append_all",
     "append_line",
     "is_settled",

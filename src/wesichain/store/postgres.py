@@ -43,7 +43,7 @@ class PostgresSchema:
         return len(self.migrations)
 
 
-class PostgresStore:
+class PostgresPool:
     """Up to `connections` connections, opened when they are needed, and again after they were lost."""
 
     def __init__(self, url: str, schema: PostgresSchema, *, connections: int) -> None:
@@ -70,7 +70,7 @@ class PostgresLogs(Logs):
     ) -> None:
         if connections < 1:
             raise ConfigError(f"{what}(connections={connections}): use at least 1")
-        self.store = PostgresStore(url, schema, connections=connections)
+        self.pool = PostgresPool(url, schema, connections=connections)
         self._tables = tables = Tables(layout, mark="%s", made=str.encode)
         self.keeps_parts = bool(layout.parts)
         self._begin = tables.query(
@@ -96,7 +96,7 @@ class PostgresLogs(Logs):
             written = new[-1]
             self._tables.insert(db, log, new, settles)
 
-        await self.store.run(write)
+        await self.pool.run(write)
 
     def _moved(
         self, db: Connection, name: str, entries: Sequence[Entry], after: int | None
@@ -125,19 +125,19 @@ class PostgresLogs(Logs):
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
     ) -> Sequence[Entry]:
-        return await self.store.run(lambda db: self._tables.read(db, name, since, newest))
+        return await self.pool.run(lambda db: self._tables.read(db, name, since, newest))
 
     @override
     async def delete(self, name: str, *, before: int | None = None) -> None:
-        await self.store.run(lambda db: self._tables.delete(db, name, before))
+        await self.pool.run(lambda db: self._tables.delete(db, name, before))
 
     @override
     async def names(self) -> Sequence[LogInfo]:
-        return await self.store.run(self._tables.names)
+        return await self.pool.run(self._tables.names)
 
     async def close(self) -> None:
         """Close the connections. New ones are opened if it is used again."""
-        await self.store.close()
+        await self.pool.close()
 
 
 class PostgresSession:

@@ -41,7 +41,7 @@ class SqliteSchema:
         return len(self.migrations)
 
 
-class SqliteStore:
+class SqliteDatabase:
     """A SQLite file in WAL mode, readable by its owner alone, and one thread that works on it.
 
     `":memory:"` keeps everything in memory. A commit survives the death of the process; with `durable` a
@@ -85,7 +85,7 @@ class SqliteLogs(Logs):
         durable: bool = True,
         timeout: float = 30.0,
     ) -> None:
-        self.store = SqliteStore(path, schema, durable=durable, timeout=timeout)
+        self.database = SqliteDatabase(path, schema, durable=durable, timeout=timeout)
         self._tables = Tables(layout)
         self.keeps_parts = bool(layout.parts)
 
@@ -93,19 +93,19 @@ class SqliteLogs(Logs):
     async def append(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
-        await self.store.run(lambda db: self._append(db, name, entries, after, settles))
+        await self.database.run(lambda db: self._append(db, name, entries, after, settles))
 
     def start(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> asyncio.Future[None]:
         """Begin to append; the future, which cannot be cancelled, says how that ended."""
-        return self.store.start(lambda db: self._append(db, name, entries, after, settles))
+        return self.database.start(lambda db: self._append(db, name, entries, after, settles))
 
     def append_now(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
         """Append in this thread, for a caller that nobody waits beside."""
-        self.store.run_now(lambda db: self._append(db, name, entries, after, settles))
+        self.database.run_now(lambda db: self._append(db, name, entries, after, settles))
 
     def _append(
         self,
@@ -134,11 +134,11 @@ class SqliteLogs(Logs):
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
     ) -> Sequence[Entry]:
-        return await self.store.run(lambda db: self._tables.read(db, name, since, newest))
+        return await self.database.run(lambda db: self._tables.read(db, name, since, newest))
 
     def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
         """Read in this thread, likewise."""
-        return self.store.run_now(lambda db: self._tables.read(db, name, since))
+        return self.database.run_now(lambda db: self._tables.read(db, name, since))
 
     @override
     async def delete(self, name: str, *, before: int | None = None) -> None:
@@ -146,15 +146,15 @@ class SqliteLogs(Logs):
             with transaction(db):
                 self._tables.delete(db, name, before)
 
-        await self.store.run(job)
+        await self.database.run(job)
 
     @override
     async def names(self) -> Sequence[LogInfo]:
-        return await self.store.run(self._tables.names)
+        return await self.database.run(self._tables.names)
 
     def close(self) -> None:
         """Close the file. It is opened again if it is used again."""
-        self.store.close()
+        self.database.close()
 
 
 def _let_go(workers: Workers[_File], file: _File) -> None:

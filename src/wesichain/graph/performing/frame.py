@@ -14,6 +14,7 @@ from wesichain.graph.checkpoints import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
 from wesichain.graph.definition import Definition
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
+from wesichain.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Frame:
     context: Any = None
     is_alone: bool = False
     hands: frozenset[str] | None = None
+    store: Store | None = None
 
     @property
     def log(self) -> RunLog:
@@ -62,6 +64,7 @@ class Frame:
             is_streamed=log.is_asked("messages"),
             on_emit=partial(log.give, "custom", node, self.scope) if log.is_asked("custom") else None,
             record=record,
+            store=self.store,
         )
 
     def interrupted(self, what: str, interrupts: tuple[GraphInterrupt, ...] = ()) -> GraphInterruptedError:

@@ -1,0 +1,161 @@
+"""Items: JSON values that outlive a run or a thread, each under a namespace and a key.
+
+A namespace is a tuple of texts, `("users", "ann")`, like the folders of a path. The laws: a put
+replaces the item of that namespace and key, all or nothing; what was put is returned equal, and is nobody
+else's to change; a search returns the items of a namespace and of those below it, never another's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from typing_extensions import override
+
+from wesichain.core import Clock, JsonValue, SystemClock, dataclass, dump_json, parse_json
+from wesichain.errors import ConfigError
+
+Namespace: TypeAlias = tuple[str, ...]
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreItem:
+    """A value with its namespace and key, and the time at which it was put."""
+
+    namespace: Namespace
+    key: str
+    value: JsonValue
+    updated_at: float
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Where items are kept. Every call is atomic; any number of loops, threads and processes may share it."""
+
+    async def put(self, namespace: Sequence[str], key: str, value: JsonValue) -> None:
+        """Keep a JSON value, in place of the one that was there."""
+        ...
+
+    async def get(self, namespace: Sequence[str], key: str) -> Any:
+        """Return the value, or None if there is none."""
+        ...
+
+    async def search(
+        self, namespace: Sequence[str], *, query: str = "", limit: int | None = None
+    ) -> list[StoreItem]:
+        """Return the items of a namespace and of all below it, the newest first.
+
+        With a `query`, only those whose key or value has one of its words, those with the most words first.
+        """
+        ...
+
+    async def delete(self, namespace: Sequence[str], key: str) -> None:
+        """Remove an item; nothing happens if there is none."""
+        ...
+
+
+class MemoryStore(Store):
+    """Keeps items for as long as it lives. Loops and threads of the process may share it."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._rows: dict[tuple[str, str], ItemRow] = {}
+        self._lock = Lock()
+
+    @override
+    async def put(self, namespace: Sequence[str], key: str, value: JsonValue) -> None:
+        place, text = path_of(namespace), text_of(value)
+        with self._lock:
+            self._rows.pop((place, checked_key(key)), None)
+            self._rows[place, key] = (place, key, text, self._clock.time())
+
+    @override
+    async def get(self, namespace: Sequence[str], key: str) -> Any:
+        row = self._rows.get((path_of(namespace), checked_key(key)))
+        return None if row is None else parse_json(row[2])
+
+    @override
+    async def search(
+        self, namespace: Sequence[str], *, query: str = "", limit: int | None = None
+    ) -> list[StoreItem]:
+        place = path_of(namespace)
+        with self._lock:
+            rows = [row for row in self._rows.values() if row[0].startswith(place)]
+        return found(sorted(rows, key=lambda row: (-row[3], row[1])), query, limit)
+
+    @override
+    async def delete(self, namespace: Sequence[str], key: str) -> None:
+        with self._lock:
+            self._rows.pop((path_of(namespace), checked_key(key)), None)
+
+
+# --- what the stores share -------------------------------------------------------------------------
+
+ItemRow: TypeAlias = tuple[str, str, str, float]
+"""An item as it is stored: the path of its namespace, its key, the JSON text of its value, the time."""
+
+
+def path_of(namespace: Sequence[str]) -> str:
+    """The namespace as one text, of which each part ends in a slash: those below it begin with it."""
+    parts: Any = namespace
+    if isinstance(parts, str) or not all(_is_name(part) for part in parts):
+        raise ConfigError(f"{namespace!r} is not a namespace; use a tuple of texts, such as ('users', 'ann')")
+    return "".join([part.replace("%", "%25").replace("/", "%2F") + "/" for part in parts])
+
+
+def checked_key(key: str) -> str:
+    if not _is_name(key):
+        raise ConfigError(f"{key!r} is not the key of an item; use a text")
+    return key
+
+
+def _is_name(name: object) -> bool:
+    """Whether every store can keep it: a text that is not empty, without NUL and lone surrogates."""
+    return isinstance(name, str) and name == name.replace("\0", "").encode(errors="ignore").decode() != ""
+
+
+def text_of(value: JsonValue) -> str:
+    """The JSON text of a value; raises `CodecError` for what is not JSON."""
+    text = dump_json(value)
+    parse_json(text)  # refuses what could not be read again, such as a nesting that is too deep
+    return text
+
+
+def found(rows: Iterable[ItemRow], query: str, limit: int | None) -> list[StoreItem]:
+    """The items that a search returns, of rows that come with the newest first."""
+    if limit is not None and limit < 0:
+        raise ConfigError(f"search(limit={limit}): use a number of items, or None for all")
+    words = set(_words(query))
+    if words:
+        counted = [(len(words & set(_words(f"{row[1]} {_plain_text(row[2])}"))), row) for row in rows]
+        rows = [row for count, row in sorted(counted, key=lambda one: -one[0]) if count]
+    return [_item(row) for row in list(rows)[:limit]]
+
+
+def _item(row: ItemRow) -> StoreItem:
+    parts = row[0].split("/")[:-1]
+    namespace = tuple([part.replace("%2F", "/").replace("%25", "%") for part in parts])
+    return StoreItem(namespace, row[1], parse_json(row[2]), row[3])
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _plain_text(text: str) -> str:
+    """The texts inside a value; a JSON escape such as \\n is none of their letters."""
+    return " ".join(_texts(parse_json(text)))
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None:
+        yield str(value)
