@@ -24,7 +24,7 @@ FLOORS = [
     {"tools", "policy", "llm", "trace", "context"},
     {"middleware"},
     {"agent"},
-    {"graph", "learning", "durable", "evals"},
+    {"graph", "learning", "durable", "evals", "kit"},
     {"testing"},
     {"web"},
     {"cli"},

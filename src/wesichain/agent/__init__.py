@@ -34,6 +34,7 @@ from .trail import Observed, Trail
 
 if TYPE_CHECKING:
     from .calls.agent_tool import AgentTool
+    from .capability import Capability
     from .handing.team import team_of
     from .memory.conversation import Conversation, RunMemory
     from .memory.kept_conversations import PostgresConversations, SqliteConversations
@@ -48,6 +49,7 @@ else:
         __name__,
         {
             ".calls.agent_tool": ("AgentTool",),
+            ".capability": ("Capability",),
             ".handing.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
             ".memory.kept_conversations": ("PostgresConversations", "SqliteConversations"),
@@ -70,6 +72,7 @@ __all__ = [
     "Approve",
     "ApproveWith",
     "Caller",
+    "Capability",
     "Child",
     "Completed",
     "Conversation",

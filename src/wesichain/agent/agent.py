@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
 
     from .calls.agent_tool import AgentTool
+    from .capability import Capabilities, Capability
     from .keywords import ConversationKeywords, LoopKeywords
     from .results.stream import RunSteps, RunStream
     from .rules.handoff import Actor, Handoff
@@ -83,6 +84,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[str, Any]],
     ) -> None: ...
     @overload
@@ -97,6 +99,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[GivenOut, Any]],
     ) -> None: ...
     @overload
@@ -111,6 +114,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[str, GivenDeps]],
     ) -> None: ...
     @overload
@@ -126,6 +130,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[OutT, DepsT_contra]],
     ) -> None: ...
     @names_ours(AGENT, AgentOptions.__dataclass_fields__)
@@ -141,6 +146,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[Any, Any]],
     ) -> None:
         """`model`: a model, or its name, `PROVIDER:NAME`. `tools`: functions and tools, mixed.
@@ -148,6 +154,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         `output_type`: what an answer is; text unless told. `instructions`: a text, or a function of nothing,
         of the `RunContext` or of the task. `name` and `description`: what events, tools and other agents
         call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
+        `capabilities`: values that add tools, instructions, middleware and context views to the agent's own.
         `AgentOptions` explains the other options.
         """
         given: Any = instructions
@@ -159,20 +166,31 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self._playbook = playbook
         self._domain = domain
         self._output_type = output_type
+        self._capabilities: Capabilities | None = None
         given_options: Any = {**AGENT_DEFAULTS, "default_policy": SelfCorrect(), **options}
+        if capabilities:
+            from .capability import Capabilities  # loaded with the first of them
+
+            added = Capabilities(capabilities)
+            tools, given_options = added.tools(tools), added.options(given_options)
+            self._capabilities = added if added.instruct else None
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
             resolve_model(model),
             tools,
             output_type=output_type,
             deps_type=deps_type,
             name=name,
-            instructions=instructions if isinstance(instructions, str) else None,
+            instructions=self.fixed_instructions,
             **given_options,
         )
 
     @property
     def has_instructions(self) -> bool:
-        return self._instructions is not None
+        return self._instructions is not None or self._capabilities is not None
+
+    @property
+    def _asks_for_instructions(self) -> bool:
+        return callable(self._instructions) or self._capabilities is not None
 
     @property
     def has_playbook(self) -> bool:
@@ -181,7 +199,8 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     @property
     def fixed_instructions(self) -> str | None:
         """The instructions, where they are a text and so the same for every run."""
-        return self._instructions if isinstance(self._instructions, str) else None
+        own = self._instructions
+        return own if isinstance(own, str) and self._capabilities is None else None
 
     def add_handoff(self, other: Actor | Handoff) -> None:
         """Let runs be handed to another agent as well; so two agents can hand over to each other."""
@@ -266,8 +285,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     def _outcome(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        instructions = self._instructions
-        if "conversation" in options or callable(instructions) or self._playbook is not None:
+        if "conversation" in options or self._playbook is not None or self._asks_for_instructions:
             return self._prepared(task, history, options)
         given = run_options(options) if options else NO_OPTIONS
         return self.runtime.opened(task, history, given).run_to_end()
@@ -294,7 +312,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
-        asks = callable(self._instructions) and rest.get("instructions") is None
+        asks = self._asks_for_instructions and rest.get("instructions") is None
         looks_up = self._playbook is not None and rest.get("advice") is None
         if asks or looks_up:
             rest["run_id"] = run_id = rest.get("run_id") or self.runtime.new_id(inner)
@@ -344,8 +362,15 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
         """The instructions that a run of the task begins with, asked for now.
 
-        They are a text, or a function of nothing, of the `RunContext`, or of the task (a str).
+        They are a text, or a function of nothing, of the `RunContext`, or of the task (a str); and below it
+        those of the capabilities.
         """
+        own = await self._own_prompt(task, ctx)
+        if self._capabilities is None:
+            return own
+        return await self._capabilities.text(own, ctx or RunContext(agent=self.name))
+
+    async def _own_prompt(self, task: str, ctx: RunContext[Any] | None) -> str | None:
         instructions = self._instructions
         if callable(instructions):
             ask: Callable[..., Any] = instructions
