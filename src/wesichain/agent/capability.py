@@ -17,7 +17,8 @@ CapabilityText: TypeAlias = str | Awaitable[str | None] | None
 class Capability:
     """Something that agents can do: subclass it, and set or override what is needed.
 
-    `Agent(capabilities=[...])` adds `tools`, `middleware` and `context` to its own, in order. One object
+    `Agent(capabilities=[...])` adds `tools` and `middleware` behind its own, in order, and puts the views of
+    `context` before its own, whose limits so hold for what is left. One object
     serves all the runs of its agents, also at the same time: what belongs to one run is in its context.
     """
 
@@ -49,12 +50,17 @@ class Capabilities:
         return [*before, *added]
 
     def options(self, own: dict[str, Any]) -> dict[str, Any]:
-        """The agent's options, with the middleware and the context views of the capabilities."""
-        for name in ("middleware", "context"):
-            added = [part for one in self._given for part in getattr(one, name)]
-            if added:
-                own[name] = [*own.get(name, ()), *added]
-        return own
+        """The agent's options, with the middleware and the context views of the capabilities.
+
+        The agent's own views come last: a limit that they hold is one on what the others have left.
+        """
+        middleware = [part for one in self._given for part in one.middleware]
+        views = [view for one in self._given for view in one.context]
+        added = {
+            "middleware": [*own.get("middleware", ()), *middleware],
+            "context": [*views, *own.get("context", ())],
+        }
+        return {**own, **added} if middleware or views else own
 
     async def text(self, own: str | None, ctx: RunContext[Any]) -> str | None:
         """The agent's own instructions, and below them those of the capabilities."""

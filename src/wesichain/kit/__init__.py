@@ -1,0 +1,27 @@
+"""The kit: capabilities for long tasks, each a value that an agent is given."""
+
+from .deep_agent import deep_agent
+from .files import FileLimits, Files, FolderFiles, MemoryFiles
+from .offload import Offload
+from .run_files import RunFiles
+from .skills import Skill, Skills
+from .subagents import Subagents
+from .todo import PlanItem, Todo, plan_in
+from .workspace import Workspace
+
+__all__ = [
+    "FileLimits",
+    "Files",
+    "FolderFiles",
+    "MemoryFiles",
+    "Offload",
+    "PlanItem",
+    "RunFiles",
+    "Skill",
+    "Skills",
+    "Subagents",
+    "Todo",
+    "Workspace",
+    "deep_agent",
+    "plan_in",
+]
