@@ -2,6 +2,7 @@
 
 from .deep_agent import deep_agent
 from .files import FileLimits, Files, FolderFiles, MemoryFiles
+from .memory import Fact, FactEmbedder, Memory, Recalled, Scope
 from .offload import Offload
 from .run_files import RunFiles
 from .skills import Skill, Skills
@@ -10,13 +11,18 @@ from .todo import PlanItem, Todo, plan_in
 from .workspace import Workspace
 
 __all__ = [
+    "Fact",
+    "FactEmbedder",
     "FileLimits",
     "Files",
     "FolderFiles",
+    "Memory",
     "MemoryFiles",
     "Offload",
     "PlanItem",
+    "Recalled",
     "RunFiles",
+    "Scope",
     "Skill",
     "Skills",
     "Subagents",
