@@ -1,5 +1,6 @@
 """The kit: capabilities for long tasks, each a value that an agent is given."""
 
+from .code_mode import CodeMode
 from .deep_agent import deep_agent
 from .files import FileLimits, Files, FolderFiles, MemoryFiles
 from .memory import Fact, FactEmbedder, Memory, Recalled, Scope
@@ -11,6 +12,7 @@ from .todo import PlanItem, Todo, plan_in
 from .workspace import Workspace
 
 __all__ = [
+    "CodeMode",
     "Fact",
     "FactEmbedder",
     "FileLimits",
