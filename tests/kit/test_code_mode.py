@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -189,7 +190,7 @@ class TestInterruptions:
         """Each of 50 calls stops the run, which is stored and resumed by a new agent."""
         token = CancellationToken()
 
-        @tool(effect="once", name="note")
+        @tool(effect="once", name="note", blocking=False)
         def stopping(number: int) -> int:
             """Write a number down."""
             MADE.append(str(number))
@@ -209,6 +210,30 @@ class TestInterruptions:
         assert [str(n) for n in range(50)] == MADE
         assert str(sum(2 * n for n in range(50))) in outcome.messages[-2].text
         assert (outcome.spent.steps, outcome.spent.tool_calls) == (2, 51)
+
+    async def test_a_call_whose_outcome_is_unknown_is_an_exception_in_the_program(self) -> None:
+        token = CancellationToken()
+
+        @tool(effect="once", name="note")
+        async def cut(number: int) -> int:
+            """Write a number down."""
+            MADE.append(str(number))
+            if number == 1:
+                token.cancel("killed")
+                await asyncio.sleep(60)
+            return number
+
+        code = (
+            "seen = []\nfor n in range(3):\n    try:\n        seen.append(await note(number=n))\n"
+            "    except RuntimeError as e:\n        seen.append(str(e))\nseen"
+        )
+        outcome = await coder(code, cut).outcome("go", cancellation=token)
+        assert isinstance(outcome, Interrupted)
+        stored = from_json(Interrupted, to_json(outcome))
+        agent = Agent(ScriptedLlm(["done"]), capabilities=[CodeMode([cut])])
+        result = await agent.resume(stored)
+        assert MADE == ["0", "1", "2"]
+        assert "'note'" in result.outcome.messages[-2].text
 
     async def test_max_calls_counts_over_resumes_and_cannot_be_caught(self) -> None:
         code = "n = 0\nwhile True:\n    try:\n        await pay(amount=n)\n    except BaseException:\n        pass\n    n += 1"
