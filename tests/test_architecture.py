@@ -46,6 +46,7 @@ OPTIONAL = {
     "dbos": set(),
     "mcp": set(),
     "genai_prices": set(),
+    "pydantic_monty": set(),
     "opentelemetry": set(),
     "typer": {"cli"},
     "rich": {"cli"},
