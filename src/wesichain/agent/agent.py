@@ -174,6 +174,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             added = Capabilities(capabilities)
             tools, given_options = added.tools(tools), added.options(given_options)
             self._capabilities = added if added.instruct else None
+        self._asks_for_instructions = callable(instructions) or self._capabilities is not None
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
             resolve_model(model),
             tools,
@@ -187,10 +188,6 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     @property
     def has_instructions(self) -> bool:
         return self._instructions is not None or self._capabilities is not None
-
-    @property
-    def _asks_for_instructions(self) -> bool:
-        return callable(self._instructions) or self._capabilities is not None
 
     @property
     def has_playbook(self) -> bool:

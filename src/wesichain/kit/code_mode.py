@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict, override
@@ -17,7 +17,7 @@ from wesichain.policy import Budget, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolResult, ToolSet, TypedTool
 
 if TYPE_CHECKING:
-    from .program import Program, ProgramLimits
+    from .program import CodeProgram, ProgramLimits
 
 _NAME = "run_code"
 _LONGEST = 50_000  # characters of a program
@@ -73,11 +73,11 @@ class _RunCode(TypedTool[_Code, Any]):
 
     @override
     async def run(self, args: _Code, ctx: ToolContext) -> Any:
-        from .program import Program
+        from .program import CodeProgram
 
         if len(args["code"]) > _LONGEST:
             raise ToolError(f"the program has {len(args['code'])} characters; write at most {_LONGEST}")
-        program = Program(args["code"], frozenset(self._registry.names), self._limits)
+        program = CodeProgram(args["code"], frozenset(self._registry.names), self._limits)
         outcome = await self._runtime(program, ctx).run(args["code"], parent=ctx, on_open=program.attach)
         match outcome:
             case Completed(text=text):
@@ -89,7 +89,7 @@ class _RunCode(TypedTool[_Code, Any]):
             case Interrupted(reason=reason):
                 raise RunInterruptedError(f"the program was interrupted: {reason}", outcome)
 
-    def _runtime(self, program: Program, ctx: ToolContext) -> AgentRuntime[str]:
+    def _runtime(self, program: CodeProgram, ctx: ToolContext) -> AgentRuntime[str]:
         """A runtime for one program, with the settings of the run above."""
         above: Any = getattr(ctx.link, "settings", None)
         if above is None:
@@ -160,6 +160,6 @@ def _signature(spec: ToolSpec) -> str:
 
 
 def _type_of(schema: Any) -> str:
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    kinds: list[Any] = kind if isinstance(kind, list) else [kind]
+    kind: Any = cast("Any", schema).get("type") if isinstance(schema, dict) else None
+    kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
     return " | ".join(_TYPES.get(str(one), "object") for one in kinds)

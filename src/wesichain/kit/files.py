@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -150,7 +150,7 @@ class FolderFiles(Files):
                 _replace(folder, name, content)
 
     @contextmanager
-    def _open_folder(self, names: list[str], *, make: bool = False) -> Iterator[int]:
+    def _open_folder(self, names: list[str], *, make: bool = False) -> Generator[int]:
         """The handle of a folder, opened name by name from the root."""
         handle = os.dup(self._root)
         try:
@@ -227,7 +227,7 @@ def _missing(path: str) -> ToolError:
 
 
 @contextmanager
-def _plainly(path: str) -> Iterator[None]:
+def _plainly(path: str) -> Generator[None]:
     """A fault of the file system as an error for the model, without the path of the root."""
     try:
         yield

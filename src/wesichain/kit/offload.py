@@ -16,7 +16,7 @@ from wesichain.middleware import CallTool, Middleware
 from wesichain.tools import ToolContext, ToolResult
 
 from .files import Files
-from .results import LongResults, result_path
+from .long_results import LongResults, result_path
 from .run_files import RunFiles
 from .workspace import FilesOf, files_of
 

@@ -56,7 +56,7 @@ class Settled:
     ok: bool
 
 
-class Program(ToolCallingLlm):
+class CodeProgram(ToolCallingLlm):
     """Answers for one run: with the calls that the program waits for, and in the end with its result."""
 
     model = "run_code"

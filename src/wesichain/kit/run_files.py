@@ -12,8 +12,8 @@ from wesichain.errors import ToolError
 from wesichain.tools import RunContext
 
 from .files import FileLimits, Files, MemoryFiles
+from .long_results import LongResults, result_path
 from .paths import parts_of
-from .results import LongResults, result_path
 
 _CHANGES = ("write_file", "edit_file")
 

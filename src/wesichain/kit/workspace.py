@@ -44,7 +44,7 @@ class FileList(TypedDict):
     more: int
 
 
-class Page(TypedDict):
+class FilePage(TypedDict):
     """A part of a file. `next` is where the next page starts; None at the end of the file."""
 
     text: str
@@ -95,7 +95,7 @@ class Workspace(Capability):
         shown: list[FileSize] = [{"path": path, "bytes": size} for path, size in found[:_LISTED]]
         return {"files": shown, "more": len(found) - len(shown)}
 
-    def _read_file(self, ctx: ToolContext, path: str, start: int = 0, length: int = PAGE) -> Page:
+    def _read_file(self, ctx: ToolContext, path: str, start: int = 0, length: int = PAGE) -> FilePage:
         """Read a page of a file.
 
         Args:
