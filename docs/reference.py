@@ -49,6 +49,7 @@ DOORS = (
     "wesichain.graph.sqlite",
     "wesichain.graph.postgres",
     "wesichain.learning",
+    "wesichain.kit",
     "wesichain.evals",
     "wesichain.durable",
     "wesichain.trace",

@@ -22,14 +22,14 @@ from .tools import (
 )
 
 if TYPE_CHECKING:
-    from .agent import Conversation, Handoff
+    from .agent import Capability, Conversation, Handoff
     from .graph import END, START, GraphBuilder, ReActAgentNode
     from .tools import JsonTool
 else:
     __getattr__ = later(
         __name__,
         {
-            ".agent": ("Conversation", "Handoff"),
+            ".agent": ("Capability", "Conversation", "Handoff"),
             ".graph": ("END", "START", "GraphBuilder", "ReActAgentNode"),
             ".tools": ("JsonTool",),
         },
@@ -44,6 +44,7 @@ __all__ = [
     "ApproveWith",
     "Budget",
     "CancellationToken",
+    "Capability",
     "Conversation",
     "Document",
     "FailFast",

@@ -35,6 +35,7 @@ from .trail import Observed, Trail
 if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
+    from .capability import Capability
     from .handing.team import team_of
     from .memory.conversation import Conversation, RunMemory
     from .memory.kept_conversations import PostgresConversations, SqliteConversations
@@ -50,6 +51,7 @@ else:
         {
             ".bounds": ("Bounds",),
             ".calls.agent_tool": ("AgentTool",),
+            ".capability": ("Capability",),
             ".handing.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
             ".memory.kept_conversations": ("PostgresConversations", "SqliteConversations"),
@@ -73,6 +75,7 @@ __all__ = [
     "ApproveWith",
     "Bounds",
     "Caller",
+    "Capability",
     "Child",
     "Completed",
     "Conversation",

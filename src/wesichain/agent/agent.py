@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
+    from .capability import Capabilities, Capability
     from .keywords import ConversationKeywords, LoopKeywords
     from .results.stream import RunSteps, RunStream
     from .rules.handoff import Actor, Handoff
@@ -85,6 +86,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[str, Any]],
     ) -> None: ...
     @overload
@@ -99,6 +101,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[GivenOut, Any]],
     ) -> None: ...
     @overload
@@ -113,6 +116,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[str, GivenDeps]],
     ) -> None: ...
     @overload
@@ -128,6 +132,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[OutT, DepsT_contra]],
     ) -> None: ...
     @names_ours(AGENT, AgentOptions.__dataclass_fields__)
@@ -143,6 +148,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         description: str = "",
         playbook: StrategySource | None = None,
         domain: str = "general",
+        capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[Any, Any]],
     ) -> None:
         """`model`: a model, or its name, `PROVIDER:NAME`. `tools`: functions and tools, mixed.
@@ -150,6 +156,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         `output_type`: what an answer is; text unless told. `instructions`: a text, or a function of nothing,
         of the `RunContext` or of the task. `name` and `description`: what events, tools and other agents
         call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
+        `capabilities`: values that add tools, instructions, middleware and context views to the agent's own.
         `AgentOptions` explains the other options.
         """
         given: Any = instructions
@@ -161,14 +168,22 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self._playbook = playbook
         self._domain = domain
         self._output_type = output_type
+        self._capabilities: Capabilities | None = None
         given_options: Any = {**AGENT_DEFAULTS, "default_policy": SelfCorrect(), **options}
+        if capabilities:
+            from .capability import Capabilities  # loaded with the first of them
+
+            added = Capabilities(capabilities)
+            tools, given_options = added.tools(tools), added.options(given_options)
+            self._capabilities = added if added.instruct else None
+        self._asks_for_instructions = callable(instructions) or self._capabilities is not None
         self.runtime: AgentRuntime[OutT] = AgentRuntime(
             resolve_model(model),
             tools,
             output_type=output_type,
             deps_type=deps_type,
             name=name,
-            instructions=instructions if isinstance(instructions, str) else None,
+            instructions=self.fixed_instructions,
             **given_options,
         )
 
@@ -179,7 +194,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
     @property
     def has_instructions(self) -> bool:
-        return self._instructions is not None
+        return self._instructions is not None or self._capabilities is not None
 
     @property
     def has_playbook(self) -> bool:
@@ -188,7 +203,8 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     @property
     def fixed_instructions(self) -> str | None:
         """The instructions, where they are a text and so the same for every run."""
-        return self._instructions if isinstance(self._instructions, str) else None
+        own = self._instructions
+        return own if isinstance(own, str) and self._capabilities is None else None
 
     def add_handoff(self, other: Actor | Handoff) -> None:
         """Let runs be handed to another agent as well; so two agents can hand over to each other."""
@@ -273,8 +289,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     def _outcome(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        instructions = self._instructions
-        if "conversation" in options or callable(instructions) or self._playbook is not None:
+        if "conversation" in options or self._playbook is not None or self._asks_for_instructions:
             return self._prepared(task, history, options)
         given = run_options(options) if options else NO_OPTIONS
         return self.runtime.opened(task, history, given).run_to_end()
@@ -301,7 +316,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
-        asks = callable(self._instructions) and rest.get("instructions") is None
+        asks = self._asks_for_instructions and rest.get("instructions") is None
         looks_up = self._playbook is not None and rest.get("advice") is None
         if asks or looks_up:
             rest["run_id"] = run_id = rest.get("run_id") or self.runtime.new_id(inner)
@@ -351,8 +366,15 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
         """The instructions that a run of the task begins with, asked for now.
 
-        They are a text, or a function of nothing, of the `RunContext`, or of the task (a str).
+        They are a text, or a function of nothing, of the `RunContext`, or of the task (a str); and below it
+        those of the capabilities.
         """
+        own = await self._own_prompt(task, ctx)
+        if self._capabilities is None:
+            return own
+        return await self._capabilities.text(own, ctx or RunContext(agent=self.name))
+
+    async def _own_prompt(self, task: str, ctx: RunContext[Any] | None) -> str | None:
         instructions = self._instructions
         if callable(instructions):
             ask: Callable[..., Any] = instructions

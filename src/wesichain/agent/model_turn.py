@@ -228,6 +228,8 @@ class ModelTurn(Generic[OutT]):
     def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
         """The next request, with its event and price; out of budget, the last one, if there may be one."""
         run = self._run
+        if run.settings.free_steps:
+            run.tally.free = True
         free = run.tally.free
         if self.limit is None:
             account = run.account

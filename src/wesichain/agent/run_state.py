@@ -32,6 +32,7 @@ from wesichain.errors import (
     ReplayMismatchError,
     ToolFailedError,
 )
+from wesichain.middleware import Middleware
 from wesichain.policy import (
     Account,
     Fail,
@@ -76,6 +77,8 @@ class Settings(Generic[OutT]):
     beside: Callable[..., Any]  # makes another runtime of the same model
     context: tuple[ContextView, ...] = ()
     model_settings: ModelSettings = NO_SETTINGS
+    middleware: tuple[Middleware[Any], ...] = ()
+    free_steps: bool = False  # replies spend no step: what answers is a program, and no model
 
 
 @dataclass(frozen=True, slots=True)

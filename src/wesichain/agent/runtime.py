@@ -145,6 +145,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             context=tuple(given.context),
             beside=partial(AgentRuntime, llm),
             model_settings=given.settings,
+            middleware=tuple(given.middleware),
+            free_steps=traits.free_steps,
         )
         check_settings(llm, given.settings)
 

@@ -68,6 +68,7 @@ class LlmTraits:
     documents: bool = False  # likewise Document parts
     audio: bool = False  # likewise Audio parts
     reasoning: bool = False  # it tells its reasoning, or has it back with the next request
+    free_steps: bool = False  # no model is called for its replies, and they spend no step of the budget
     caching: bool = False  # its provider reads a prefix that it knows at a lower price
     opens_thinking: bool = (
         False  # its prompt ends with a mark such as <think>: replies have only the end of it

@@ -21,7 +21,7 @@ from wesichain.agent.emitter import Emitter
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
 from wesichain.agent.rules import question_token
-from wesichain.agent.run_state import RunState
+from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Trail
 from wesichain.core import (
     CallToken,
@@ -157,6 +157,11 @@ class OpenCall:
     @property
     def clock(self) -> Clock:
         return self.step.run.settings.clock
+
+    @property
+    def settings(self) -> Settings[Any]:
+        """The settings of whoever acts in the run above."""
+        return self.step.run.settings
 
     @property
     def messages(self) -> LogView[Message]:

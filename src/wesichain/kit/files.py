@@ -1,0 +1,240 @@
+"""Files: the texts of a workspace, in memory or in a folder that nothing leads out of."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import weakref
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from threading import RLock
+from typing import Protocol, runtime_checkable
+
+from typing_extensions import override
+
+from wesichain.core import dataclass
+from wesichain.errors import ConfigError, ToolError
+
+from .paths import file_parts, parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """The bounds of a workspace: bytes of one file, bytes of all files, and how many files."""
+
+    file_bytes: int = 1_000_000
+    total_bytes: int = 100_000_000
+    files: int = 10_000
+
+    def __post_init__(self) -> None:
+        if min(self.file_bytes, self.total_bytes, self.files) < 0:
+            raise ConfigError(f"{self!r}: a limit of files is 0 or more")
+
+    def check(self, path: str, size: int, others: dict[str, int]) -> None:
+        """See that a file of this size may stand beside the others; raises `ToolError` where it may not."""
+        rest = {name: bytes_ for name, bytes_ in others.items() if name != path}
+        if size > self.file_bytes:
+            raise ToolError(f"{path!r} would have {size} bytes; a file has at most {self.file_bytes}")
+        if size + sum(rest.values()) > self.total_bytes:
+            raise ToolError(f"the workspace is full: it has at most {self.total_bytes} bytes")
+        if len(rest) >= self.files:
+            raise ToolError(f"the workspace is full: it has at most {self.files} files")
+
+
+@runtime_checkable
+class Files(Protocol):
+    """The texts of a workspace, by their paths. What cannot be done is a `ToolError`."""
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of every file, by its path."""
+        ...
+
+    def read(self, path: str) -> str:
+        """The text of a file."""
+        ...
+
+    def write(self, path: str, text: str) -> None:
+        """Make a file, or replace it, all or nothing."""
+        ...
+
+
+class MemoryFiles(Files):
+    """Keeps texts for as long as it lives. Loops and threads of the process may share it."""
+
+    def __init__(self, *, limits: FileLimits | None = None) -> None:
+        self._limits = limits or FileLimits()
+        self._texts: dict[str, str] = {}
+        self._lock = RLock()
+
+    @override
+    def sizes(self) -> dict[str, int]:
+        with self._lock:
+            return {path: len(text.encode()) for path, text in sorted(self._texts.items())}
+
+    @override
+    def read(self, path: str) -> str:
+        name = "/".join(file_parts(path))
+        text = self._texts.get(name)
+        if text is None:
+            raise _missing(path)
+        return text
+
+    @override
+    def write(self, path: str, text: str) -> None:
+        parts = file_parts(path)
+        name, size = "/".join(parts), len(_encoded(path, text))
+        with self._lock:
+            self._limits.check(name, size, self.sizes())
+            above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+            if above & self._texts.keys() or any(other.startswith(f"{name}/") for other in self._texts):
+                raise ToolError(f"{path!r} cannot be both a file and a folder")
+            self._texts[name] = text
+
+
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+# A named pipe would block whoever opens it.
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+_PART = ".part-"  # a file that is being written; never listed
+
+
+class FolderFiles(Files):
+    """The files of a folder, which is made if it is missing.
+
+    The folder is a wall. Every folder of a path is opened relative to the handle of the one before, without
+    following links, so that neither a link nor a rename in the meantime leads outside; links, devices and
+    pipes in it are neither listed nor read. A write replaces a file by a new one, and never writes through
+    a link. What is not UTF-8 text is listed and not read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, limits: FileLimits | None = None) -> None:
+        if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
+            raise ConfigError("FolderFiles needs a system that opens files relative to a folder's handle")
+        self._limits = limits or FileLimits()
+        self._lock = RLock()
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        weakref.finalize(self, os.close, self._root)
+
+    @override
+    def sizes(self) -> dict[str, int]:
+        return dict(sorted(_walk(self._root, "", self._limits.files + 1)))
+
+    @override
+    def read(self, path: str) -> str:
+        *folders, name = file_parts(path)
+        with _plainly(path), self._open_folder(folders) as folder:
+            handle = os.open(name, _READ, dir_fd=folder)
+            with os.fdopen(handle, "rb") as file:
+                found = os.fstat(handle)
+                if not stat.S_ISREG(found.st_mode):
+                    raise _missing(path)
+                content = file.read(self._limits.file_bytes + 1)
+        if len(content) > self._limits.file_bytes:
+            raise ToolError(f"{path!r} has more than {self._limits.file_bytes} bytes, and is not read")
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise ToolError(f"{path!r} is not text") from None
+
+    @override
+    def write(self, path: str, text: str) -> None:
+        *folders, name = file_parts(path)
+        content = _encoded(path, text)
+        with self._lock, _plainly(path):
+            self._limits.check("/".join((*folders, name)), len(content), self.sizes())
+            with self._open_folder(folders, make=True) as folder:
+                _replace(folder, name, content)
+
+    @contextmanager
+    def _open_folder(self, names: list[str], *, make: bool = False) -> Generator[int]:
+        """The handle of a folder, opened name by name from the root."""
+        handle = os.dup(self._root)
+        try:
+            for name in names:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o700, dir_fd=handle)
+                below = os.open(name, _FOLDER, dir_fd=handle)
+                os.close(handle)
+                handle = below
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def _replace(folder: int, name: str, content: bytes) -> None:
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    part = _PART + token_hex(8)
+    handle = os.open(part, _NEW, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
+        raise
+
+
+def _walk(folder: int, above: str, most: int) -> Iterator[tuple[str, int]]:
+    """The files below an open folder; links and what is neither file nor folder are left out."""
+    count = 0
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries)
+    for name in names:
+        if name.startswith(_PART) or not _is_nameable(above + name):
+            continue
+        with suppress(OSError):  # it may be gone by now
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                count += 1
+                yield above + name, found.st_size
+            elif stat.S_ISDIR(found.st_mode):
+                below = os.open(name, _FOLDER, dir_fd=folder)
+                try:
+                    for item in _walk(below, f"{above}{name}/", most - count):
+                        count += 1
+                        yield item
+                finally:
+                    os.close(below)
+        if count >= most:
+            return
+
+
+def _is_nameable(path: str) -> bool:
+    try:
+        parts_of(path)
+    except (ToolError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _encoded(path: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ToolError(f"the text for {path!r} is not Unicode: it has lone surrogates") from None
+
+
+def _missing(path: str) -> ToolError:
+    return ToolError(f"there is no file {path!r}; list_files shows those that are there")
+
+
+@contextmanager
+def _plainly(path: str) -> Generator[None]:
+    """A fault of the file system as an error for the model, without the path of the root."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise _missing(path) from None  # a link, or no file
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+        raise ToolError(f"{path!r} cannot be used: {why.lower()}") from None

@@ -1,0 +1,101 @@
+"""Offload: long results go to files; the model is shown their beginning and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
+
+from wesichain.agent import Capability
+from wesichain.context import CountTokens, Seen, estimate_tokens
+from wesichain.core import Cut, Message, ToolCall, dataclass, text_of
+from wesichain.errors import ToolError
+from wesichain.middleware import CallTool, Middleware
+from wesichain.tools import ToolContext, ToolResult
+
+from .files import Files
+from .long_results import LongResults, result_path
+from .run_files import RunFiles
+from .workspace import FilesOf, files_of
+
+
+class Offload(Capability):
+    """Keeps results of more than `over_tokens` in files, and shows the model their beginning.
+
+    The log of the run has the whole result; the requests have at most `over_tokens` of it, with its size
+    and its path in the workspace. `files` are those of the agent's `Workspace`, whose tools read them back;
+    what these tools return is never offloaded.
+    """
+
+    def __init__(
+        self,
+        files: Files | FilesOf,
+        over_tokens: int = 2_000,
+        *,
+        count_tokens: CountTokens = estimate_tokens,
+    ) -> None:
+        long = LongResults(over_tokens, count_tokens)
+        self.context = (OffloadView(long),)
+        if not isinstance(files, RunFiles):  # those are made from the log, which has every result
+            self.middleware = (_Keep(files_of(files), long),)
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadView:
+    """Shows the beginning of every long result, its size, and the path where all of it is."""
+
+    long: LongResults
+
+    @property
+    def count_tokens(self) -> CountTokens:
+        return self.long.count_tokens
+
+    @property
+    def quiet_tokens(self) -> int:
+        return self.long.over_tokens
+
+    @property
+    def name(self) -> str:
+        return "Offload"
+
+    def reduce(self, seen: Seen) -> Sequence[Cut] | None:
+        results = [item for item in seen.tool_results() if item[2] > self.long.over_tokens]
+        if not results:
+            return None
+        tools = {call.id: call.name for message in seen.messages for call in message.tool_calls}
+        return [
+            Cut(place, place + 1, (self._shortened(message),))
+            for place, message, _ in results
+            if self.long.include_message(message, tools.get(message.tool_call_id or "", ""))
+        ]
+
+    def _shortened(self, message: Message) -> Message:
+        text = message.text
+        path = result_path(text)
+        note = f"\n[This is the beginning of {len(text)} characters. All of them are in the file {path!r}.]"
+        return replace(message, content=self.long.beginning(text, note))
+
+
+class _Keep(Middleware):
+    """Writes long results to files when they arrive."""
+
+    def __init__(self, files: FilesOf, long: LongResults) -> None:
+        self._files_of = files
+        self._long = long
+
+    @override
+    async def wrap_tool(self, ctx: ToolContext[Any], call: ToolCall, call_next: CallTool) -> ToolResult:
+        result = await call_next(call)
+        if result.error is not None or result.parts:
+            return result
+        text = text_of(result.value)
+        if not self._long.include(text, call.name):
+            return result
+        try:
+            self._files_of(ctx).write(result_path(text), text)
+        except ToolError as error:  # the call itself went well, and is not to be made again
+            note = f"\n[This is the beginning of {len(text)} characters; the rest was not kept: {error}]"
+            return replace(result, value=self._long.beginning(text, note))
+        return result

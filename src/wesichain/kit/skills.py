@@ -1,0 +1,136 @@
+"""Skills: folders of instructions that a model reads when it needs them (the format of agentskills.io)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict, override
+
+from wesichain.agent import Capability
+from wesichain.core import dataclass
+from wesichain.errors import ConfigError, ToolError
+from wesichain.tools import RunContext, tool
+
+from .files import FolderFiles
+from .front_matter import split_front_matter
+
+_FILE = "SKILL.md"
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LONGEST_NAME = 64
+_LONGEST_DESCRIPTION = 1_024
+_PAGE = 20_000  # characters
+_LISTED = 200
+
+_INSTRUCTIONS = (
+    "You have skills: written instructions for certain tasks. When a task fits the description of one, read "
+    "it with read_skill before you begin. Its further files are read by their paths. Scripts in it can be "
+    "read, and cannot be run."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill: its name, its description, and its folder below the root."""
+
+    name: str
+    description: str
+    folder: str
+    root: FolderFiles
+
+    def path(self, file: str) -> str:
+        return f"{self.folder}/{file}" if self.folder else file
+
+    def files(self) -> list[str]:
+        start = f"{self.folder}/" if self.folder else ""
+        paths = [path.removeprefix(start) for path in self.root.sizes() if path.startswith(start)]
+        return [path for path in paths if path != _FILE]
+
+
+class SkillPage(TypedDict):
+    """A part of a skill's file. `next` is where the next page starts; `files` are the skill's other files."""
+
+    text: str
+    next: int | None
+    files: list[str]
+
+
+class Skills(Capability):
+    """The skills in these folders: each is a folder with a file SKILL.md, or has such folders in it.
+
+    The name and the description of each are in the instructions; its text and its files are read when the
+    model asks for them. Files are read and never run, and nothing outside the folders is read, by any path
+    or link. A file SKILL.md that cannot be read is a `ConfigError`.
+    """
+
+    def __init__(self, *folders: str | os.PathLike[str]) -> None:
+        if not folders:
+            raise ConfigError("Skills takes the folders that the skills are in: Skills('skills')")
+        self.skills: dict[str, Skill] = {}
+        for folder in folders:
+            for skill in _skills_in(folder):
+                if skill.name in self.skills:
+                    raise ConfigError(f"two skills are called {skill.name!r}; rename one of them")
+                self.skills[skill.name] = skill
+        self.tools = (tool(self._read_skill, name="read_skill", effect="pure"),)
+
+    @override
+    def instructions(self, ctx: RunContext[Any]) -> str | None:
+        if not self.skills:
+            return None
+        known = (f"- {skill.name}: {skill.description}" for skill in self.skills.values())
+        return "\n".join((_INSTRUCTIONS, *known))
+
+    def _read_skill(self, name: str, file: str = _FILE, start: int = 0) -> SkillPage:
+        """Read the instructions of a skill, or one of its files.
+
+        Args:
+            name: The skill.
+            file: The path of a file of the skill; without it, its instructions.
+            start: The character to start at.
+        """
+        skill = self.skills.get(name)
+        if skill is None:
+            raise ToolError(f"there is no skill {name!r}; there are: {', '.join(self.skills)}")
+        text = _inside(skill, file)
+        if file == _FILE:
+            _, text = split_front_matter(text, file)
+        if not 0 <= start <= len(text):
+            raise ToolError(f"{file!r} has {len(text)} characters; start at 0 to {len(text)}")
+        end = start + _PAGE
+        following = end if end < len(text) else None
+        return {"text": text[start:end], "next": following, "files": skill.files()[:_LISTED]}
+
+
+def _inside(skill: Skill, file: str) -> str:
+    """The text of a file of one skill."""
+    try:
+        return skill.root.read(skill.path(file))
+    except ToolError as error:
+        raise ToolError(f"the skill {skill.name!r}: {error}") from None
+
+
+def _skills_in(folder: str | os.PathLike[str]) -> Iterator[Skill]:
+    if not Path(folder).is_dir():
+        raise ConfigError(f"the folder of skills {os.fspath(folder)!r} is not there")
+    root = FolderFiles(folder)
+    for path in root.sizes():
+        if path == _FILE or path.endswith(f"/{_FILE}"):
+            below = path.removesuffix(_FILE).rstrip("/")
+            yield _skill(root, path, below, f"{Path(folder).name}/{path}")
+
+
+def _skill(root: FolderFiles, path: str, folder: str, where: str) -> Skill:
+    try:
+        fields, _ = split_front_matter(root.read(path), where)
+    except ToolError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise ConfigError(f"{where}: the name {name!r} is not 1 to 64 lower-case letters, digits and hyphens")
+    if not 0 < len(description) <= _LONGEST_DESCRIPTION or not description.isprintable():
+        raise ConfigError(f"{where}: the description is not 1 to {_LONGEST_DESCRIPTION} plain characters")
+    return Skill(name, description, folder, root)

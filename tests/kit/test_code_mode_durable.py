@@ -1,0 +1,88 @@
+"""Code mode in durable runs: a process that is killed in the middle of a program, and another that goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import no_durable_sqlite
+
+PROGRAM = """
+import asyncio, os, signal, sys
+from wesichain import Agent, tool
+from wesichain.core import Role, ToolCall
+from wesichain.durable import DurableAgent
+from wesichain.kit import CodeMode
+from wesichain.testing import FunctionLlm
+
+url, effects, effect, die, calls = sys.argv[1:6]
+CODE = f'''
+seen = []
+for n in range({calls}):
+    try:
+        seen.append(await note(number=n))
+    except RuntimeError as error:
+        seen.append("unknown" if "is unknown" in str(error) else str(error))
+seen
+'''
+
+@tool(effect=effect)
+def note(number: int) -> int:
+    "Write a number down."
+    with open(effects, "a") as file:
+        file.write(f"{number}\\n")
+    if str(number) in die.split(",") and open(effects).read().split().count(str(number)) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+def reply(request):
+    return "done" if request.messages[-1].role is Role.TOOL else ToolCall("r", "run_code", {"code": CODE})
+
+async def main():
+    agent = Agent(FunctionLlm(reply), capabilities=[CodeMode([note])], name="coder")
+    async with DurableAgent(agent, "coder", database_url=url) as durable:
+        result = await durable.run("go", run_id="r1")
+        print(result.outcome.messages[-2].text)
+
+asyncio.run(main())
+"""
+
+
+def killed_at(tmp_path: Path, effect: str, die: list[int], calls: int) -> tuple[str, list[int]]:
+    """The result of a program whose process dies in these calls, one after the other; and the calls made."""
+    if no_durable_sqlite():
+        pytest.skip("durable runs on SQLite need a newer SQLite")
+    effects = tmp_path / "effects"
+    args = [f"sqlite:///{tmp_path / 'runs.db'}", effects, effect, ",".join(map(str, die)), str(calls)]
+    for _ in die:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *args], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), [int(line) for line in effects.read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("effect", "result", "made"),
+    [
+        pytest.param("once", '[0,"unknown",2,"unknown"]', [0, 1, 2, 3], id="once-is-never-made-again"),
+        pytest.param("idempotent", "[0,1,2,3]", [0, 1, 1, 2, 3, 3], id="the-call-that-was-cut-is-made-again"),
+    ],
+)
+def test_a_program_goes_on_in_another_process(
+    tmp_path: Path, effect: str, result: str, made: list[int]
+) -> None:
+    assert killed_at(tmp_path, effect, [1, 3], 4) == (result, made)
+
+
+@pytest.mark.slow
+def test_killed_at_each_of_fifty_calls_none_is_made_again(tmp_path: Path) -> None:
+    result, made = killed_at(tmp_path, "once", [*range(50)], 50)
+    assert result == "[" + ",".join(['"unknown"'] * 50) + "]"
+    assert made == [*range(50)]

@@ -1,0 +1,142 @@
+"""Skills: what is told of them, what is read, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.talking import call, scripted, tools_of
+from wesichain.core import ToolCall
+from wesichain.errors import ConfigError
+from wesichain.kit import Skills
+
+HEAD = "---\nname: {name}\ndescription: {description}\n---\n"
+
+
+def _skill(
+    root: Path, name: str, description: str = "Does it.", body: str = "Do it.", folder: str = ""
+) -> Path:
+    made = root / (folder or name)
+    made.mkdir(parents=True)
+    (made / "SKILL.md").write_text(HEAD.format(name=name, description=description) + body)
+    return made
+
+
+async def test_name_and_description_are_told_and_the_rest_is_read_when_asked_for(tmp_path: Path) -> None:
+    made = _skill(tmp_path, "pdf-forms", "Fills in forms. Use for PDF.", "# Forms\n\nRead more in more.md.")
+    (made / "more.md").write_text("the details")
+    (made / "scripts").mkdir()
+    (made / "scripts" / "fill.py").write_text("raise SystemExit('run')")
+    replies = [
+        ToolCall("c1", "read_skill", {"name": "pdf-forms"}),
+        ToolCall("c2", "read_skill", {"name": "pdf-forms", "file": "scripts/fill.py"}),
+        "done",
+    ]
+    agent, llm = scripted(replies, Skills(tmp_path))
+    await agent.run("fill in the form")
+    system = llm.requests[0].messages[0].text
+    assert "- pdf-forms: Fills in forms. Use for PDF." in system
+    assert "more.md" not in system
+    read = llm.requests[1].messages[-1].text
+    assert "# Forms" in read
+    assert "description:" not in read
+    assert '"files":["more.md","scripts/fill.py"]' in read
+    assert "SystemExit" in llm.requests[2].messages[-1].text
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "description"),
+    [
+        pytest.param("name: a\ndescription: One: two", "a", "One: two", id="a-colon-in-the-text"),
+        pytest.param('name: "a"\ndescription: "Say \\"x\\"."', "a", 'Say "x".', id="double-quotes"),
+        pytest.param("name: 'a'\ndescription: 'It''s'", "a", "It's", id="single-quotes"),
+        pytest.param("name: a\ndescription: >-\n  One\n  two.\nlicense: MIT", "a", "One two.", id="folded"),
+        pytest.param("name: a\ndescription: |\n  One\n  two.", "a", "One two.", id="literal"),
+        pytest.param("name: a\ndescription: One\n  two\n  three", "a", "One two three", id="indented-lines"),
+        pytest.param("# why\nname: a # it\n\ndescription: One", "a", "One", id="comments"),
+        pytest.param(
+            "metadata:\n  version: 1\n  x:\n    - y\nname: a\ndescription: One", "a", "One", id="a-map"
+        ),
+        pytest.param("allowed-tools:\n- Read\n- Bash\nname: a\ndescription: One", "a", "One", id="a-list"),
+    ],
+)
+def test_front_matter_is_read(tmp_path: Path, head: str, name: str, description: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "SKILL.md").write_text(f"---\n{head}\n---\nbody")
+    (skill,) = Skills(tmp_path).skills.values()
+    assert (skill.name, skill.description) == (name, description)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("no head", "front matter", id="no-head"),
+        pytest.param("---\nname: a\ndescription: b\n", "front matter", id="no-end"),
+        pytest.param("---\ndescription: b\n---\n", "the name ''", id="no-name"),
+        pytest.param("---\nname: a\n---\n", "the description", id="no-description"),
+        pytest.param("---\nname: A b\ndescription: c\n---\n", "the name 'A b'", id="a-wrong-name"),
+        pytest.param("---\nname: ../a\ndescription: c\n---\n", "the name", id="a-path-for-a-name"),
+        pytest.param(f"---\nname: {'a' * 65}\ndescription: c\n---\n", "the name", id="a-long-name"),
+        pytest.param(f"---\nname: a\ndescription: {'c' * 1025}\n---\n", "the description", id="long"),
+        pytest.param("---\nname: a\ndescription: b\x1b[0m\n---\n", "plain characters", id="escapes"),
+        pytest.param("---\nname: a\nname: b\ndescription: c\n---\n", "twice", id="a-field-twice"),
+        pytest.param('---\nname: "a\ndescription: c\n---\n', "cannot be read", id="an-open-quotation"),
+        pytest.param("---\nwhat is this\n---\n", "no 'key: text'", id="no-field"),
+    ],
+)
+def test_a_skill_that_cannot_be_read_is_named(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "SKILL.md").write_text(text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        Skills(tmp_path)
+    assert "bad/SKILL.md" in str(caught.value)
+
+
+def test_folders_without_skills_and_names_twice(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not there"):
+        Skills(tmp_path / "none")
+    with pytest.raises(ConfigError, match="takes the folders"):
+        Skills()
+    _skill(tmp_path / "one", "a")
+    _skill(tmp_path / "two", "a", folder="b")
+    with pytest.raises(ConfigError, match="two skills are called 'a'"):
+        Skills(tmp_path / "one", tmp_path / "two")
+    assert [*Skills(tmp_path / "one" / "a").skills] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"name": "a", "file": "../secret"},
+        {"name": "a", "file": "../b/SKILL.md"},
+        {"name": "a", "file": "/etc/passwd"},
+        {"name": "a", "file": "link"},
+        {"name": "a", "file": "folder/secret"},
+        {"name": "a", "file": "\uff0e\uff0e/secret"},
+        {"name": "..", "file": "secret"},
+        {"name": "linked"},
+        {"name": ""},
+    ],
+)
+async def test_nothing_outside_a_skill_is_read(tmp_path: Path, args: Any) -> None:
+    root = tmp_path / "skills"
+    made = _skill(root, "a")
+    _skill(root, "b")
+    outside = _skill(tmp_path / "outside", "linked")
+    (tmp_path / "secret").write_text("secret")
+    (made / "link").symlink_to(tmp_path / "secret")
+    (made / "folder").symlink_to(tmp_path)
+    (root / "linked").symlink_to(outside)
+    with pytest.raises(Exception, match="skill"):
+        await call(tools_of(Skills(root)), "read_skill", **args)
+
+
+async def test_long_files_are_read_in_pages(tmp_path: Path) -> None:
+    _skill(tmp_path, "a", body="x" * 50_000)
+    tools, read, start = tools_of(Skills(tmp_path)), "", 0
+    while start is not None:
+        page = await call(tools, "read_skill", name="a", start=start)
+        read, start = read + page["text"], page["next"]
+    assert read == "x" * 50_000

@@ -1,0 +1,132 @@
+"""Subagents: one tool that runs other agents, with one account, one log and one set of questions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from wesichain import Agent, Budget, CancellationToken, tool
+from wesichain.agent import Completed, Failed, Interrupted, replay
+from wesichain.core import Approve, Refuse, Role, ToolCall, from_json, to_json
+from wesichain.errors import ConfigError
+from wesichain.kit import Subagents
+from wesichain.testing import ScriptedLlm
+
+SENT: list[str] = []
+
+
+@tool(effect="once", approval=True)
+def send(to: str) -> str:
+    """Send a letter."""
+    SENT.append(to)
+    return f"sent to {to}"
+
+
+def _delegate(call_id: str, agent: str, task: str) -> ToolCall:
+    return ToolCall(call_id, "delegate", {"agent": agent, "task": task})
+
+
+def _agents(writer: list[Any], clerk: list[Any]) -> tuple[dict[str, Agent], list[ScriptedLlm]]:
+    llms = [ScriptedLlm(writer), ScriptedLlm(clerk)]
+    made = {
+        "writer": Agent(llms[0], name="writer", description="Writes."),
+        "clerk": Agent(llms[1], tools=[send], name="clerk", description="Sends."),
+    }
+    return made, llms
+
+
+async def test_a_task_is_a_run_with_a_context_of_its_own_and_one_account() -> None:
+    agents, llms = _agents(["a poem"], [])
+    llm = ScriptedLlm([_delegate("d1", "writer", "write a poem"), "done"])
+    outcome = await Agent(llm, capabilities=[Subagents(agents)]).outcome("the secret task")
+    assert isinstance(outcome, Completed)
+    assert outcome.spent.steps == 3
+    assert [message.text for message in llms[0].requests[0].messages] == ["write a poem"]
+    assert llm.requests[1].messages[-1].text == "a poem"
+    assert {event.scope for event in outcome.events} == {"", "d1"}
+
+
+async def test_two_tasks_in_one_reply() -> None:
+    agents, _ = _agents(["one", "two"], [])
+    llm = ScriptedLlm([[_delegate("d1", "writer", "a"), _delegate("d2", "writer", "b")], "done"])
+    outcome = await Agent(llm, capabilities=[Subagents(agents)]).outcome("go")
+    assert sorted(m.text for m in outcome.messages if m.role is Role.TOOL) == ["one", "two"]
+
+
+@pytest.mark.parametrize("effect", ["once", "idempotent", "pure"])
+@pytest.mark.parametrize(("decision", "sent"), [(Approve(), ["ann"]), (Refuse("no"), [])])
+async def test_questions_go_up_and_decisions_down_whatever_the_effect(
+    effect: Any, decision: Any, sent: Any
+) -> None:
+    SENT.clear()
+    clerk = [ToolCall("s1", "send", {"to": "ann"}), "settled"]
+    script = [[_delegate("d1", "writer", "write"), _delegate("d2", "clerk", "send it")], "done"]
+    agents, _ = _agents(["a poem"], clerk)
+    first = Agent(ScriptedLlm(script), capabilities=[Subagents(agents, effect=effect)])
+    outcome = await first.outcome("go")
+    assert isinstance(outcome, Interrupted)
+    (pending,) = outcome.pending
+    assert (pending.call.name, pending.scope) == ("send", ("agent",))
+
+    stored = from_json(Interrupted, to_json(outcome))
+    agents, llms = _agents([], clerk[1:])  # the writer has answered, and is not asked again
+    second = Agent(ScriptedLlm(script[1:]), capabilities=[Subagents(agents, effect=effect)])
+    result = await second.resume(stored, {pending.token: decision})
+    assert result.output == "done"
+    assert sent == SENT
+    assert llms[0].requests == []
+    assert result.outcome.spent.steps == 5
+
+
+async def test_a_cancel_goes_down() -> None:
+    token = CancellationToken()
+
+    @tool(effect="pure")
+    async def wait() -> str:
+        """Wait for ever."""
+        token.cancel("enough")
+        await asyncio.sleep(60)
+        return "never"
+
+    inner = Agent(ScriptedLlm([ToolCall("w", "wait", {})]), tools=[wait], name="waiter")
+    outer = Agent(
+        ScriptedLlm([_delegate("d1", "waiter", "wait")]), capabilities=[Subagents({"waiter": inner})]
+    )
+    outcome = await outer.outcome("go", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason == "enough"
+
+
+async def test_the_budget_of_the_run_above_bounds_them() -> None:
+    agents, llms = _agents(["never"], [])
+    outer = Agent(
+        ScriptedLlm([_delegate("d1", "writer", "write")]),
+        capabilities=[Subagents(agents)],
+        budget=Budget(steps=1),
+    )
+    outcome = await outer.outcome("go")
+    assert isinstance(outcome, Failed)
+    assert llms[0].requests == []
+
+
+async def test_a_name_that_is_none_of_them_is_refused() -> None:
+    agents, _ = _agents([], [])
+    llm = ScriptedLlm([_delegate("d1", "stranger", "write"), "done"])
+    outcome = await Agent(llm, capabilities=[Subagents(agents)]).outcome("go")
+    assert "stranger" in llm.requests[1].messages[-1].text
+    assert isinstance(outcome, Completed)
+
+
+async def test_a_recording_replays() -> None:
+    agents, _ = _agents(["a poem"], [])
+    agent = Agent(ScriptedLlm([_delegate("d1", "writer", "write"), "done"]), capabilities=[Subagents(agents)])
+    outcome = await agent.outcome("go")
+    assert (await replay(outcome, agent)).messages == outcome.messages
+
+
+@pytest.mark.parametrize("agents", [{}, [], {"a b": Agent(ScriptedLlm([]))}, {"a": "agent"}])
+def test_what_are_no_agents_is_refused(agents: Any) -> None:
+    with pytest.raises(ConfigError, match="Subagents"):
+        Subagents(agents)

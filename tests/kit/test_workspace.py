@@ -1,0 +1,294 @@
+"""The workspace: files inside one root, and nothing outside it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kit.talking import call, scripted, tools_of
+from wesichain.core import ToolCall
+from wesichain.errors import ConfigError, DuplicateToolError, ToolError
+from wesichain.kit import FileLimits, Files, FolderFiles, MemoryFiles, Workspace
+from wesichain.tools import ToolRegistry
+
+SECRET = "the secret of the host"
+
+
+@pytest.fixture(params=["folder", "memory"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    return FolderFiles(tmp_path / "root") if request.param == "folder" else MemoryFiles()
+
+
+class TestTools:
+    async def test_what_was_written_is_listed_read_edited_and_found(self, files: Files) -> None:
+        tools = tools_of(Workspace(files))
+        await call(tools, "write_file", path="notes/a.md", text="One Fish, two fish")
+        await call(tools, "write_file", path="b.md", text="none")
+        await call(tools, "edit_file", path="notes/a.md", old="two fish", new="red FISH")
+        assert await call(tools, "list_files") == {
+            "files": [{"path": "b.md", "bytes": 4}, {"path": "notes/a.md", "bytes": 18}],
+            "more": 0,
+        }
+        assert (await call(tools, "list_files", folder="notes"))["files"][0]["path"] == "notes/a.md"
+        page = await call(tools, "read_file", path="./notes//a.md")
+        assert page == {"text": "One Fish, red FISH", "start": 0, "next": None, "characters": 18}
+        found = await call(tools, "search_files", text="fish")
+        assert [match["path"] for match in found] == ["notes/a.md"]
+
+    @given(text=st.text(st.characters(codec="utf-8"), max_size=200), length=st.integers(1, 50))
+    def test_the_pages_of_a_file_are_the_file(self, text: str, length: int) -> None:
+        async def check() -> None:
+            tools = tools_of(Workspace(MemoryFiles()))
+            await call(tools, "write_file", path="a", text=text)
+            pages, start = "", 0
+            while start is not None:
+                page = await call(tools, "read_file", path="a", start=start, length=length)
+                pages, start = pages + page["text"], page["next"]
+            assert pages == text
+
+        asyncio.run(check())
+
+    @pytest.mark.parametrize(
+        ("name", "args", "words"),
+        [
+            pytest.param("read_file", {"path": "none"}, "no file 'none'", id="a-file-that-is-not-there"),
+            pytest.param("read_file", {"path": "a", "start": 9}, "start at 0 to 3", id="behind-its-end"),
+            pytest.param("edit_file", {"path": "a", "old": "x", "new": "y"}, "occurs 0 times", id="absent"),
+            pytest.param(
+                "edit_file", {"path": "a", "old": "a", "new": "y"}, "occurs 3 times", id="ambiguous"
+            ),
+            pytest.param("edit_file", {"path": "a", "old": "", "new": "y"}, "occurs 0 times", id="empty"),
+            pytest.param("write_file", {"path": "a/b", "text": ""}, "folder|directory", id="below-a-file"),
+            pytest.param(
+                "write_file", {"path": "d", "text": ""}, "folder|directory", id="in-place-of-a-folder"
+            ),
+            pytest.param("search_files", {"text": ""}, "nothing to find", id="an-empty-search"),
+        ],
+    )
+    async def test_mistakes_are_said(self, files: Files, name: str, args: Any, words: str) -> None:
+        tools = tools_of(Workspace(files))
+        files.write("a", "aaa")
+        files.write("d/e", "e")
+        with pytest.raises(Exception, match=words):
+            await call(tools, name, **args)
+        assert files.read("a") == "aaa"
+        assert files.read("d/e") == "e"
+
+    async def test_edits_at_the_same_time_are_all_made(self, files: Files) -> None:
+        tools = tools_of(Workspace(files))
+        files.write("a", " ".join(f"<{number}>" for number in range(20)))
+        edits = (
+            call(tools, "edit_file", path="a", old=f"<{number}>", new=f"[{number}]") for number in range(20)
+        )
+        await asyncio.gather(*edits)
+        assert files.read("a") == " ".join(f"[{number}]" for number in range(20))
+
+    async def test_a_root_for_each_caller(self, tmp_path: Path) -> None:
+        space = Workspace(lambda ctx: FolderFiles(tmp_path / ctx.deps))
+        writes = ToolCall("w", "write_file", {"path": "a", "text": "hers"})
+        agent, _ = scripted([writes, "done", ToolCall("l", "list_files", {}), "done"], space)
+        await agent.run("write", deps="ann")
+        outcome = await agent.outcome("list", deps="bob")
+        assert '"files":[]' in outcome.messages[-2].text
+        assert (tmp_path / "ann" / "a").read_text() == "hers"
+
+    def test_two_workspaces_are_refused(self) -> None:
+        with pytest.raises(DuplicateToolError):
+            scripted([], Workspace(MemoryFiles()), Workspace(MemoryFiles()))
+
+    @pytest.mark.parametrize("files", [None, "path", MemoryFiles])
+    def test_what_are_no_files_is_refused(self, files: Any) -> None:
+        with pytest.raises(ConfigError, match="no files"):
+            Workspace(files)
+
+
+LIMITS = FileLimits(file_bytes=10, total_bytes=25, files=3)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: FolderFiles(path, limits=LIMITS), lambda _: MemoryFiles(limits=LIMITS)]
+)
+class TestLimits:
+    def test_a_file_the_sum_and_the_number_are_bounded(
+        self, make: Callable[..., Files], tmp_path: Path
+    ) -> None:
+        files = make(tmp_path / "root")
+        with pytest.raises(ToolError, match="at most 10"):
+            files.write("a", "ä" * 6)
+        files.write("a", "0123456789")
+        files.write("a", "9876543210")  # in its place
+        files.write("b", "0123456789")
+        with pytest.raises(ToolError, match="25 bytes"):
+            files.write("c", "012345")
+        files.write("c", "0")
+        with pytest.raises(ToolError, match="3 files"):
+            files.write("d", "")
+        assert files.sizes() == {"a": 10, "b": 10, "c": 1}
+        with pytest.raises(ToolError, match="surrogates"):
+            files.write("a", "\ud800")
+
+
+NAMES = [
+    "../secret", "a/../../secret", "..", "/etc/passwd", "//etc/passwd", "\\etc\\passwd", "..\\secret",
+    "C:/secret", "C:secret", "a/..", "\u2024\u2024/secret", "\uff0e\uff0e/secret", "\uff0e\uff0e\uff0fsecret",
+    "a\uff0f..\uff0fsecret", "\u2025/secret", "a\x00b", "../secret\x00.txt", "a\nb", "\u202eterces", "\u200b..",
+    ".. /secret", " ../secret", "a/ .. /../secret", "", "a" * 300, "a/" * 40 + "b", "x" * 2000, "\ud800",
+    "\uff3csecret", "\uff0fetc\uff0fpasswd", "\u2028..", "./../secret", "a/./../../secret", "a//../../secret",
+]  # fmt: skip
+LITERAL = [
+    "%2e%2e/secret",
+    "..%2fsecret",
+    "~/secret",
+    "$HOME/secret",
+    "...",
+    "....//secret",
+    "secret|cat",
+    "-rf",
+]
+
+
+def _registry(root: Path) -> ToolRegistry:
+    return tools_of(Workspace(FolderFiles(root)))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root with a secret beside it, and links that lead there."""
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text(SECRET)
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "to_file").symlink_to(tmp_path / "secret")
+    (root / "to_folder").symlink_to(tmp_path / "outside")
+    (root / "relative").symlink_to("../secret")
+    (root / "above").symlink_to("..")
+    (root / "loop").symlink_to("loop")
+    (root / "dangling").symlink_to(tmp_path / "made")
+    (root / "deep").mkdir()
+    (root / "deep" / "down").symlink_to("../../outside")
+    (root / "proc").symlink_to("/proc/self/root")
+    os.mkfifo(root / "pipe")
+    return root
+
+
+LINKS = [
+    "to_file", "to_folder/secret", "relative", "above/secret", "above/root/relative", "loop", "loop/a", "dangling",
+    "deep/down/secret", "proc/etc/passwd", "pipe", "to_folder", "above", "to_file/",
+]  # fmt: skip
+
+
+class TestWall:
+    @pytest.mark.parametrize("path", [*NAMES, *LITERAL, *LINKS])
+    async def test_nothing_outside_is_read(self, root: Path, path: str) -> None:
+        with pytest.raises(Exception) as caught:  # which one is not the point
+            await call(_registry(root), "read_file", path=path)
+        assert SECRET not in str(caught.value)
+        assert str(root.parent) not in str(caught.value)
+
+    @pytest.mark.parametrize("path", [*NAMES, *LITERAL, *LINKS])
+    async def test_nothing_outside_is_written(self, root: Path, path: str) -> None:
+        before = {path: path.stat().st_mtime_ns for path in (root.parent / "secret", root.parent / "outside")}
+        for name, args in (
+            ("write_file", {"path": path, "text": "broken"}),
+            ("edit_file", {"path": path, "old": "secret", "new": "broken"}),
+        ):
+            try:
+                await call(_registry(root), name, **args)
+            except Exception:  # it may be refused, or written inside
+                pass
+        assert {path: path.stat().st_mtime_ns for path in before} == before
+        assert (root.parent / "secret").read_text() == SECRET
+        assert (root.parent / "outside" / "secret").read_text() == SECRET
+        assert {item.name for item in root.parent.iterdir()} == {"secret", "outside", "root"}
+
+    @pytest.mark.parametrize("path", NAMES)
+    def test_a_name_that_could_lead_outside_is_refused_everywhere(self, path: str) -> None:
+        files = MemoryFiles()
+        with pytest.raises(ToolError):
+            files.write(path, "x")
+        with pytest.raises(ToolError):
+            files.read(path)
+
+    async def test_links_are_neither_listed_nor_searched(self, root: Path) -> None:
+        (root / "deep" / "mine").write_text("my secret")
+        tools = _registry(root)
+        assert [file["path"] for file in (await call(tools, "list_files"))["files"]] == ["deep/mine"]
+        assert [match["path"] for match in await call(tools, "search_files", text="secret")] == ["deep/mine"]
+
+    def test_a_write_replaces_a_link_and_does_not_follow_it(self, root: Path) -> None:
+        FolderFiles(root).write("to_file", "mine")
+        assert (root.parent / "secret").read_text() == SECRET
+        assert not (root / "to_file").is_symlink()
+        assert FolderFiles(root).read("to_file") == "mine"
+
+    def test_a_hard_link_is_not_written_through(self, root: Path) -> None:
+        os.link(root.parent / "secret", root / "hard")
+        FolderFiles(root).write("hard", "mine")
+        assert (root.parent / "secret").read_text() == SECRET
+
+    def test_a_folder_that_becomes_a_link_in_the_meantime_leads_nowhere(self, root: Path) -> None:
+        """Somebody swaps a folder for a link to the outside, again and again, while files are used."""
+        files, stop = FolderFiles(root), threading.Event()
+        (root / "real").mkdir()
+        (root / "real" / "secret").write_text("inside")
+        real, kept = root / "real", root / "kept"
+
+        def swap() -> None:
+            while not stop.is_set():
+                real.rename(kept)
+                with suppress(OSError):  # a write may have made the folder anew
+                    real.symlink_to(root.parent / "outside")
+                while kept.exists():
+                    with suppress(OSError):
+                        if real.is_symlink():
+                            real.unlink()
+                        else:
+                            shutil.rmtree(real, ignore_errors=True)
+                        kept.rename(real)
+
+        attacker = threading.Thread(target=swap)
+        attacker.start()
+        read: set[str] = set()
+        try:
+            for number in range(1_500):
+                try:
+                    read.add(files.read("real/secret"))
+                    files.write(f"real/{number % 5}", "mine")
+                except ToolError:
+                    pass
+        finally:
+            stop.set()
+            attacker.join()
+        assert read == {"inside"}
+        assert [item.name for item in (root.parent / "outside").iterdir()] == ["secret"]
+
+    def test_the_root_is_a_handle_and_not_a_name(self, root: Path) -> None:
+        files = FolderFiles(root)
+        files.write("a", "inside")
+        root.rename(root.parent / "moved")
+        root.symlink_to(root.parent / "outside")
+        assert files.read("a") == "inside"
+        with pytest.raises(ToolError):
+            files.read("secret")
+
+    def test_what_is_not_text_is_said_to_be_none(self, root: Path) -> None:
+        (root / "binary").write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(ToolError, match="not text"):
+            FolderFiles(root).read("binary")
+
+    def test_nothing_is_left_of_a_write_that_fails(self, root: Path) -> None:
+        with pytest.raises(ToolError):
+            FolderFiles(root).write("deep", "x")
+        assert sorted(item.name for item in (root / "deep").iterdir()) == ["down"]
+        assert not list(root.rglob(".part-*"))
