@@ -120,7 +120,8 @@ class Drive(Generic[OutT]):
         arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
         self._turn.resume(arrived, phase.messages)
         if unfinished is not None and isinstance(phase, Acting):
-            self._batch = Batch.resumed(self._run, phase, outcome, decisions)
+            self._batch = Batch(self._run, phase, [])
+            self._batch.resume(outcome, decisions)
             self._was_interrupted = True
 
     def run_to_end(self) -> Coroutine[Any, Any, Outcome[OutT]]:

@@ -10,7 +10,7 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -289,8 +289,10 @@ async def open_durable(target: str) -> AsyncGenerator[DurableAgent[Any] | Durabl
     from wesichain.durable import DurableAgent, DurableGraph  # slow to load: no other command pays for it
 
     async with opened(target, Agent, DurableAgent, DurableGraph) as found:
-        agent: Agent[Any, Any] | None = found if isinstance(found, Agent) else None
-        yield found if agent is None else DurableAgent(agent)
+        durable: DurableAgent[Any] | DurableGraph[Any] = found
+        if isinstance(found, Agent):
+            durable = DurableAgent(cast("Any", found))
+        yield durable
 
 
 async def _serve(

@@ -91,7 +91,7 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
     if inspect.isawaitable(found):
         found = await found
     if isinstance(found, AbstractAsyncContextManager) and not isinstance(found, wanted):
-        manager: AbstractAsyncContextManager[Any] = found
+        manager: AbstractAsyncContextManager[Any] = cast("Any", found)
         async with manager as made:
             yield _of_type(made, wanted, target)
     else:

@@ -355,7 +355,7 @@ class NodeStarted(RunEvent):
     """A node of a graph begins; `step_id` is the super-step."""
 
     kind: ClassVar[str] = "node_started"
-    node: str
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +363,8 @@ class NodeCompleted(RunEvent):
     """A node gave its update; `keys` are the keys it wrote."""
 
     kind: ClassVar[str] = "node_completed"
-    node: str
-    duration_ms: float
+    node: str = ""
+    duration_ms: float = 0.0
     keys: tuple[str, ...] = field(default=(), metadata=OMIT)
 
 
@@ -373,9 +373,9 @@ class NodeFailed(RunEvent):
     """A node raised, timed out or returned what is not an update."""
 
     kind: ClassVar[str] = "node_failed"
-    node: str
-    error: str
-    message: str
+    node: str = ""
+    error: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

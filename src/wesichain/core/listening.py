@@ -6,20 +6,22 @@ then streams its reply to the listener, and returns it whole as always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, TypeAlias, TypeVar
+from types import CoroutineType
+from typing import Any, TypeVar
 
 from .messages import LlmRequest, LlmResponse, TextChunk
 
 TEXT_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("wesichain_text_listener", default=None)
 
 M = TypeVar("M")
-Complete: TypeAlias = Callable[[M, LlmRequest], Coroutine[Any, Any, LlmResponse]]
 
 
-def streams_to_listener(complete: Complete[M]) -> Complete[M]:
+def streams_to_listener(
+    complete: Callable[[M, LlmRequest], CoroutineType[Any, Any, LlmResponse]],
+) -> Callable[[M, LlmRequest], CoroutineType[Any, Any, LlmResponse]]:
     """Decorate the `complete` of a model: its text goes to the listener, in pieces if it can stream."""
 
     @wraps(complete)

@@ -18,7 +18,7 @@ def events_in(log: list[Any], run_id: str, before: int) -> list[Any]:
     A tuple takes a fifth of the time of the event that is made of it, and most logs are never read. What
     follows from its place is left out: the run's id, and its number, which is one more than that of the event
     before it (`before` that of the first). A constructor always stands with the same fields: all of its class
-    but `scope`.
+    but those that are given by name, which are those of runs inside others and of graphs.
     """
     for index, entry in enumerate(log):
         if entry.__class__ is tuple:

@@ -91,28 +91,20 @@ class Batch(Generic[OutT]):
         self._is_over = False
         self.went_well = False
 
-    @classmethod
-    def resumed(
-        cls,
-        run: RunState[OutT],
-        phase: Acting[OutT],
-        interrupted: Interrupted[OutT],
-        decisions: Mapping[str, Decision],
-    ) -> Batch[OutT]:
-        """The calls as they were when the run was interrupted, with what people have decided since."""
+    def resume(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
+        """Continue from where the calls were when the run was interrupted, with what people decided since."""
         unfinished = interrupted.unfinished
         assert unfinished is not None
         done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
-        batch = cls(run, phase, [done.get(call.id) for call in phase.reply.tool_calls])
-        batch.notes = [item for item in unfinished.done if item.call_id is None]
+        self.slots = [done.get(call.id) for call in self._phase.reply.tool_calls]
+        self.notes = [item for item in unfinished.done if item.call_id is None]
         known = {**unfinished.decisions, **decisions}
-        batch._approvals = Approvals(run, phase, interrupted.pending, known)
+        self._approvals = Approvals(self.run, self._phase, interrupted.pending, known)
         before: dict[str, tuple[Child, ...]] = {}
         for child in unfinished.children:
             before[child.call_id] = (*before.get(child.call_id, ()), child)
-        batch.before = before
-        batch.attempts = dict(unfinished.attempts)
-        return batch
+        self.before = before
+        self.attempts = dict(unfinished.attempts)
 
     def unfinished(self) -> Unfinished:
         """All that it takes to go on with the calls: what an interrupted run stores of them."""

@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from wesichain.agent.effects import Effects
 from wesichain.agent.emitter import Emitter
@@ -366,5 +366,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     for cause in chain_of(error):
         yield cause
         if isinstance(cause, BaseExceptionGroup):
-            for one in cause.exceptions:
+            group: BaseExceptionGroup[BaseException] = cast("Any", cause)
+            for one in group.exceptions:
                 yield from _causes(one)

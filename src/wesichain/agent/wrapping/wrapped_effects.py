@@ -100,7 +100,7 @@ class WrappedModel(WrappedEffects):
         except BaseException as error:
             question.is_over = True
             question.set_aside()
-            if isinstance(error, Exception) and error is not question.fault:
+            if isinstance(error, Exception) and not question.was_raised_by_model(error):
                 raise_fault_of(models, "wrap_model", error)
             raise
         question.is_over = True
@@ -228,6 +228,9 @@ class _Question(Link):
             else:
                 self.arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
+
+    def was_raised_by_model(self, error: Exception) -> bool:
+        return error is self.fault
 
     def set_aside(self) -> None:
         for step, reply, started, ended in self.arrived:

@@ -93,15 +93,17 @@ class _EntryMakers(dict[Any, Callable[[str, int, Any], Any]]):
 
     def __missing__(self, constructor: Any) -> Callable[[str, int, Any], Any]:
         cls = constructor.__wrapped__
-        names = [field.name for field in fields(cls) if field.name not in _FROM_ITS_PLACE]
+        # Fields that are given by name are those of runs inside others and of graphs: no log of a run has them.
+        elsewhere = {field.name: "''" for field in fields(cls) if field.kw_only}
+        known = elsewhere.keys() | {"run_id", "seq"}
+        names = [field.name for field in fields(cls) if field.name not in known]
         places = {name: f"entry[{place}]" for place, name in enumerate(names, 1)}
-        places |= {"run_id": "run_id", "seq": "number", "scope": "''"}
+        places |= {"run_id": "run_id", "seq": "number", **elsewhere}
         self[constructor] = made = _function(cls, "run_id, number, entry", places)
         return made
 
 
 _makers, _entry_makers = _Makers(), _EntryMakers()
-_FROM_ITS_PLACE = frozenset({"run_id", "seq", "scope"})  # the log of a run is in no scope
 
 
 def _maker(cls: Any) -> Callable[[Any], Any]:

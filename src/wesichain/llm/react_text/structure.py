@@ -105,13 +105,13 @@ class Reply:
         """The markers; behind a wrapping fence the line that closes it ends a section as one would."""
         text = self.text
         marks: list[tuple[int, int, Mark]] = [
-            (*token.span(), _name(token))
+            (token.start(), token.end(), _name(token))
             for token in _tokens(text)
             if not _within(self.quoted, token.start())
         ]
         if self.wrapped:
             marks += [
-                (*fence.span(), _PLAIN)
+                (fence.start(), fence.end(), _PLAIN)
                 for fence in _FENCE.finditer(text)
                 if not fence[2].strip() and not _within(self.quoted, fence.start())
             ]
