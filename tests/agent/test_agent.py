@@ -23,6 +23,7 @@ from wesichain.agent import (
 from wesichain.core import (
     AdviceShown,
     CompletionLlm,
+    Event,
     LlmRequest,
     Message,
     Role,
@@ -265,9 +266,12 @@ class TestStream:
             _ = run.result
 
     async def test_a_failure_reaches_the_reader(self) -> None:
+        seen: list[Event] = []
         async with Agent(ScriptedLlm([])).stream("q") as run:
-            seen = kinds([event async for event in run])
-        assert seen[-1] == "RunFailed"
+            with pytest.raises(RunFailedError):
+                async for event in run:
+                    seen.append(event)  # noqa: PERF401  # what came before it raised
+        assert kinds(seen)[-1] == "RunFailed"
         with pytest.raises(RunFailedError):
             _ = run.result
 

@@ -236,7 +236,7 @@ class TestASummary:
             [LlmTransportError("503"), "", LlmResponse("x", finish_reason="error")], model="s"
         )
         done = await agent(
-            FunctionLlm(reader(8), model="m"), [Summarise(4_000, 1_500, llm=small), Window(6_000)]
+            FunctionLlm(reader(20), model="m"), [Summarise(4_000, 1_500, llm=small), Window(6_000)]
         ).outcome("read")
         assert isinstance(done, Completed)
         troubles = [

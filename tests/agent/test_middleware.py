@@ -26,7 +26,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
-from wesichain.errors import ConfigError, GuardrailError, LlmTransportError, RunFailedError
+from wesichain.errors import ConfigError, GuardrailError, LlmTransportError, RunFailedError, ToolError
 from wesichain.middleware import InputGuard, Middleware, OutputGuard, ToolGuard
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
@@ -282,9 +282,15 @@ async def test_what_must_happen_once_is_not_run_again() -> None:
     assert ran == ["paid"]
 
 
-@pytest.mark.parametrize("kind", [Model, Tool])
-async def test_what_it_raises_goes_to_the_policy(kind: Any) -> None:
-    failures = [ValueError("once")]
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        pytest.param(Model, LlmTransportError("once", retryable=True), id="an-error-of-a-provider"),
+        pytest.param(Tool, ToolError("once"), id="an-error-of-a-tool"),
+    ],
+)
+async def test_what_it_raises_in_their_names_goes_to_the_policy(kind: Any, fault: Exception) -> None:
+    failures = [fault]
 
     async def flaky(ctx: Any, value: Any, call_next: Any) -> Any:
         if failures:

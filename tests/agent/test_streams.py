@@ -275,7 +275,8 @@ def test_misuse_is_named(wrong: str) -> None:
         else:
             bad = {} if wrong == "missing" else {**right, "forged": Approve()}
             async with agent.stream(outcome, decisions=bad) as run:
-                assert [event async for event in run] == []
+                with pytest.raises(ConfigError, match=r"decide on every waiting call|no call waits"):
+                    _ = [event async for event in run]
             with pytest.raises(ConfigError, match=r"decide on every waiting call|no call waits"):
                 _ = run.result
             async with agent.stream(outcome, decisions=right) as run:  # nothing was used up

@@ -161,7 +161,7 @@ def test_twenty_thousand_groves_come_to_the_same_end() -> None:
 
 
 @pytest.mark.slow
-def test_twenty_thousand_trees_trees_come_to_the_same_end() -> None:
+def test_twenty_thousand_trees_come_to_the_same_end() -> None:
     for seed in range(20_000):
         try:
             asyncio.run(check_tree(tree_of(seed), cuts_of(seed), stream=seed % 3 == 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, make_dataclass
 from threading import Barrier
 from typing import Any, ClassVar, get_args
 
@@ -42,6 +42,10 @@ from wesichain.core import (
 from wesichain.errors import CodecError
 
 
+def empty_of(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
 def reference(value: Any) -> Any:
     """The format, said in a few lines: `kind`, what is always there, then what is not empty."""
     if hasattr(value, "to_plain"):
@@ -49,7 +53,7 @@ def reference(value: Any) -> Any:
     if is_dataclass(value):
         written = [field for field in fields(value) if "unwritten" not in field.metadata]
         own = sorted(written, key=lambda field: "omit_empty" in field.metadata)
-        kept = [f for f in own if "omit_empty" not in f.metadata or getattr(value, f.name) != f.default]
+        kept = [f for f in own if "omit_empty" not in f.metadata or getattr(value, f.name) != empty_of(f)]
         kind = getattr(value, "kind", None)
         head = {"kind": kind} if isinstance(kind, str) else {}
         return head | {field.name: reference(getattr(value, field.name)) for field in kept}

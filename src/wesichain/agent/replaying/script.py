@@ -31,6 +31,7 @@ from wesichain.core import (
     ModelResponded,
     OutputDelta,
     PendingCall,
+    Role,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -127,7 +128,7 @@ class Script(RecordingCursor):
     async def summary(self, scope: str, step_id: int) -> LlmResponse:
         """The answer to a context view from the recording: what it put in place of what it cut out."""
         for index, event in self._own(scope, step_id):
-            if isinstance(event, ContextReduced):
+            if isinstance(event, ContextReduced) and not _is_trim(event):
                 await self.turn(index)
                 kind, colon, message = event.trouble.partition(": ")
                 if colon:
@@ -357,6 +358,12 @@ class Script(RecordingCursor):
                 if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
                     return index, inside
         return len(self.events), inside
+
+
+def _is_trim(event: ContextReduced) -> bool:
+    """Whether results of tools were shortened, which no model is asked about."""
+    kept = [message for cut in event.cuts for message in cut.messages]
+    return bool(kept) and all(message.role is Role.TOOL for message in kept)
 
 
 def _ends_of_runs(inside: Sequence[tuple[int, Event]]) -> dict[int, Event]:

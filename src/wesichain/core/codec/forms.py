@@ -93,7 +93,7 @@ class _EntryMakers(dict[Any, Callable[[str, int, Any], Any]]):
 
     def __missing__(self, constructor: Any) -> Callable[[str, int, Any], Any]:
         cls = constructor.__wrapped__
-        # Fields that are given by name are those of runs inside others and of graphs: no log of a run has them.
+        # Fields that are given by name are those of runs inside others, and of graphs: a log has none.
         elsewhere = {field.name: "''" for field in fields(cls) if field.kw_only}
         known = elsewhere.keys() | {"run_id", "seq"}
         names = [field.name for field in fields(cls) if field.name not in known]
