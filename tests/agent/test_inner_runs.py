@@ -204,6 +204,26 @@ async def test_a_run_is_known_by_its_task_in_whatever_order_the_tool_starts_them
     assert mail.sent == {"ann": 1, "bob": 1, "cleo": 1}
 
 
+async def test_a_run_is_known_by_its_agent_where_two_have_one_task() -> None:
+    agents = {"writer": Mail().writer(approval=True), "reader": Agent(ScriptedLlm(["read"]), name="reader")}
+    order = ["reader", "writer"]
+
+    @tool(name="letters")
+    async def letters(ctx: ToolContext) -> str:
+        """Let one write and another read, in another order each time."""
+        order.reverse()
+        names = tuple(order)
+        results = await asyncio.gather(*(agents[name].run("ann", parent=ctx) for name in names))
+        outputs = {name: result.output for name, result in zip(names, results, strict=True)}
+        return f"{outputs['writer']}, {outputs['reader']}"
+
+    agent = office([letters])
+    waiting = reread(await agent.outcome("q"))
+    outcome = await agent.runtime.resume(waiting, {item.token: Approve() for item in waiting.pending})
+    assert isinstance(outcome, Completed), outcome
+    assert shown(outcome) == "ann: sent to ann, read"
+
+
 async def test_runs_of_one_task_are_known_by_their_branch_and_place() -> None:
     """Each branch is given its own runs back, though another branch comes to its second run first."""
     numbers = count(1)
