@@ -372,6 +372,35 @@ async def test_an_output_guard_holds_what_it_has_not_checked(stream: Any, is_ref
     assert deltas == ([] if stream == "hold" and is_refused else ["4111 "] * 3)
 
 
+class Corrected:
+    """A model that streams a wrong answer, and then a right one."""
+
+    model = "corrected"
+
+    def __init__(self) -> None:
+        self._answers = iter(["wrong", "right"])
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        return LlmResponse(next(self._answers))
+
+    async def stream(self, request: LlmRequest) -> Any:
+        text = next(self._answers)
+        yield TextChunk(text)
+        yield LlmResponse(text)
+
+
+async def test_pieces_of_a_wrong_answer_are_not_emitted_with_the_right_one() -> None:
+    def check(answer: str) -> str:
+        if answer == "wrong":
+            raise ValueError("another one")
+        return answer
+
+    sink = CollectingSink()
+    guard = OutputGuard(lambda answer: True)
+    await read(Agent(Corrected(), middleware=[guard], output_checks=[check]), events=sink)
+    assert [event.text for event in sink.events if isinstance(event, TextDelta)] == ["right"]
+
+
 # --- options -----------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.agent.kit import call, say
 from wesichain.agent import Agent, Approve, ApproveWith, Completed, Interrupted, Outcome
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, from_json, to_json
 from wesichain.errors import BudgetExceededError, RunInterruptedError
-from wesichain.policy import Budget
+from wesichain.policy import Budget, ObserveErrors
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolContext, tool
 
@@ -180,6 +181,78 @@ async def test_branches_that_start_runs_late_are_not_mixed_up() -> None:
             assert shown(outcome) == shown(whole), number
 
 
+async def test_a_run_is_known_by_its_task_in_whatever_order_the_tool_starts_them() -> None:
+    mail = Mail()
+    writer = mail.writer(approval=True)
+    names = ["ann", "bob", "cleo"]
+
+    @tool(name="letters")
+    async def letters(ctx: ToolContext) -> list[str]:
+        """Write letters, in another order each time."""
+        names.reverse()
+        order = tuple(names)
+        results = await asyncio.gather(*(writer.run(who, parent=ctx) for who in order))
+        outputs = {who: result.output for who, result in zip(order, results, strict=True)}
+        return [outputs[who] for who in sorted(outputs)]
+
+    agent = office([letters])
+    waiting = reread(await agent.outcome("q"))
+    assert len(waiting.pending) == 3
+    outcome = await agent.runtime.resume(waiting, {item.token: Approve() for item in waiting.pending})
+    assert isinstance(outcome, Completed), outcome
+    assert shown(outcome).replace(" ", "") == EXPECTED.replace(" ", "")
+    assert mail.sent == {"ann": 1, "bob": 1, "cleo": 1}
+
+
+async def test_a_run_is_known_by_its_agent_where_two_have_one_task() -> None:
+    agents = {"writer": Mail().writer(approval=True), "reader": Agent(ScriptedLlm(["read"]), name="reader")}
+    order = ["reader", "writer"]
+
+    @tool(name="letters")
+    async def letters(ctx: ToolContext) -> str:
+        """Let one write and another read, in another order each time."""
+        order.reverse()
+        names = tuple(order)
+        results = await asyncio.gather(*(agents[name].run("ann", parent=ctx) for name in names))
+        outputs = {name: result.output for name, result in zip(names, results, strict=True)}
+        return f"{outputs['writer']}, {outputs['reader']}"
+
+    agent = office([letters])
+    waiting = reread(await agent.outcome("q"))
+    outcome = await agent.runtime.resume(waiting, {item.token: Approve() for item in waiting.pending})
+    assert isinstance(outcome, Completed), outcome
+    assert shown(outcome) == "ann: sent to ann, read"
+
+
+async def test_runs_of_one_task_are_known_by_their_branch_and_place() -> None:
+    """Each branch is given its own runs back, though another branch comes to its second run first."""
+    numbers = count(1)
+    counter = Agent(FunctionLlm(lambda _: LlmResponse(str(next(numbers)))), name="counter")
+    writer = Mail().writer(approval=True)
+    given: dict[tuple[str, int], list[str]] = {}
+
+    @tool(name="letters")
+    async def letters(ctx: ToolContext) -> str:
+        """Number the letters, and write one."""
+        is_first = not given
+
+        async def branch(name: str, turns: int) -> None:
+            for place in (1, 2):
+                number = await counter.run("count", parent=ctx)
+                given.setdefault((name, place), []).append(number.output)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(branch("a", 0 if is_first else 99), branch("b", 99 if is_first else 0))
+        return (await writer.run("ann", parent=ctx)).output
+
+    agent = office([letters])
+    waiting = reread(await agent.outcome("q"))
+    outcome = await agent.runtime.resume(waiting, {item.token: Approve() for item in waiting.pending})
+    assert isinstance(outcome, Completed), outcome
+    assert given == {("a", 1): ["1"] * 2, ("b", 1): ["2"] * 2, ("a", 2): ["3"] * 2, ("b", 2): ["4"] * 2}
+
+
 async def test_other_arguments_below_change_nothing_above() -> None:
     """Parent and child have one id for their calls: a decision belongs to a scope and a call."""
     done: list[str] = []
@@ -236,6 +309,16 @@ async def test_a_limit_above_is_the_limit_of_whoever_set_it() -> None:
     ).outcome("q")
     assert isinstance(answered, Completed), answered
     assert (answered.text, answered.stopped_by) == ("the last word", "tool_calls")
+
+
+async def test_a_limit_of_a_child_s_own_is_for_the_policy_above() -> None:
+    """The child has set it: to its caller that is a tool that failed, and the model is told so."""
+    child = Agent(FunctionLlm(lambda _: say(call("letters"))), name="child", budget=Budget(steps=1))
+    llm = ScriptedLlm([say(call("child", {"task": "t"})), "without it"])
+    agent = Agent(llm, tools=[child.as_tool()], policy=ObserveErrors(), budget=Budget(steps=9))
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Completed), outcome
+    assert "the agent 'child' failed" in shown(outcome)
 
 
 async def test_a_run_inside_that_its_tool_gave_up_is_the_tools_own_affair() -> None:

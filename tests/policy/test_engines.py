@@ -10,6 +10,7 @@ import pytest
 
 from wesichain.core import ReActStep
 from wesichain.errors import (
+    AgentError,
     InvalidModelActionError,
     LlmRejectedError,
     LlmTransportError,
@@ -84,6 +85,15 @@ FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
             ObserveErrors(), BUSY, Retry(delay=7.0), id="a-busy-provider-is-asked-again-when-it-says"
         ),
         pytest.param(ObserveErrors(), FOREIGN, Retry(), id="a-foreign-fault-is-tried-again"),
+        pytest.param(
+            Recovery({ModelTransportError: Fail(), RuntimeError: Retry()}),
+            FOREIGN,
+            Retry(),
+            id="of-two-as-near-the-cause-decides",
+        ),
+        pytest.param(
+            Recovery({AgentError: Fail(), RuntimeError: Retry()}), FOREIGN, Retry(), id="the-nearest-decides"
+        ),
         pytest.param(Recovery({ToolFailedError: Retry()}), TOOL, Retry(), id="a-row-fits"),
         pytest.param(Recovery({ToolFailedError: Retry()}), MALFORMED, Fail(), id="no-row-fits"),
         pytest.param(Recovery({OSError: Retry()}), RAISED, Retry(), id="what-the-tool-raised-fits"),
