@@ -37,14 +37,14 @@ COMMANDS = [
     (["api", "nofile.py:agent", "--host", "0.0.0.0"], 2),
     (["mcp", "nofile.py"], 2),
     (["worker", "nofile.py:agent"], 2),
-    (["runs", "list"], 0),
+    (["runs", "list"], 2),
     (["runs", "show", "nope"], 2),
     (["runs", "approve", "nope", "t"], 2),
     (["runs", "refuse", "nope", "t"], 2),
     (["runs", "provide", "nope", "t", "--value", "1"], 2),
     (["runs", "cancel", "nope"], 2),
     (["runs", "resume", "nope"], 2),
-    (["runs", "prune", "--older-than", "1"], 0),
+    (["runs", "prune", "--older-than", "1"], 2),
     (["learn", "nope", "--good"], 2),
 ]
 
