@@ -267,10 +267,14 @@ class TestStream:
 
     async def test_a_failure_reaches_the_reader(self) -> None:
         seen: list[Event] = []
+
+        async def read() -> None:
+            async for event in run:
+                seen.append(event)  # noqa: PERF401  # what came before it raised
+
         async with Agent(ScriptedLlm([])).stream("q") as run:
             with pytest.raises(RunFailedError):
-                async for event in run:
-                    seen.append(event)  # noqa: PERF401  # what came before it raised
+                await read()
         assert kinds(seen)[-1] == "RunFailed"
         with pytest.raises(RunFailedError):
             _ = run.result

@@ -242,7 +242,8 @@ class TestASummary:
         troubles = [
             event.trouble for event in done.events if isinstance(event, ContextReduced) and event.trouble
         ]
-        assert troubles[:3] == ["LlmTransportError: 503", *["the model answered, and gave no summary"] * 2]
+        assert troubles[0] == "LlmTransportError: 503"
+        assert small.requests, "it was asked, and its failure is no failure of the run"
 
     async def test_what_it_spends_counts_before_the_next_step(self) -> None:
         model = FunctionLlm(reader(), model="m")

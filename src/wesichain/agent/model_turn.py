@@ -340,6 +340,8 @@ class ModelTurn(Generic[OutT]):
                 raise refusal
             case "answer" if refusal.resource in ("steps", "tool_calls"):
                 run.tally.limit = refusal.resource
+                if self.context is not None:
+                    self.context.fit()
                 note = Message(Role.USER, sentences.OUT_OF_STEPS)
                 run.step += 1
                 new = (*phase.trail.messages_since(self.emitted), note)

@@ -67,14 +67,17 @@ class ShownContext:
         for number, view in enumerate(run.settings.context[first:], first):
             found = view.reduce(seen)
             if isinstance(found, ViewQuestion):
-                if may_ask and run.account.refusal(run.now(), free=run.tally.free) is None:
-                    return number, found
+                if not may_ask:
+                    continue
+                if run.account.refusal(run.now(), free=run.tally.free) is not None:
+                    return None  # there will be no such step
+                return number, found
             elif found:
                 self._cut(view.name, found)
-        self._fit()
+        self.fit()
         return None
 
-    def _fit(self) -> None:
+    def fit(self) -> None:
         """Hold the views to their limits: results are cut further, or the run fails before it asks."""
         seen, views = self._seen, self._run.settings.context
         for view in views:

@@ -9,31 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .messages import LlmRequest, LlmResponse, TextChunk
 
 TEXT_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("wesichain_text_listener", default=None)
 
-M = TypeVar("M")
+CompleteT = TypeVar("CompleteT", bound=Callable[..., Any])
 
 
-def streams_to_listener(
-    complete: Callable[[M, LlmRequest], CoroutineType[Any, Any, LlmResponse]],
-) -> Callable[[M, LlmRequest], CoroutineType[Any, Any, LlmResponse]]:
+def streams_to_listener(complete: CompleteT) -> CompleteT:
     """Decorate the `complete` of a model: its text goes to the listener, in pieces if it can stream."""
 
     @wraps(complete)
-    async def listened(self: M, request: LlmRequest) -> LlmResponse:
+    async def listened(self: Any, request: LlmRequest) -> LlmResponse:
         listener = TEXT_LISTENER.get()
         if listener is None:
-            return await complete(self, request)
+            whole: LlmResponse = await complete(self, request)
+            return whole
         token = TEXT_LISTENER.set(None)  # what the model calls inside is not heard twice
         try:
             stream = getattr(self, "stream", None)
             if stream is None:
-                reply = await complete(self, request)
+                reply: LlmResponse = await complete(self, request)
                 if reply.content:
                     listener(reply.content)
                 return reply
@@ -42,8 +40,9 @@ def streams_to_listener(
                     listener(item.text)
                 elif isinstance(item, LlmResponse):
                     return item
-            return await complete(self, request)  # a stream without an end: the model says what is wrong
+            said: LlmResponse = await complete(self, request)  # no end: it says what is wrong
+            return said
         finally:
             TEXT_LISTENER.reset(token)
 
-    return listened
+    return cast("CompleteT", listened)

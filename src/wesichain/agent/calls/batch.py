@@ -96,7 +96,8 @@ class Batch(Generic[OutT]):
         unfinished = interrupted.unfinished
         assert unfinished is not None
         done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
-        self.slots = [done.get(call.id) for call in self._phase.reply.tool_calls]
+        slots: list[Slot] = [done.get(call.id) for call in self._phase.reply.tool_calls]
+        self.slots = slots
         self.notes = [item for item in unfinished.done if item.call_id is None]
         known = {**unfinished.decisions, **decisions}
         self._approvals = Approvals(self.run, self._phase, interrupted.pending, known)

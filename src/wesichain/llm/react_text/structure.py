@@ -110,12 +110,13 @@ class Reply:
             if not _within(self.quoted, token.start())
         ]
         if self.wrapped:
-            marks += [
-                (fence.start(), fence.end(), _PLAIN)
+            plain: Mark = _PLAIN
+            closing: list[tuple[int, int, Mark]] = [
+                (fence.start(), fence.end(), plain)
                 for fence in _FENCE.finditer(text)
                 if not fence[2].strip() and not _within(self.quoted, fence.start())
             ]
-            marks.sort()
+            marks = sorted([*marks, *closing])
         return marks
 
 
