@@ -32,8 +32,9 @@ FLOORS = (
     ("tools", "policy", "llm", "trace", "context"),
     ("middleware",),
     ("agent",),
-    ("graph", "learning", "durable", "evals"),
+    ("graph", "learning", "kit", "durable", "evals"),
     ("testing",),
+    ("edge",),
     ("web",),
     ("cli",),
 )
@@ -135,6 +136,8 @@ def rooms_table(figures: Mapping[str, Any]) -> str:
         "|---|--:|--:|--:|--:|--:|---|",
     ]
     for room in [*ROOMS, "front door"]:
+        if room not in before and room not in after:  # it is to come
+            continue
         old, now = before.get(room, (0, 0)), after.get(room, (0, 0))
         new = sum(count for name, count in fresh.items() if room_of(name) == room)
         shown = f"`{room}`" if room != "front door" else room

@@ -175,12 +175,16 @@ def test_a_message_is_read() -> None:
         ("model_context_window_exceeded", "length"),
         ("refusal", "refusal"),
         ("pause_turn", "pause"),
-        ("to_be_invented", "stop"),
         (None, "stop"),
     ],
 )
 def test_finish_reasons(raw: str | None, expected: str) -> None:
     assert read({"type": "text", "text": "hi"}, stop=raw).finish_reason == expected
+
+
+def test_an_unknown_finish_reason_is_an_error_that_names_it() -> None:
+    with pytest.raises(LlmResponseError, match="'to_be_invented'"):
+        read({"type": "text", "text": "hi"}, stop="to_be_invented")
 
 
 def test_a_stream_is_put_together() -> None:

@@ -141,8 +141,8 @@ class RunOptions:
     it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's.
     `cancellation`: stops the run, which never cancels it. `parent`: the context of the call that this run is
     inside of: it then spends from that run's account, is part of its log and waits with it.
-    `events`: further sinks. `stream`: emit text as it comes. `run_id`: a name for the run. `instructions`
-    in place of the agent's, `advice` below them.
+    `events`: further sinks. `stream`: emit text as it comes. `run_id`: a name for the run. `instructions`:
+    in place of the agent's. `advice`: lessons of earlier runs, put below the instructions.
     `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is called with the
     `Drive`. `inner`: the place of the run in the call of `parent`, where it has one already.
     """

@@ -191,7 +191,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         """Leave a task to whoever serves the agent; returns the id of its run.
 
         `priority` 1 is served before 2 (10 unless told). `delay` is in seconds. `key` is a customer or a
-        tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
+        tenant: keys take turns, and limits per key count by it. `settings`: over the agent's, and
+        kept with the run. The rest is as for `run`.
         """
         order = begin_order(task, history=history, model=model, budget=budget, settings=settings)
         return await self._queue(replace(self._new(order, run_id), priority=priority), delay=delay, key=key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from dataclasses import replace
 from functools import partial
@@ -104,15 +103,18 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
 
 
 def _log_unexpected(name: str, error: BaseException) -> None:
-    """Log what a tool raised and did not mean: the model may make something of it, and nobody would see."""
+    """Log what a tool raised and did not mean: the model may make something of it, and nobody would see.
+
+    Its kind and where it was raised are logged, never its text, which may hold a secret: that is in the run's
+    events, where it is redacted.
+    """
     if isinstance(error, _EXPECTED):
         return
-    shown: BaseException | None = error
-    try:
-        "".join(traceback.format_exception_only(error)).encode()
-    except UnicodeEncodeError:  # a handler could not write such a traceback
-        shown = None
-    _log.warning("tool %r raised %s", name, clean(describe(error)), exc_info=shown)
+    kind = type(error)
+    wordless = ToolError(f"{kind.__name__}, whose text is in the events of the run")
+    _log.warning(
+        "tool %r raised %s", name, clean(kind.__name__), exc_info=(kind, wordless, error.__traceback__)
+    )
 
 
 def _refusing(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:
