@@ -156,7 +156,9 @@ def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
 )
 def test_nothing_is_shown_without_the_token(tmp_path: Path, path: str) -> None:
     record(tmp_path / "runs", run("paris", 2))
-    with serve(tmp_path, agent("hi"), database=DurableRuns(f"sqlite:///{tmp_path}/durable.db")) as client:
+    with serve(
+        tmp_path, agent("hi"), database=DurableRuns(f"sqlite:///{tmp_path}/durable.db", create=True)
+    ) as client:
         assert client.get(path, headers={"authorization": ""}).status_code == 401
         assert client.get(path, headers={"sec-fetch-site": "cross-site"}).status_code == 403
         found = client.get(path)

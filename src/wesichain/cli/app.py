@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -53,13 +54,22 @@ def _version(wanted: bool) -> None:  # the form of a typer callback
         raise typer.Exit
 
 
+_SHOWS_FAULTS = {"ask", "chat", "run", "demo"}  # each shows a tool's fault itself, in a line
+_UNSHOWN = logging.NullHandler()
+
+
 @app.callback()
 def options(
-    version: Annotated[
+    context: typer.Context,
+    *,
+    version: Annotated[  # noqa: ARG001  # its callback does the work
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options of every command."""
+    if context.invoked_subcommand in _SHOWS_FAULTS:
+        # Without a handler Python would print the fault and its traceback too. Handlers of the root get it still.
+        logging.getLogger("wesichain.tools").addHandler(_UNSHOWN)
 
 
 @app.command()
