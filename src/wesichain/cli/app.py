@@ -68,7 +68,7 @@ def options(
 ) -> None:
     """Options of every command."""
     if context.invoked_subcommand in _SHOWS_FAULTS:
-        # Without a handler Python would print the fault and its traceback too. Handlers of the root get it still.
+        # Without a handler Python would print the fault and its traceback too. The root still gets it.
         logging.getLogger("wesichain.tools").addHandler(_UNSHOWN)
 
 
