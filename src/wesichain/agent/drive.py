@@ -410,7 +410,7 @@ class Drive(Generic[OutT]):
             self._inner.ended(outcome.info.opened_by or run.name, outcome)
 
 
-class EndedRun(Generic[OutT]):
+class PastRun(Generic[OutT]):
     """A run inside a call that had ended before an interruption: its outcome is given back."""
 
     __slots__ = ("outcome", "phase")
@@ -429,7 +429,7 @@ class EndedRun(Generic[OutT]):
         del reason
 
 
-AnyRun: TypeAlias = Drive[OutT] | EndedRun[OutT]
+AnyRun: TypeAlias = Drive[OutT] | PastRun[OutT]
 
 
 def _reason_of(pending: Sequence[PendingCall]) -> str:

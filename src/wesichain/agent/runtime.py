@@ -36,7 +36,7 @@ from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
-from .drive import AnyRun, Drive, EndedRun
+from .drive import AnyRun, Drive, PastRun
 from .effects import Effects, LiveEffects, whole_effects
 from .emitter import Emitter, listeners, signed
 from .handing import Stage
@@ -333,7 +333,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         if isinstance(outcome, Completed):
             outcome = with_output(outcome, self.read_output(outcome.text))
         inner.ended(outcome.info.opened_by or outcome.info.agent, outcome)
-        ended: EndedRun[OutT] = EndedRun(outcome)
+        ended: PastRun[OutT] = PastRun(outcome)
         if given.on_open is not None:
             given.on_open(ended)
         return ended

@@ -61,6 +61,10 @@ def mcp(
         fail(error)
 
 
+# The newest protocol in which servers can ask a question in the middle of a call, as most do; see docs/howto/mcp.md.
+_PROTOCOL = "2025-11-25"
+
+
 async def connect(
     servers: Sequence[str], build: Callable[[Sequence[Any]], Agent[Any]], stack: AsyncExitStack
 ) -> Agent[Any]:
@@ -70,9 +74,9 @@ async def connect(
     tools: list[Any] = []
     for text in servers:
         if text.startswith(("http://", "https://")):
-            server = McpServer.http(text)
+            server = McpServer.http(text, protocol=_PROTOCOL)
         else:
-            server = McpServer.stdio(*_words(text))
+            server = McpServer.stdio(*_words(text), protocol=_PROTOCOL)
         with warnings.catch_warnings(action="ignore", category=ToolWarning):  # told below, in our way
             tools += (await stack.enter_async_context(server)).tools
         for name, why in server.left_out.items():

@@ -11,7 +11,10 @@ from wesichain.errors import ReplayMismatchError
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
-_VOLATILE = ("run_id", "seq", "at", "duration_ms", "seconds", "pending", "decisions", "model", "cause")
+_VOLATILE = (
+    *("run_id", "seq", "at", "duration_ms", "seconds", "pending", "decisions", "model", "cause"),
+    *("node", "task_id"),  # the place of a run in a graph, which a replay of the run alone does not have
+)
 
 _UNTOLD_BEFORE: dict[type[Event], tuple[str, ...]] = {
     RunStarted: ("agent", "own_id"),

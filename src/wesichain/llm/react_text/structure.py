@@ -207,9 +207,10 @@ _QUOTE_MARKS = re.compile(r'"++')
 
 
 def is_inside_quotes(before: str) -> bool:
-    """Whether a quotation in straight quotes, or one that never ends, is still open behind this text."""
-    if not before.isascii() and (
-        before.count("\u201c") > before.count("\u201d") or before.count("\u00ab") > before.count("\u00bb")
+    """Whether a quotation in straight quotes, or one that does not end in its line, is open behind this text."""
+    line = before[before.rfind("\n") + 1 :]
+    if not line.isascii() and (
+        line.count("\u201c") > line.count("\u201d") or line.count("\u00ab") > line.count("\u00bb")
     ):
         return True
     is_open = False
