@@ -61,7 +61,7 @@ def list_runs(
     if as_json:
         print_json([to_plain(summary) for summary in found])
         return
-    columns = ("RUN", "AGENT", "STATUS", "VERSION", "SINCE", "COST", "TASK", "")
+    columns = ("RUN", "AGENT", "STATUS", "SINCE", "COST", "TASK")
     table(columns, [_row(summary) for summary in found])
     if len(found) == limit:
         note(f"more may follow: --after {found[-1].run_id}")
@@ -231,10 +231,10 @@ def _ask(
 def _row(summary: RunSummary) -> tuple[str, ...]:
     inside = f"inside {summary.parent}" if summary.parent else ""
     what = summary.error or ("no worker of its version" if _is_stuck(summary) else inside)
-    when = _when(summary.updated_at)
+    when = _when(summary.updated_at)[:16]  # to the minute
     cost = "" if summary.cost is None else f"{summary.cost:.4f}"
-    task = summary.task[:60]
-    return summary.run_id, summary.agent, summary.status, summary.version, when, cost, task, what[:120]
+    task = "\n".join(filter(None, (what[:120], summary.task[:60])))
+    return summary.run_id, summary.agent, summary.status, when, cost, task
 
 
 def _is_stuck(summary: RunSummary) -> bool:

@@ -61,7 +61,7 @@ def mcp(
         fail(error)
 
 
-# The newest protocol in which servers can ask a question in the middle of a call, as most do; see docs/howto/mcp.md.
+# The newest protocol in which servers can ask a question in the middle of a call, as most of them do.
 _PROTOCOL = "2025-11-25"
 
 

@@ -36,7 +36,7 @@ from .comparing import EventComparison, mismatch
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
 _WORDS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # what the world says
 _OF_CALLS = (ToolDispatched, ToolProgress, ToolCompleted, StepFailed)
-_TIMES = ("seq", "at", "duration_ms", "seconds", "cause")
+_TIMES = ("seq", "at", "duration_ms", "seconds", "cause", "node", "task_id")  # what a replay cannot know
 _PATIENCE = 2_000  # turns of the event loop in which nothing happens
 
 

@@ -207,7 +207,7 @@ _QUOTE_MARKS = re.compile(r'"++')
 
 
 def is_inside_quotes(before: str) -> bool:
-    """Whether a quotation in straight quotes, or one that does not end in its line, is open behind this text."""
+    """Whether a quotation is open behind this text: in straight quotes, or one that its line does not end."""
     line = before[before.rfind("\n") + 1 :]
     if not line.isascii() and (
         line.count("\u201c") > line.count("\u201d") or line.count("\u00ab") > line.count("\u00bb")
