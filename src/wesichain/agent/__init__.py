@@ -6,7 +6,7 @@ from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse, late
 
 from .agent import Agent
 from .drive import Drive
-from .effects import Caller, Effects, Entry, LiveEffects
+from .effects import Caller, Effects, JournalEntry, LiveEffects
 from .emitter import Emitter, name_of
 from .model_names import resolve_model
 from .options import AgentOptions, OnLimit, RunOptions
@@ -84,12 +84,12 @@ __all__ = [
     "Drive",
     "Effects",
     "Emitter",
-    "Entry",
     "EventQueue",
     "Failed",
     "Handoff",
     "Idle",
     "Interrupted",
+    "JournalEntry",
     "LiveEffects",
     "LoopGuard",
     "MemoryConversations",

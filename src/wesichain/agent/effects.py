@@ -37,7 +37,7 @@ Checked: TypeAlias = tuple[T, str]  # an answer that checks have let pass, and i
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class JournalEntry(Generic[T]):
     """Something that the loop is given beside replies and results: what it is, and how it is written.
 
     `verb` names it: "instruct" (instructions that a function returns), "advise" (advice for a run), "check"
@@ -52,14 +52,14 @@ class Entry(Generic[T]):
     call_id: str = ""
 
 
-def instructions_at(step_id: int) -> Entry[str | None]:
+def instructions_at(step_id: int) -> JournalEntry[str | None]:
     """The instructions that a function returns: of a run, or of an agent that it is handed to in a step."""
-    return Entry("instruct", step_id, _as_it_is, _as_it_is)
+    return JournalEntry("instruct", step_id, _as_it_is, _as_it_is)
 
 
-def advice_at(step_id: int) -> Entry[Advice]:
+def advice_at(step_id: int) -> JournalEntry[Advice]:
     """The advice for a run, or for an agent that it is handed to in this step."""
-    return Entry("advise", step_id, to_plain, lambda plain: from_plain(Advice, plain))
+    return JournalEntry("advise", step_id, to_plain, lambda plain: from_plain(Advice, plain))
 
 
 def _as_it_is(value: Any) -> Any:
@@ -115,7 +115,7 @@ class Effects(Protocol):
         """Return when one of several calls side by side may begin: at once, unless an order is to be kept."""
         del call_id
 
-    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
         """What `make` gives, or gave when the run was here before.
 
         A replay takes it from its recording, a durable run and a graph's node from their journal.

@@ -25,7 +25,7 @@ from wesichain.errors import (
 from wesichain.policy import Retry
 
 from .calls import Slot
-from .effects import Entry, OnText
+from .effects import JournalEntry, OnText
 from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from .rules import (
     Answer,
@@ -180,7 +180,9 @@ class ModelTurn(Generic[OutT]):
     async def check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
         run = self._run
         read = run.settings.judge.output.read
-        entry: Entry[tuple[OutT, str]] = Entry("check", run.step, _text_of, lambda text: (read(text), text))
+        entry: JournalEntry[tuple[OutT, str]] = JournalEntry(
+            "check", run.step, _text_of, lambda text: (read(text), text)
+        )
         ctx = run.context(phase)
         return await run.wait(run.effects.remember(entry, lambda: checks.run(ctx, output, text)))
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.agent.effects import Entry
+from wesichain.agent.effects import JournalEntry
 from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
 from wesichain.agent.rules import LoopGuard, Rejected, sentences
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
@@ -161,7 +161,7 @@ class Batch(Generic[OutT]):
                 and callable(ready.tool.approval)
                 and not self._was_asked(ready)
             ):
-                entry: Entry[bool] = Entry("approve", run.step, bool, bool, ready.call.id)
+                entry: JournalEntry[bool] = JournalEntry("approve", run.step, bool, bool, ready.call.id)
                 self._rulings = {
                     **self._rulings,
                     ready.call.id: await run.effects.remember(entry, partial(self._ask_rule, ready)),

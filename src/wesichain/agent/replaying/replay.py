@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from wesichain import errors
 from wesichain.agent.agent import Agent
-from wesichain.agent.effects import Caller, Effects, Entry, OnText, SameCaller
+from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText, SameCaller
 from wesichain.agent.model_names import AnyModel
 from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
 from wesichain.agent.run_state import RunState
@@ -253,7 +253,7 @@ class ReplayEffects(Effects):
         )
 
     @override
-    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
         if self._script.goes_live(self._scope, entry.step_id):
             return await make()
         known = self._script.remembered(self._scope, entry.verb, entry.step_id, entry.call_id)

@@ -14,7 +14,7 @@ from typing_extensions import override
 from wesichain.agent import (
     Caller,
     Effects,
-    Entry,
+    JournalEntry,
     Refused,
     RunState,
     retell,
@@ -183,7 +183,7 @@ class DurableEffects(Effects):
         return ToolResult(call.id, call.name, None, error, entry.duration_ms)
 
     @override
-    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
         """What `make` gives, journalled: it may have effects, and may give another value the next time."""
         if entry.verb == "offer":
             return await make()  # tools that can be called are no data; the function is called again
@@ -206,7 +206,7 @@ class DurableEffects(Effects):
             raise Refused(revived_error(record.raised.error, record.raised.message))
         return done[0] if done else entry.read(record.value)
 
-    def _name_of(self, entry: Entry[Any]) -> str:
+    def _name_of(self, entry: JournalEntry[Any]) -> str:
         """The name of a journal step: answers may be checked several times in one step."""
         name = f"{self._scope}{entry.verb} {entry.step_id}"
         if entry.call_id:

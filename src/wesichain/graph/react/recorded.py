@@ -23,7 +23,7 @@ from typing_extensions import override
 from wesichain.agent import (
     Caller,
     Effects,
-    Entry,
+    JournalEntry,
     retell_spare,
     revived_cause,
     revived_dispatch,
@@ -200,7 +200,7 @@ class RecordedEffects(Effects):
         return other, self._recording.read_once(other)
 
     @override
-    async def remember(self, entry: Entry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
         """What `make` gave when the node was here before, or gives now. Checks and tools are made anew."""
         if entry.verb not in ("instruct", "advise", "approve"):
             return await make()
