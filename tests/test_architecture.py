@@ -302,6 +302,8 @@ SHARED_CLASS_NAMES = {
     "Question": {"wesichain.context.view", "wesichain.core.events", "wesichain.durable.questions"},
     # The result of an evaluation, and of a simulation.
     "Report": {"wesichain.evals.results", "wesichain.testing.simulation.violations"},
+    # The state of a run in the loop, never made outside; where a durable run stands, as a text.
+    "RunState": {"wesichain.agent.run_state", "wesichain.durable.states"},
     # One thing: a run as a list shows it; of a folder of recordings, and of a database.
     "RunSummary": {"wesichain.durable.states", "wesichain.trace.recordings.folder"},
     # Items that outlive a thread; in `durable` where workflows are kept, never seen outside.

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from wesichain.core import Clock, SystemClock
 from wesichain.errors import ConversationError, MissingDependencyError
-from wesichain.store import JournalEntry, Layout, Logs
+from wesichain.store import Entry, Layout, Logs
 
 from .stores import Conversations, Turn, has_system, turn_of_text, turn_to_text
 
@@ -32,7 +32,7 @@ class LogConversations(Conversations):
     @override
     async def append(self, id: str, turn: Turn) -> None:
         owner = _KEPT if has_system(turn) else ""
-        entry = JournalEntry(0, owner, 0, self._clock.time(), turn_to_text(turn, id=id))
+        entry = Entry(0, owner, 0, self._clock.time(), turn_to_text(turn, id=id))
         await self._logs.append(id, [entry], after=None)
 
     @override
