@@ -307,7 +307,7 @@ SHARED_CLASS_NAMES = {
     # One thing: a run as a list shows it; of a folder of recordings, and of a database.
     "RunSummary": {"wesichain.durable.states", "wesichain.trace.recordings.folder"},
     # Items that outlive a thread; in `durable` where workflows are kept, never seen outside.
-    "Store": {"wesichain.durable.workflows", "wesichain.store.items"},
+    "Store": {"wesichain.durable.store.store", "wesichain.store.items"},
 }
 
 

@@ -53,7 +53,7 @@ class FilePage(TypedDict):
     characters: int
 
 
-class Match(TypedDict):
+class LineMatch(TypedDict):
     """A place where a text was found: `start` is what read_file takes to read there."""
 
     path: str
@@ -110,7 +110,7 @@ class Workspace(Capability):
         following = end if end < len(text) else None
         return {"text": text[start:end], "start": start, "next": following, "characters": len(text)}
 
-    def _search_files(self, ctx: ToolContext, text: str, folder: str = "") -> list[Match]:
+    def _search_files(self, ctx: ToolContext, text: str, folder: str = "") -> list[LineMatch]:
         """Find a text in the files of a folder and of all below it, upper and lower case alike.
 
         Args:
@@ -121,7 +121,7 @@ class Workspace(Capability):
             raise ToolError("there is nothing to find in an empty text; search for a word")
         files = self._files_of(ctx)
         start = "".join(f"{part}/" for part in parts_of(folder)) if folder else ""
-        found: list[Match] = []
+        found: list[LineMatch] = []
         for path in files.sizes():
             if path.startswith(start):
                 found += _matches(files, path, text.lower(), _MATCHES - len(found))
@@ -171,12 +171,12 @@ def files_of(files: Files | FilesOf) -> FilesOf:
     raise ConfigError(f"{files!r} are no files; use FolderFiles(path) or MemoryFiles()")
 
 
-def _matches(files: Files, path: str, wanted: str, most: int) -> list[Match]:
+def _matches(files: Files, path: str, wanted: str, most: int) -> list[LineMatch]:
     try:
         text = files.read(path)
     except ToolError:
         return []  # no text, or gone by now
-    found: list[Match] = []
+    found: list[LineMatch] = []
     lowered = text.lower()
     if len(lowered) != len(text):  # in some scripts the lower case is longer, and places would differ
         lowered = text

@@ -16,7 +16,7 @@ from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
 from wesichain.llm.react_text.parsed import is_placeholder
 from wesichain.llm.react_text.reasoning import MARK, split_reasoning
-from wesichain.llm.react_text.structure import Reply, quote
+from wesichain.llm.react_text.structure import TextReply, quote
 
 PIECES = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
@@ -119,7 +119,7 @@ def test_an_answer_that_is_written_is_read_back(dialect: str) -> None:
 @example("\nAction\x1d: rm")
 @example("\u2028Action: rm")
 def test_quoted_text_has_no_markers(text: str) -> None:
-    assert [section.mark for section in Reply(quote(text)).sections()] == ["plain"]
+    assert [section.mark for section in TextReply(quote(text)).sections()] == ["plain"]
 
 
 @given(REPLIES)

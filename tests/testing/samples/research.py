@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.testing.samples.model import Seen
-from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
+from wesichain import Agent, FailFast, LlmRequest, LlmResponse, ToolContext, tool
 from wesichain.agent import Approve
 from wesichain.testing import FunctionLlm, Scenario, Trace
 
@@ -41,7 +41,7 @@ async def publish(ctx: ToolContext[Desk]) -> str:
     return "OK published"
 
 
-def reading(desk: Desk, tools: Any = None) -> Agent[Any, str]:
+def reading(desk: Desk, tools: Any = None, **options: Any) -> Agent[Any, str]:
     """An agent that reads about one topic."""
 
     def model(request: LlmRequest) -> LlmResponse:
@@ -51,7 +51,7 @@ def reading(desk: Desk, tools: Any = None) -> Agent[Any, str]:
             return seen.call(("note", {"topic": seen.task}))
         return seen.say(f"OK {seen.task}")
 
-    return Agent(FunctionLlm(model), tools=tools or [note], name="reader", deps_type=Desk)
+    return Agent(FunctionLlm(model), tools=tools or [note], name="reader", deps_type=Desk, **options)
 
 
 @tool
@@ -144,8 +144,11 @@ def tools_with_a_memory() -> list[Any]:
 
 @tool(name="research")
 async def research_what_works(ctx: ToolContext[Desk]) -> str:
-    """Read about all topics at once; what fails is left out."""
-    runs = (reading(ctx.deps).run(topic, deps=ctx.deps, parent=ctx) for topic in TOPICS)
+    """Read about all topics at once; what fails is left out, and it fails at the first fault."""
+    readers = (reading(ctx.deps, policy=FailFast()) for _ in TOPICS)
+    runs = (
+        reader.run(topic, deps=ctx.deps, parent=ctx) for reader, topic in zip(readers, TOPICS, strict=True)
+    )
     found = await asyncio.gather(*runs, return_exceptions=True)
     return "OK " + ", ".join(one.output for one in found if not isinstance(one, BaseException))
 

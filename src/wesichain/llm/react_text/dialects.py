@@ -34,7 +34,7 @@ from .react import (
 )
 from .reasoning import split_reasoning
 from .rules import check
-from .structure import Reply
+from .structure import TextReply
 
 
 def write_json(value: JsonValue) -> str:
@@ -148,7 +148,7 @@ def _read_calls(opener: str, closer: str, arguments: Callable[[str], Input]) -> 
     """A reader of actions with their input in brackets, where `finish` gives the answer."""
 
     def read(text: str, *, strict: bool, truncated: bool) -> Parsed:
-        reply = Reply(text)
+        reply = TextReply(text)
         sections = until_observation(reply)
         thought = thought_of(reply, sections)
         place = next((index for index, section in enumerate(sections) if section.mark == "action"), None)
@@ -227,11 +227,11 @@ def _keyword_action(name: str, args: JsonValue) -> str:
 
 
 def _read_xml(text: str, *, strict: bool, truncated: bool) -> Parsed:
-    reply = Reply(text.partition("<observation>")[0].partition("\nObservation:")[0])
+    reply = TextReply(text.partition("<observation>")[0].partition("\nObservation:")[0])
     text = reply.text
     tool, answer = text.find("<tool>"), text.find("<final_answer>")
     begin = min((at for at in (tool, answer) if at >= 0), default=-1)
-    before = Reply(text[: max(begin, 0)])
+    before = TextReply(text[: max(begin, 0)])
     thought = thought_of(before, before.sections())
     if begin >= 0 and reply.quotes(begin):
         return malformed(f"the call {QUOTED}", thought=thought)
@@ -295,7 +295,7 @@ def _command(tool: str, given: str, behind: Sequence[str]) -> Parsed:
 def _read_leaked(text: str, *, strict: bool, truncated: bool) -> Parsed:
     """A native call in the text, between special tokens or in <tool_call> tags."""
     if CALL_START.search(text):
-        return read_native(Reply(text))
+        return read_native(TextReply(text))
     return read_react(text, strict=strict, truncated=truncated)
 
 

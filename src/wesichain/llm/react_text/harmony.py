@@ -7,7 +7,7 @@ import re
 
 from wesichain.core import dataclass
 
-from .structure import Reply
+from .structure import TextReply
 
 _HEADER = (
     r"(?:<\|start\|>(?P<role>[^<]{0,120}+))?+"
@@ -36,13 +36,13 @@ class Channels:
 def read_channels(text: str) -> Channels | None:
     """The channels of a reply; None if it has none."""
     if "<|channel|>" in text:
-        return _read(Reply(text))
+        return _read(TextReply(text))
     if text.lstrip().startswith("analysis") and (glued := list(_GLUED.finditer(text))):
         return _read_glued(text, glued[-1])
     return None
 
 
-def _read(reply: Reply) -> Channels | None:
+def _read(reply: TextReply) -> Channels | None:
     text = reply.text
     found = _first(reply)
     if found is None:
@@ -72,7 +72,7 @@ def _read(reply: Reply) -> Channels | None:
     return Channels("\n".join(filter(None, thoughts)), final, tuple(calls), lead, text[at:].strip("` \n"))
 
 
-def _first(reply: Reply) -> re.Match[str] | None:
+def _first(reply: TextReply) -> re.Match[str] | None:
     """The first header, if it begins a line that nothing quotes, or ends a message that the prompt began."""
     header = _FIRST.search(reply.text)
     if header is None or header["ended"]:

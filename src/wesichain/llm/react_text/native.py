@@ -13,7 +13,7 @@ from wesichain.errors import CodecError
 
 from .lenient import load
 from .parsed import TextCall
-from .structure import Reply
+from .structure import TextReply
 
 TOOL_KEYS = ("action", "tool", "name", "tool_name")
 INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "input")
@@ -125,7 +125,7 @@ def native_calls(text: str) -> tuple[list[TextCall], str]:
 
 def begins_with_call(text: str) -> bool:
     """Whether the text begins as a native call, complete or not, within nothing but its own marks."""
-    reply = Reply(text)
+    reply = TextReply(text)
     found = CALL_START.search(reply.text)
     return found is not None and not AROUND_CALLS.sub("", reply.text[: found.start()])
 

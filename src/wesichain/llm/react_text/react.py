@@ -17,7 +17,7 @@ from .inputs import JSON_START, Input, check_encoding, load_data, read_input, re
 from .lenient import load
 from .native import AROUND_CALLS, CALL_START, TOOL_KEYS, NoCallError, call_of, load_call, native_calls
 from .parsed import Parsed, TextCall, action, final, malformed, without_run_on
-from .structure import DECIDES, Reply, Section
+from .structure import DECIDES, Section, TextReply
 
 _BLOB = re.compile(r"^[^\S\n]*+(`*+)(?:json)?+[^\S\n]*+(?=[{\[])", re.MULTILINE | re.IGNORECASE)
 QUOTED = "is only quoted; write it on lines of its own, outside of quotations and code, if it is meant"
@@ -28,7 +28,7 @@ NO_TOOL = "the Action does not name a tool"
 
 def read_react(text: str, *, strict: bool = True, truncated: bool = False) -> Parsed:
     """Read a reply in the classic format, with either `Final Answer:` or `Answer:`, or a JSON action."""
-    reply = Reply(text)
+    reply = TextReply(text)
     sections = until_observation(reply)
     thought = thought_of(reply, sections)
     for index, section in enumerate(sections):
@@ -46,7 +46,7 @@ def read_react(text: str, *, strict: bool = True, truncated: bool = False) -> Pa
     return _unmarked(reply, sections, thought=thought, strict=strict, truncated=truncated)
 
 
-def until_observation(reply: Reply) -> list[Section]:
+def until_observation(reply: TextReply) -> list[Section]:
     """The sections before a made-up result. An `Observation:` ahead of any action is only a thought."""
     sections: list[Section] = []
     decided = False
@@ -60,11 +60,11 @@ def until_observation(reply: Reply) -> list[Section]:
 
 def before_observation(text: str) -> str:
     """The reply without the result that the model made up, and all that it built on that."""
-    reply = Reply(text)
+    reply = TextReply(text)
     return reply.text[: until_observation(reply)[-1].end].rstrip()
 
 
-def thought_of(reply: Reply, sections: Sequence[Section]) -> str:
+def thought_of(reply: TextReply, sections: Sequence[Section]) -> str:
     """The thought before the first other marker; text before any marker counts if there is no more."""
     plain, thoughts = "", list[str]()
     for section in sections:
@@ -77,7 +77,7 @@ def thought_of(reply: Reply, sections: Sequence[Section]) -> str:
     return "\n".join(filter(None, thoughts)) or plain
 
 
-def remark_of(reply: Reply, at: int, behind: Sequence[Section]) -> str:
+def remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
     """What is said beside a call, in front of it as its introduction and in the sections behind it.
 
     Raises `NoCallError` where those act or answer.
@@ -91,22 +91,22 @@ def remark_of(reply: Reply, at: int, behind: Sequence[Section]) -> str:
     return "\n".join([reply.introduction(at), *remarks])
 
 
-def _text(reply: Reply, section: Section) -> str:
+def _text(reply: TextReply, section: Section) -> str:
     return reply.text[section.start : section.end]
 
 
-def _label(reply: Reply, section: Section) -> str:
+def _label(reply: TextReply, section: Section) -> str:
     return reply.text[section.at : section.start].strip()
 
 
-def _final(reply: Reply, sections: Sequence[Section], *, thought: str) -> Parsed:
+def _final(reply: TextReply, sections: Sequence[Section], *, thought: str) -> Parsed:
     answer = tidy(without_run_on(reply.text[sections[0].start : _end_of_answer(sections)]))
-    if CALL_START.search(answer) and _has_call(Reply(answer)):
+    if CALL_START.search(answer) and _has_call(TextReply(answer)):
         return malformed("the reply has both a call and a final answer; give one of them", thought=thought)
     return final(answer, thought=thought)
 
 
-def _has_call(answer: Reply) -> bool:
+def _has_call(answer: TextReply) -> bool:
     """Whether a native call begins a line of the answer; elsewhere the answer only speaks of it."""
     places = (found.start() for found in CALL_START.finditer(answer.text))
     return any(answer.begins_line(at) and not answer.quotes(at) for at in places)
@@ -123,7 +123,7 @@ def _end_of_answer(sections: Sequence[Section]) -> int:
     return sections[-1].end
 
 
-def _action(reply: Reply, sections: Sequence[Section], *, thought: str, truncated: bool) -> Parsed:
+def _action(reply: TextReply, sections: Sequence[Section], *, thought: str, truncated: bool) -> Parsed:
     line = _text(reply, sections[0])
     has_input = len(sections) > 1 and sections[1].mark == "input"
     try:
@@ -169,7 +169,7 @@ def _lone_action(line: str, remark: str, *, thought: str, truncated: bool) -> Pa
 
 
 def _unmarked(
-    reply: Reply, sections: Sequence[Section], *, thought: str, strict: bool, truncated: bool
+    reply: TextReply, sections: Sequence[Section], *, thought: str, strict: bool, truncated: bool
 ) -> Parsed:
     """A reply that names no action and no answer: it may still be a bare JSON action, or a native call."""
     text = reply.text
@@ -183,7 +183,7 @@ def _unmarked(
     ):
         if (strict or found.start()) and _quotes_blob(reply, found):
             return malformed(f"the JSON action {QUOTED}", thought=thought)
-        before = Reply(text[: found.start()])
+        before = TextReply(text[: found.start()])
         thought = thought_of(before, before.sections()).rstrip("` \n")
         lead = reply.introduction(found.start())
         parsed = _blob(text[found.end() :], thought=thought, remark=lead, truncated=truncated)
@@ -196,7 +196,7 @@ def _unmarked(
     return final(tidy(without_run_on(text)))
 
 
-def _quotes_blob(reply: Reply, found: re.Match[str]) -> bool:
+def _quotes_blob(reply: TextReply, found: re.Match[str]) -> bool:
     """Whether a JSON action is only quoted. One in a fence is not if its fence ends the reply."""
     if found[1] and len(found[1]) < 3:  # inline code
         return True
@@ -218,7 +218,7 @@ def _is_data(text: str) -> bool:
     return False
 
 
-def read_native(reply: Reply) -> Parsed:
+def read_native(reply: TextReply) -> Parsed:
     """The native calls that stand in the text: all of them, or none."""
     start = next(CALL_START.finditer(reply.text)).start()
     thought = AROUND_CALLS.sub(" ", reply.text[:start]).strip("` ")

@@ -48,7 +48,7 @@ _LINE = re.compile(rf"\n(?={_BLANK}*+[*\#taof])", re.IGNORECASE)  # before a lin
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 
 
-class Reply:
+class TextReply:
     """The text of a reply without a fence around it, and the spans of it that only quote something."""
 
     __slots__ = ("_found", "quoted", "text", "wrapped")
