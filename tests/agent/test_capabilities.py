@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,8 @@ class Marking(Middleware):
 
     async def wrap_tool(self, ctx: ToolContext, call: ToolCall, call_next: Any) -> ToolResult:
         ctx.deps.append(self.mark)
-        return await call_next(call)
+        result: ToolResult = await call_next(call)
+        return result
 
 
 class Sight(Capability):
@@ -44,7 +45,7 @@ class Sight(Capability):
 
 
 class Late(Capability):
-    async def instructions(self, ctx: RunContext) -> str | None:  # type: ignore[override]
+    async def instructions(self, ctx: RunContext) -> str | None:
         return f"Run {ctx.run_id}."
 
 
@@ -128,7 +129,7 @@ async def test_instructions_of_capabilities_come_back_from_a_recording() -> None
     llm, fickle = ScriptedLlm(["done"]), Fickle()
     agent = Agent(llm, capabilities=[fickle])
     outcome = await agent.outcome("it")
-    again = await replay(outcome, agent)
+    again = await replay(cast("Any", outcome), agent)
     assert again.messages == outcome.messages
     assert fickle.asked == 1
 

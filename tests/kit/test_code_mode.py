@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -165,7 +165,7 @@ class TestPrograms:
         agent = coder("[await note(number=n) for n in range(5)]")
         outcome = await agent.outcome("go")
         MADE.clear()
-        again = await replay(outcome, agent)
+        again = await replay(cast("Any", outcome), agent)
         assert again.messages == outcome.messages
         assert MADE == []
 

@@ -57,7 +57,7 @@ def killed_at(tmp_path: Path, effect: str, die: list[int], calls: int) -> tuple[
     if no_durable_sqlite():
         pytest.skip("durable runs on SQLite need a newer SQLite")
     effects = tmp_path / "effects"
-    args = [f"sqlite:///{tmp_path / 'runs.db'}", effects, effect, ",".join(map(str, die)), str(calls)]
+    args = [f"sqlite:///{tmp_path / 'runs.db'}", str(effects), effect, ",".join(map(str, die)), str(calls)]
     for _ in die:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, *args], capture_output=True, text=True, check=False

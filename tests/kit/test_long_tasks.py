@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -58,7 +58,8 @@ def publish(text: str) -> str:
 
 @pytest.fixture(params=["folder", "memory", "run"])
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return {"folder": lambda: FolderFiles(tmp_path), "memory": MemoryFiles, "run": RunFiles}[request.param]()
+    made: dict[str, Any] = {"folder": lambda: FolderFiles(tmp_path), "memory": MemoryFiles, "run": RunFiles}
+    return made[request.param]()
 
 
 class Reader(ToolCallingLlm):
@@ -112,7 +113,7 @@ class TestOffload:
         assert [path for path in llm.paths if any(path in text for text in cuts)] == llm.paths
         assert all(estimate_tokens(text) <= 500 and text.startswith("page ") for text in cuts)
         assert len(cuts) == 2, "what is read from files is not offloaded again"
-        assert (await replay(outcome, agent)).messages == outcome.messages
+        assert (await replay(cast("Any", outcome), agent)).messages == outcome.messages
 
     async def test_short_results_failures_and_reads_stay(self) -> None:
         @tool(effect="pure")

@@ -179,7 +179,7 @@ async def test_the_same_call_made_again_keeps_one_fact() -> None:
 
     def agent() -> Agent:
         memory = Memory(store, by_deps)
-        memory.tools[0].approval = True  # type: ignore[misc]
+        memory.tools[0].approval = True
         llm = ScriptedLlm([ToolCall("r", "remember", {"text": "Rex"}), "done"])
         return Agent(llm, capabilities=[memory])
 

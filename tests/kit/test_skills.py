@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -135,7 +135,7 @@ async def test_nothing_outside_a_skill_is_read(tmp_path: Path, args: Any) -> Non
 
 async def test_long_files_are_read_in_pages(tmp_path: Path) -> None:
     _skill(tmp_path, "a", body="x" * 50_000)
-    tools, read, start = tools_of(Skills(tmp_path)), "", 0
+    tools, read, start = tools_of(Skills(tmp_path)), "", cast("int | None", 0)
     while start is not None:
         page = await call(tools, "read_skill", name="a", start=start)
         read, start = read + page["text"], page["next"]

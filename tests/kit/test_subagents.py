@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -62,7 +62,7 @@ async def test_questions_go_up_and_decisions_down_whatever_the_effect(
 ) -> None:
     SENT.clear()
     clerk = [ToolCall("s1", "send", {"to": "ann"}), "settled"]
-    script = [[_delegate("d1", "writer", "write"), _delegate("d2", "clerk", "send it")], "done"]
+    script: list[Any] = [[_delegate("d1", "writer", "write"), _delegate("d2", "clerk", "send it")], "done"]
     agents, _ = _agents(["a poem"], clerk)
     first = Agent(ScriptedLlm(script), capabilities=[Subagents(agents, effect=effect)])
     outcome = await first.outcome("go")
@@ -123,7 +123,7 @@ async def test_a_recording_replays() -> None:
     agents, _ = _agents(["a poem"], [])
     agent = Agent(ScriptedLlm([_delegate("d1", "writer", "write"), "done"]), capabilities=[Subagents(agents)])
     outcome = await agent.outcome("go")
-    assert (await replay(outcome, agent)).messages == outcome.messages
+    assert (await replay(cast("Any", outcome), agent)).messages == outcome.messages
 
 
 @pytest.mark.parametrize("agents", [{}, [], {"a b": Agent(ScriptedLlm([]))}, {"a": "agent"}])

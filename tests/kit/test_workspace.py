@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -50,7 +50,7 @@ class TestTools:
         async def check() -> None:
             tools = tools_of(Workspace(MemoryFiles()))
             await call(tools, "write_file", path="a", text=text)
-            pages, start = "", 0
+            pages, start = "", cast("int | None", 0)
             while start is not None:
                 page = await call(tools, "read_file", path="a", start=start, length=length)
                 pages, start = pages + page["text"], page["next"]

@@ -161,5 +161,5 @@ def _signature(spec: ToolSpec) -> str:
 
 def _type_of(schema: Any) -> str:
     kind: Any = cast("Any", schema).get("type") if isinstance(schema, dict) else None
-    kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
+    kinds: list[Any] = [*kind] if isinstance(kind, list) else [kind]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any JSON
     return " | ".join(_TYPES.get(str(one), "object") for one in kinds)

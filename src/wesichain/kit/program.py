@@ -183,7 +183,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
-        entries = cast("Mapping[Any, Any]", value)
+        entries: Mapping[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]  # any mapping
         return {_key(name): plain(item) for name, item in entries.items()}
     if isinstance(value, list | tuple | set | frozenset):
         items = [plain(item) for item in cast("Iterable[Any]", value)]

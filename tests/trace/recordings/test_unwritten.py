@@ -48,7 +48,7 @@ def entry(event: Event) -> tuple[Any, ...]:
     return (CONSTRUCTORS[type(event)], *(getattr(event, name) for name in own))
 
 
-def outside_of_graphs(kind: Any) -> dict[str, str]:
+def outside_of_graphs(kind: Any) -> dict[str, Any]:
     """The fields that an entry of a run's own log does not have: those of runs inside others, and of graphs."""
     return {field.name: "" for field in fields(kind) if field.kw_only}
 
