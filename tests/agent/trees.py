@@ -28,6 +28,7 @@ from wesichain.agent import (
 )
 from wesichain.context import Window
 from wesichain.core import (
+    Advice,
     LlmResponse,
     Message,
     PendingCall,
@@ -425,8 +426,11 @@ class Advising:
     """A playbook that says one thing, and nothing in a replay."""
 
     def retrieve(self, task: str, *, domain: str, k: int = 3) -> Any:
-        assert not WORLD.is_replayed, "a replay looks nothing up"
         return []
+
+    async def advise(self, task: str, *, run_id: str, domain: str, tools: Any) -> Advice:
+        assert not WORLD.is_replayed, "a replay looks nothing up"
+        return Advice()
 
 
 class PassingOn(Middleware):

@@ -212,7 +212,10 @@ def test_law_nothing_inside_reasoning_is_called(
     parsed = parse(text, dialect=call[0])
     assert parsed.kind != "action"
     answered = parse(f"{text}\nFinal Answer: 4", dialect=call[0])
-    assert (answered.kind, answered.answer) == ("final", "4")
+    if '"' in before:  # a quotation that never ends may hide the marks: refused, and never called
+        assert answered.kind != "action"
+    else:
+        assert (answered.kind, answered.answer) == ("final", "4")
 
 
 @given(call=CALLS, opened=st.sampled_from([opened for opened, _ in REASONING if opened]))
