@@ -16,7 +16,7 @@ from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
 from wesichain.llm.react_text.parsed import is_placeholder
 from wesichain.llm.react_text.reasoning import MARK, split_reasoning
-from wesichain.llm.react_text.structure import TextReply, quote
+from wesichain.llm.react_text.structure import TextReply, is_inside_quotes, quote
 
 PIECES = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
@@ -212,7 +212,7 @@ def test_law_nothing_inside_reasoning_is_called(
     parsed = parse(text, dialect=call[0])
     assert parsed.kind != "action"
     answered = parse(f"{text}\nFinal Answer: 4", dialect=call[0])
-    if '"' in before:  # a quotation that never ends may hide the marks: refused, and never called
+    if is_inside_quotes(before):  # a quotation that never ends hides the marks: refused, and never called
         assert answered.kind != "action"
     else:
         assert (answered.kind, answered.answer) == ("final", "4")
