@@ -3,7 +3,7 @@
     python -m bench.values [--rounds N]
 
 CPU time. Every class that a run of an agent loads is made anew by each maker from the same fields, and
-instances of the values of one hop are made by each. The best of several rounds in turns: a busy machine only adds.
+instances of the values of one hop are made by each. The best of several rounds in turns.
 """
 
 from __future__ import annotations
