@@ -94,7 +94,8 @@ def _changed(node: ast.AST) -> str | None:
             return "pass"
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return f"({ast.unparse(operand)})"
-    return None
+        case _:
+            return None
 
 
 def _operand(node: ast.expr) -> str:

@@ -30,7 +30,7 @@ class IsolatedWork:
     """One tool, ready to be called."""
 
     def __init__(self, sent: dict[str, Any]) -> None:
-        self._tool = _made(sent)
+        self._tool = _tool_of(sent)
         self._parts = self._tool.parts()
         _ = self._tool.returns  # its schema is made when it is first needed, and each worker would make it
 
@@ -66,7 +66,7 @@ class IsolatedWork:
         return self._tool.check(without_nulls(self._tool.spec.parameters, args))
 
 
-def _made(sent: dict[str, Any]) -> Tool:
+def _tool_of(sent: dict[str, Any]) -> Tool:
     if "pickle" in sent:
         from .by_value import load
 
