@@ -120,8 +120,8 @@ class ModelTurn(Generic[OutT]):
                 question = None if context is None else context.reduce(phase, may_ask=may_ask)
                 if context is not None and question is not None:
                     await context.consult(phase, question, may_ask=may_ask)
-                if run.present is not None:
-                    await run.present.offer(phase)
+                if run.current_agent is not None:
+                    await run.current_agent.offer(phase)
                 request = self._request(phase)
                 if request is None:
                     return await self._last_word(phase, None)

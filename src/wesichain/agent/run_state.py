@@ -118,6 +118,7 @@ class RunState(Generic[OutT]):
         "_specs",
         "_token",
         "account",
+        "current_agent",
         "deps",
         "effects",
         "emitter",
@@ -126,7 +127,6 @@ class RunState(Generic[OutT]):
         "is_bare",
         "now",
         "own_settings",
-        "present",
         "pressure",
         "remembers",
         "scope",
@@ -167,7 +167,7 @@ class RunState(Generic[OutT]):
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
         self.pressure = self.held_deltas = self.own_settings = None
-        self.present: Any = None  # a `Present`, where the agent or its tools can change
+        self.current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.remembers = effects.remembers

@@ -17,7 +17,6 @@ from wesichain.agent.memory.history import clean_history
 from wesichain.agent.outcomes import AnyPhase
 from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
 from wesichain.agent.rules import sentences
-from wesichain.agent.rules.handoff import Actor, Handoff, Transfer
 from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed
 from wesichain.core import (
@@ -45,8 +44,10 @@ from wesichain.tools import (
     ToolSet,
 )
 
+from .handoff import Actor, Handoff, Transfer
 
-class Staged(Protocol):
+
+class TeamMember(Protocol):
     """The runtime of an agent, as far as those who act in its place need it."""
 
     identity: object  # of the agent, whatever copies there are
@@ -69,9 +70,9 @@ class Staged(Protocol):
     def transfers(self) -> Mapping[str, Transfer]: ...
 
     @property
-    def around(self) -> Sequence[Middleware]: ...
+    def run_middleware(self) -> Sequence[Middleware]: ...
 
-    def world(self, tools: ToolRegistry) -> Effects:
+    def effects_with(self, tools: ToolRegistry) -> Effects:
         """Its model, these tools, and its middleware around both."""
         ...
 
@@ -80,7 +81,7 @@ class Staged(Protocol):
         ...
 
 
-class Present(Effects):
+class CurrentAgent(Effects):
     """The effects of one run whose agent or tools can change."""
 
     __slots__ = (
@@ -96,7 +97,7 @@ class Present(Effects):
         "_tools",
     )
 
-    def __init__(self, first: Staged, team: Mapping[str, Actor], name: str) -> None:
+    def __init__(self, first: TeamMember, team: Mapping[str, Actor], name: str) -> None:
         self._opener = first  # with the model that this run was told, or with stand-ins for tools
         self._runtime = first if name == first.name else team[name].runtime
         self._team = team
@@ -108,7 +109,7 @@ class Present(Effects):
     def attach(self, run: RunState[Any]) -> None:
         self._run = run
         self._first = run.settings  # whose time and limits are those of the whole run
-        run.present = self
+        run.current_agent = self
         self._act_as(self._runtime)
         self._reported = run.specs()
 
@@ -125,15 +126,15 @@ class Present(Effects):
     @property
     def has_parts(self) -> bool:
         """Whether somebody whom the run may be handed to has middleware around its part of it."""
-        return any(agent.runtime.around for agent in self._team.values())
+        return any(agent.runtime.run_middleware for agent in self._team.values())
 
     @property
     def part_middleware(self) -> Sequence[Middleware]:
         """The middleware around the part of whoever acts now; that of the opener is around the whole."""
         runtime = self._runtime
-        return () if runtime.identity is self._opener.identity else runtime.around
+        return () if runtime.identity is self._opener.identity else runtime.run_middleware
 
-    def _act_as(self, runtime: Staged) -> None:
+    def _act_as(self, runtime: TeamMember) -> None:
         run, first = self._run, self._first
         self._runtime = runtime
         base = replace(runtime.settings, clock=first.clock, on_limit=first.on_limit)
@@ -195,7 +196,7 @@ class Present(Effects):
         self._tools = tools
         run.settings = replace(base, registry=registry, judge=replace(base.judge, registry=registry))
         run._excluded = -1  # pyright: ignore[reportPrivateUsage]  # of the same room: its tools are told anew
-        self._live = self._runtime.world(registry)
+        self._live = self._runtime.effects_with(registry)
         self._live.attach(run)
 
     def take(self, observed: Sequence[Observed]) -> None:
@@ -273,8 +274,8 @@ class Present(Effects):
             run.emitter.tell(AdviceShown, run.step, *given)
         return following
 
-    def _staged(self, agent: Actor) -> Staged:
-        staged: Staged = agent.runtime
+    def _staged(self, agent: Actor) -> TeamMember:
+        staged: TeamMember = agent.runtime
         return self._opener if staged.identity is self._opener.identity else staged
 
     async def _prompt(self, agent: Actor, task: str, ctx: RunContext[Any]) -> str | None:
