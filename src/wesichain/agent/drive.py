@@ -98,10 +98,14 @@ class Drive(Generic[OutT]):
     is_handed_over: bool  # set when another agent takes the run over
 
     def __init__(
-        self, run: RunState[OutT], phase: Active[OutT], inner: InnerRun | None = None, *, stream: bool = False
+        self,
+        run: RunState[OutT],
+        phase: Active[OutT],
+        inner: InnerRun | None = None,
+        stream: bool = False,  # made by the runtime alone
     ) -> None:
         self.run = run
-        self._turn = ModelTurn(run, phase, stream=stream)
+        self._turn = ModelTurn(run, phase, stream)
         self.inner = inner  # the place of this run inside a call
         self._has_begun = False
         self._decided: tuple[Decided, ...] | None = None
@@ -152,16 +156,15 @@ class Drive(Generic[OutT]):
         if not self._has_begun:
             self.begin()
         run, phase = self.run, self.phase
-        may_change = run.current_agent is not None
+        think = self._turn.think if run.current_agent is None else self._think_again
+        pressure = run.pressure
         while True:
             try:
-                if run.pressure is not None:
-                    await run.wait(run.pressure())
+                if pressure is not None:
+                    await run.wait(pressure())
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
-                    following: Phase[OutT] = await (
-                        self._think_again(phase) if may_change else self._turn.think(phase)
-                    )
+                    following: Phase[OutT] = await think(phase)
                 elif isinstance(phase, Acting):
                     following = await self._act(phase)
                 elif isinstance(phase, _READY):
@@ -503,6 +506,8 @@ class OpenRun(Protocol[OutT]):
 
     async def step(self) -> Phase[OutT]: ...
 
+    def stop(self, reason: str) -> None: ...
+
     async def leave(self, reason: str) -> None: ...
 
     def snapshot(self, reason: str = ...) -> Interrupted[OutT]: ...
@@ -522,6 +527,9 @@ class PastRun(Generic[OutT]):
 
     async def step(self) -> Phase[OutT]:
         return self.phase
+
+    def stop(self, reason: str) -> None:
+        del reason
 
     async def leave(self, reason: str) -> None:
         del reason

@@ -96,11 +96,15 @@ class MiddlewareRun(Generic[OutT]):
         await self._stepper.step()
         return self.phase
 
+    def stop(self, reason: str) -> None:
+        """End a run that nobody will carry on, without its middleware."""
+        self._drive.stop(reason)
+        self.outcome = self._drive.outcome
+
     async def leave(self, reason: str) -> None:
         """End a run whose next step nobody takes; the middleware around it is given that end."""
         if self._stepper is None:
-            self._drive.stop(reason)
-            self.outcome = self._drive.outcome
+            self.stop(reason)
         elif not self._stepper.is_over:
             self._drive.stop(reason)
             await self._stepper.leave(reason)
@@ -159,7 +163,7 @@ class MiddlewareRun(Generic[OutT]):
                 f"call_next was given another task, {str(task)[:100]!r}; that of a run which goes on, or was "
                 f"given as a state or a phase, stays as it is"
             )
-        self._drive.begin_with(self._start(task, run_id=self._drive.run.run_id))
+        self._drive.begin_with(self._start(task, self._drive.run.run_id))
 
 
 def _checked(outcome: Any) -> Outcome[Any]:

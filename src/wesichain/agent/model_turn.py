@@ -71,7 +71,7 @@ class ModelTurn(Generic[OutT]):
     slots: list[Slot] | None
     context: ShownContext | None  # what the model is shown, where that is not the whole log
 
-    def __init__(self, run: RunState[OutT], phase: Active[OutT], *, stream: bool) -> None:
+    def __init__(self, run: RunState[OutT], phase: Active[OutT], stream: bool) -> None:
         self._run = run
         self._stream = stream
         self._delay = 0.0

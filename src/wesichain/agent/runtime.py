@@ -39,7 +39,7 @@ from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
 from .drive import Drive, OpenRun, PastRun
 from .effects import Effects, LiveEffects, whole_effects
-from .emitter import Emitter, listeners, signed
+from .emitter import Emitter, Listener, listeners, signed
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
@@ -289,9 +289,9 @@ class AgentRuntime(Generic[OutT]):
     def start(
         self,
         task: object,
-        *,
         history: Sequence[Message] = (),
         run_id: str | None = None,
+        *,
         instructions: str | None = None,
         advice: Advice | None = None,
         settings: ModelSettings | None = None,
@@ -347,25 +347,33 @@ class AgentRuntime(Generic[OutT]):
         inner = given.inner or (None if given.parent is None else self.place(task, given.parent))
         if inner is not None and inner.outcome is not None:
             return self._reenter(inner, inner.outcome, given)
-        start = partial(
-            self.start,
-            history=history,
-            instructions=given.instructions,
-            advice=given.advice,
-            settings=given.settings,
-        )
-        idle = (
-            cast("Idle[OutT]", task)
-            if isinstance(task, Idle)
-            else start(task, run_id=given.run_id or self.new_id(inner))
-        )
-        advised = () if given.advice is None else given.advice.tools
-        drive, middleware = self._drive(idle, given, inner, Tally(advised=advised) if advised else None)
-        drive.advice = given.advice
-        if given.instructions is not None and given.instructions != self._instructions:
-            drive.instructions = given.instructions
-        is_task = isinstance(task, str | list | tuple)  # which a middleware may change, or run again
-        return self._opened(drive, middleware, given, start if is_task else None)
+        advice, instructions = given.advice, given.instructions
+        if isinstance(task, Idle):
+            idle = cast("Idle[OutT]", task)
+        else:
+            run_id = given.run_id or self.new_id(inner)
+            settings = given.settings
+            idle = self.start(
+                task, history, run_id, instructions=instructions, advice=advice, settings=settings
+            )
+        tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
+        drive, middleware = self._drive(idle, given, inner, tally)
+        if advice is not None:
+            drive.advice = advice
+        if instructions is not None and instructions != self._instructions:
+            drive.instructions = instructions
+        if not middleware and drive.run.current_agent is None and given.on_open is None:
+            return drive
+        start = None
+        if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
+            start = partial(self._start_again, history, given)
+        return self._opened(drive, middleware, given, start)
+
+    def _start_again(
+        self, history: Sequence[Message], given: RunOptions, task: object, run_id: str | None
+    ) -> Idle[OutT]:
+        words, advice, settings = given.instructions, given.advice, given.settings
+        return self.start(task, history, run_id, instructions=words, advice=advice, settings=settings)
 
     def journal_of(self, options: RunOptions, inner: InnerRun | None) -> Effects:
         """The effects of a run that is not opened yet: they remember what it begins with."""
@@ -444,7 +452,7 @@ class AgentRuntime(Generic[OutT]):
             raise
         if options.stream or inner is not None:
             self._attach_reader(run, options, inner, middleware)
-        return Drive(run, phase, inner, stream=options.stream), middleware
+        return Drive(run, phase, inner, options.stream), middleware
 
     def _opened(
         self,
@@ -454,7 +462,8 @@ class AgentRuntime(Generic[OutT]):
         start: Callable[..., Idle[OutT]] | None,
     ) -> OpenRun[OutT]:
         """The run with its middleware around it; `start` makes the first phase of another task."""
-        agent, opened = drive.run.current_agent, cast("OpenRun[OutT]", drive)
+        agent = drive.run.current_agent
+        opened: OpenRun[OutT] = drive
         if middleware or (agent is not None and agent.has_parts):
             from .middleware_run import MiddlewareRun  # loaded with the first middleware
 
@@ -469,7 +478,7 @@ class AgentRuntime(Generic[OutT]):
     ) -> Drive[OutT]:
         """Another run in the place of one that has ended, which a middleware asks for."""
         place = None if inner is None else inner.another()
-        idle = start(task, run_id=None if place is None else place.run_id)
+        idle = start(task, None if place is None else place.run_id)
         return self._drive(idle, options, place, None)[0]
 
     def _state_of(
@@ -491,7 +500,10 @@ class AgentRuntime(Generic[OutT]):
             token = token_for(token, parent)
         elif token is not None:
             token = token.child()
-        emitter = self._emitter_of(info, options, inner, settings)
+        listen = None
+        if self._sinks or options.events is not None or parent is not None or around.hook is not None:
+            listen = self._listeners(info, options, inner)
+        emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, listen)
         account = Account(
             options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
         )
@@ -513,19 +525,19 @@ class AgentRuntime(Generic[OutT]):
             effects.attach(run)
         return run, middleware
 
-    def _emitter_of(
-        self, info: RunInfo, options: RunOptions, inner: InnerRun | None, settings: Settings[OutT]
-    ) -> Emitter:
-        """What makes the events of a run, for its own log, its sinks and the run above."""
+    def _listeners(
+        self, info: RunInfo, options: RunOptions, inner: InnerRun | None
+    ) -> tuple[Listener, Listener | None] | None:
+        """The functions that receive the events of a run: its sinks, and the run above."""
+        name = self._settings.name
         sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
-        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(settings.name))
-        told = listeners(info, sinks, self._redactor) if sinks else None
-        if options.parent is not None:
-            relay = options.parent.emit
-            if inner is not None and relay is not None:
-                relay = inner.relay(relay)
-            told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
-        return Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)
+        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(name))
+        if options.parent is None:
+            return listeners(info, sinks, self._redactor) if sinks else None
+        relay = options.parent.emit
+        if inner is not None and relay is not None:
+            relay = inner.relay(relay)
+        return listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, name))
 
     def _attach_reader(
         self, run: RunState[OutT], options: RunOptions, inner: InnerRun | None, around: Sequence[Middleware]

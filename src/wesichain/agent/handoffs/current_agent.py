@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from typing_extensions import override
 
-from wesichain.agent.effects import Caller, Effects, OnText, advice_at, instructions_at
+from wesichain.agent.effects import (
+    Caller,
+    Effects,
+    JournalEntry,
+    OnText,
+    advice_at,
+    instructions_at,
+)
 from wesichain.agent.memory.history import clean_history
 from wesichain.agent.outcomes import AnyPhase
 from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
@@ -22,6 +30,7 @@ from wesichain.agent.trail import Observed
 from wesichain.core import (
     AdviceShown,
     HandedOff,
+    JsonValue,
     LlmRequest,
     LlmResponse,
     LogView,
@@ -31,11 +40,14 @@ from wesichain.core import (
     ToolCall,
     ToolsOffered,
     ToolSpec,
+    from_plain,
+    to_plain,
 )
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.tools import (
     DynamicTools,
+    JsonTool,
     PreparedCall,
     RunContext,
     ToolRegistry,
@@ -158,15 +170,16 @@ class CurrentAgent(Effects):
             return  # there will be no such step
         step = run.step if again else run.step + 1
         tools, made = self._found(), dict[int, tuple[Any, str, ToolRegistry]]()
-        for source in sources:
-            if not isinstance(source, DynamicTools):
-                continue
-            for item in await run.wait(source.tools(self._context(phase, step))):
+        dynamic = [source for source in sources if isinstance(source, DynamicTools)]
+        if dynamic:
+            ask = partial(self._ask_sources, dynamic, self._context(phase, step))
+            items = await run.wait(run.effects.remember(self._offer_at(step), ask))
+            run.check_stop()
+            for item in items:
                 one = made[id(item)] = self._made.get(id(item)) or _compiled(item)
                 if one[1] in tools:
                     raise DuplicateToolError(one[1])
                 tools[one[1]] = one[2]
-            run.check_stop()
         self._made = made
         if tools != self._tools:
             self._offer(tools)
@@ -176,6 +189,24 @@ class CurrentAgent(Effects):
             run.emitter.tell(ToolsOffered, step, offered)
             if not again:
                 run.check_stop()  # by somebody who was just told
+
+    async def _ask_sources(self, sources: Sequence[DynamicTools], ctx: RunContext[Any]) -> list[Any]:
+        items: list[Any] = []
+        for source in sources:
+            items += await source.tools(ctx)
+            self._run.check_stop()
+        return items
+
+    def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
+        """The tools that functions return for a step, of which a recording has the specs alone."""
+        own = {spec.name for spec in self._base.registry.specs() + self._base.judge.output.final_tools}
+        own.update(self._found())
+
+        def read(specs: Any) -> list[Any]:
+            offered = self._reported if specs is None else from_plain(tuple[ToolSpec, ...], specs)
+            return [_recorded_tool(spec) for spec in offered if spec.name not in own]
+
+        return JournalEntry("offer", step, _specs_of, read)
 
     def _found(self) -> dict[str, ToolRegistry]:
         """The tools that searches have found in this run, of those that are the present agent's to find."""
@@ -287,6 +318,20 @@ class CurrentAgent(Effects):
             raise AgentError(
                 f"the instructions of the agent {agent.name!r} raised {type(cause).__name__}: {cause}"
             ) from cause
+
+
+def _recorded_tool(spec: ToolSpec) -> JsonTool:
+    """Stands for a tool that a function had returned for a step of a recording; it is not run."""
+    return JsonTool(spec.name, spec.description, spec.parameters, _not_here)
+
+
+def _not_here(_: Any) -> JsonValue:
+    raise ConfigError("a tool that is known from a recording cannot be run")
+
+
+def _specs_of(items: Sequence[Any]) -> JsonValue:
+    plain: JsonValue = to_plain([tool.spec for tool in ToolSet.of(items).build()])
+    return plain
 
 
 def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:

@@ -43,6 +43,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolProgress,
+    ToolsOffered,
     to_plain,
 )
 from wesichain.errors import (
@@ -161,8 +162,29 @@ class RecordedAnswers:
                 return self.checked(scope, step_id)
             case "approve":
                 return self._was_asked(scope, call_id)
+            case "offer":
+                return self._offered(scope, step_id)
             case _:
                 return UNKNOWN
+
+    def _offered(self, scope: str, step_id: int) -> Any:
+        """The tools that were offered from a step on; None where they were those of the step before.
+
+        A function that ended the run ends it again.
+        """
+        for _, event in self._own(scope, step_id):
+            match event:
+                case ToolsOffered(step_id=at, tools=tools) if at == step_id:
+                    return to_plain(tools)
+                case RunFailed(error=kind, message=message):
+                    raise revived_error(kind, message)
+                case RunInterrupted(reason=reason):
+                    raise Stopped(reason)
+                case RunStarted():
+                    pass
+                case _:
+                    return None
+        return None
 
     def _instructions(self, scope: str, step_id: int) -> Any:
         for _, event in self._own(scope, step_id):

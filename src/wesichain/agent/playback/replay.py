@@ -258,7 +258,21 @@ class ReplayEffects(Effects):
         if self._answers.cursor.goes_live(self._scope, entry.step_id):
             return await make()
         known = self._answers.remembered(self._scope, entry.verb, entry.step_id, entry.call_id)
-        return await make() if known is UNKNOWN else entry.read(known)
+        if known is UNKNOWN:
+            return await make()
+        recorded = entry.read(known)
+        return await self._live_or(recorded, entry, make) if entry.verb == "offer" else recorded
+
+    async def _live_or(self, recorded: T, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+        """The tools of the program, which have effects and rules, where they are those of the recording.
+
+        A function that needs deps, or another day, returns others now: then the recorded ones stand for them.
+        """
+        try:
+            live = await make()
+        except Exception:  # noqa: BLE001  # whatever the function needs is not here
+            return recorded
+        return live if entry.write(live) == entry.write(recorded) else recorded
 
     @override
     async def turn(self, call_id: str) -> None:
