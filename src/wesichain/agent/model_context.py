@@ -1,4 +1,4 @@
-"""Shown context: what of a long run the model is still shown, as the context views say."""
+"""Model context: the part of a long run that is still sent to the model, by the context views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .run_state import PASSING, CutOff, RunState, Stopped
 _NO_SUMMARY = "the model answered, and gave no summary"
 
 
-class ShownContext:
+class ModelContext:
     """Cuts what the next request of one run need not have; the log keeps everything."""
 
     __slots__ = ("_run", "_seen")
@@ -91,11 +91,11 @@ class ShownContext:
         for cut in cuts:
             self._seen.check(cut, view)
             self._seen.cut(cut)
-        self._run.emitter.tell(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
-        self._run.check_stop()  # by somebody who was just told
+        self._run.emitter.emit(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
+        self._run.check_stop()  # by a listener
 
     async def _ask(self, number: int, question: ViewQuestion) -> None:
-        """Ask a model what a view wants to know. Where it cannot say, that is told, and nothing is cut."""
+        """Ask a model what a view wants to know. Where it fails, that is recorded, and nothing is cut."""
         run, step, view = self._run, self._run.step + 1, self._run.settings.context[number].name
         model = run.settings.model if question.llm is None else _name_of(question.llm)
         request = ViewRequest(model, question.messages, view=number, llm=question.llm)
@@ -107,7 +107,7 @@ class ShownContext:
             raise
         except Exception as error:  # noqa: BLE001  # a model may be anybody's code
             run.check_stop()
-            run.emitter.tell(
+            run.emitter.emit(
                 ContextReduced, step, view, (), 0.0, NO_USAGE, f"{type(error).__name__}: {error}"
             )
             return
@@ -121,7 +121,7 @@ class ShownContext:
         if text.strip():
             self._cut(view, question.cuts(text), cost, usage)
         else:
-            run.emitter.tell(ContextReduced, step, view, (), cost, usage, _NO_SUMMARY)
+            run.emitter.emit(ContextReduced, step, view, (), cost, usage, _NO_SUMMARY)
 
 
 def _name_of(llm: ToolCallingLlm) -> str:
