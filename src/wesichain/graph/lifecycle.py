@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from wesichain.core import JsonValue, around
+from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
 from .answer_terms import check_answer, plain_answer
@@ -18,26 +18,21 @@ from .performing import Frame, OuterUpdate
 from .state import StateValues, is_mapping
 from .superstep import Folded
 
-
-async def from_input(run: GraphRun, folded: Folded) -> None:
-    await run.begin(folded)
-    await run.run_to_end()
+_NO_USAGE = Usage()  # the agents inside report theirs
 
 
-async def run_with_events(
-    frame: Frame,
-    run: GraphRun,
-    go: Callable[[], Awaitable[None]],
-    *,
-    given: Any = None,
-    resumed: bool = False,
+async def run_graph(
+    frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None
 ) -> StateValues:
-    """Run a graph from its first event to its last; return the values at its end."""
+    """Run a graph from its first event to its last; return the values at its end.
+
+    `first`: the input, folded, or what is pending on the checkpoint that a thread is resumed at.
+    """
     if around.hook is None:
-        return await _run_with_events(frame, run, go, given=given, resumed=resumed)
+        return await _run(frame, run, first, given)
     with around.hook.workflow(frame.log.run_id) as failing:
         try:
-            return await _run_with_events(frame, run, go, given=given, resumed=resumed)
+            return await _run(frame, run, first, given)
         except (GraphInterruptedError, Paused, OuterUpdate):
             raise
         except BaseException as error:
@@ -45,44 +40,40 @@ async def run_with_events(
             raise
 
 
-async def _run_with_events(
-    frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
-) -> StateValues:
+async def _run(frame: Frame, run: GraphRun, first: Folded | Pending, given: Any) -> StateValues:
     log, scope = frame.log, frame.scope
-    if log.has_listeners:
-        log.run_started(scope, _task(given), resumed=resumed)
+    log.emit(RunStarted, scope, 0, _task(given), "graph", resumed=not isinstance(first, Folded))
     try:
-        await go()
-    except GraphError as error:
-        if error.state is None:
-            with suppress(Exception):  # a class of the user's may refuse its own values
-                error.state = frame.definition.schema.build(run.position.values.copies())
-        if isinstance(error, GraphInterruptedError):
-            _emit_interrupted(frame, run, str(error))
-        elif log.has_listeners:
-            log.run_failed(scope, run.position.step, error)
-        raise
-    except Paused as pause:
-        _emit_interrupted(frame, run, f"{len(pause.asked)} questions wait for an answer")
-        raise
-    except OuterUpdate:
-        _emit_interrupted(frame, run, "it handed over to the graph outside")
-        raise
-    except asyncio.CancelledError:
-        _emit_interrupted(frame, run, "the task that ran it was cancelled")
-        raise
+        await run.run_to_end(first)
     except BaseException as error:
-        if log.has_listeners:
-            log.run_failed(scope, run.position.step, error)
+        for stop in frame.on_stop:
+            stop(error, run.position.values)
+        _report_stop(frame, run, error)
         raise
     if log.has_listeners:
-        log.run_completed(scope, run.position.step, _output(run.position.values))
+        log.emit(RunCompleted, scope, run.position.step, _output(run.position.values), _NO_USAGE)
     return run.position.values
 
 
-def _emit_interrupted(frame: Frame, run: GraphRun, reason: str) -> None:
-    if frame.log.has_listeners:
-        frame.log.run_interrupted(frame.scope, run.position.step, reason)
+def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
+    """Give the error the state so far, and make the last event of a run that did not come to its end."""
+    step, name = run.position.step, type(error).__name__
+    if isinstance(error, GraphError) and error.state is None:
+        with suppress(Exception):  # a class of the user's may refuse its own values
+            error.state = frame.definition.schema.build(run.position.values.copies())
+    match error:
+        case GraphInterruptedError():
+            reason = str(error)
+        case Paused():
+            reason = f"{len(error.asked)} questions wait for an answer"
+        case OuterUpdate():
+            reason = "it handed over to the graph outside"
+        case asyncio.CancelledError():
+            reason = "the task that ran it was cancelled"
+        case _:
+            frame.log.emit(RunFailed, frame.scope, step, name, str(error), _NO_USAGE)
+            return
+    frame.log.emit(RunInterrupted, frame.scope, step, reason, _NO_USAGE)
 
 
 def _task(given: Any) -> str:

@@ -40,7 +40,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import CURRENT, GraphContext, pause, recall
 from wesichain.graph.performing import Frame
-from wesichain.graph.state import Append, Overwrite, Untracked
+from wesichain.graph.state import Append, Overwrite, StateValues, Untracked
 from wesichain.graph.watch import ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import PreparedCall, ToolContext, ToolRegistry
@@ -108,6 +108,16 @@ class Live:
         is_watched = frame.report.is_observed or frame.log.tap is not None
         self.is_private = frame.journal is None and not is_watched
         self.is_changed = False  # people have changed what the state has of it already
+        frame.on_stop.append(self._stop)
+
+    def _stop(self, error: BaseException, values: StateValues) -> None:
+        """End the agent's run with the graph's, wherever between two nodes that stopped."""
+        if values.data.get("live") is not self:
+            return
+        self.drive.stop(str(error) or type(error).__name__)
+        if isinstance(error, GraphError) and error.state is None and self.drive.outcome is not None:
+            so_far = self._frame.definition.schema.build(values.copies())
+            error.state = write_state(so_far, read_state(self.drive.outcome.state))
 
     def kept(self, update: dict[str, Any]) -> dict[str, Any]:
         """The update, with this in it where the state has it not."""
