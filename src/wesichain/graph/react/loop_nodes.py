@@ -47,7 +47,7 @@ from wesichain.tools import PreparedCall, ToolContext, ToolRegistry
 
 from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
-from .hosting import Listener, instructions, seconds_left
+from .hosting import Listener, instructions, run_id_in, seconds_left
 from .recorded import NodeRecording
 
 _NONE: Mapping[str, Decision] = {}
@@ -245,7 +245,7 @@ class ReactSteps:
         """Run the calls of the last reply, after a person's word on those that need it."""
         live, waiting, decided = self._under_way(state), None, _NONE
         if live is None:
-            waiting, decided = self._answered(state)
+            waiting, decided = self._answered(state, ctx)
             live = self._again(waiting, decided, ctx)
         live.visited(ctx, records=True)
         try:
@@ -276,7 +276,7 @@ class ReactSteps:
             given,
             history=self._remembered(state),
             instructions=instructions(self._prompt, state),
-            run_id=f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None,
+            run_id=run_id_in(ctx),
             **options,
         )
         assert isinstance(opened, Drive), "a node's run is inside no call"
@@ -311,7 +311,9 @@ class ReactSteps:
         left = seconds_left(ctx)
         return self._budget if left is None else replace(self._budget, seconds=before + left)
 
-    def _answered(self, state: ReActSteps) -> tuple[Interrupted[str], Mapping[str, Decision]]:
+    def _answered(
+        self, state: ReActSteps, ctx: GraphContext
+    ) -> tuple[Interrupted[str], Mapping[str, Decision]]:
         """The run that the state holds, or that waited for a person, and then what was decided."""
         answer = recall()
         if answer is None:
@@ -320,7 +322,7 @@ class ReactSteps:
         # In threads of the first version there is no memo, and every call waits, asked about or not.
         asked = waiting.pending if answer.memo is not None else tuple(filter(self._asks, waiting.pending))
         try:
-            return waiting, decisions(answer.value, asked, self._runtime.refusal_of)
+            return waiting, decisions(answer.value, asked, self._runtime.refusal_of, now=ctx.clock.time())
         except GraphError as error:
             memo = _rest(waiting) if answer.memo is None else answer.memo
             pause(question(asked), memo, problem=str(error))
