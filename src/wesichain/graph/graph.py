@@ -26,7 +26,7 @@ from .snapshots import History, Snapshot
 from .state import Send, StateValues, is_typed_dict
 from .superstep import Folded, Frontier, Position
 from .sync import run_sync
-from .threads import Threads, Updating
+from .threads import Threads
 from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
@@ -268,7 +268,7 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         folded: frozenset[str] | None = None,
     ) -> tuple[StateValues, OuterWrites]:
-        around = cast("Frame", outside.where.frame)
+        around = cast("Frame", outside.frame)
         place, moment = outside.next_inner()
         scope = around.within(outside.task)
         journal = None if around.journal is None else around.journal.inside(place, moment, self.definition)
@@ -404,8 +404,9 @@ class Graph(Translated, Generic[StateT]):
         async def routed(run_id: str, node: str, values: StateValues) -> list[str | Send]:
             return await route(self._frame(replace(self._defaults, run_id=run_id), None), node, values)
 
-        by = Updating(self._new_id(), routed)
-        return await self._threads.update(thread_id, update, as_node, checkpoint_id, by=by)
+        return await self._threads.update(
+            thread_id, update, as_node, checkpoint_id, new_run_id=self._new_id(), route=routed
+        )
 
     def get_state_sync(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False

@@ -11,7 +11,7 @@ from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, R
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
 from .answer_terms import check_answer, plain_answer
-from .checkpoints import ANYTHING, GivenTo, Pending, ThreadQuestions
+from .checkpoints import ANYTHING, Pending, ThreadQuestions
 from .context import NO_ANSWER, Asked, GivenAnswer, Paused
 from .engine import GraphRun
 from .performing import Frame, OuterUpdate
@@ -96,14 +96,15 @@ def _output(values: StateValues) -> JsonValue:
 
 def match_answers(
     thread_id: str, value: Any, questions: ThreadQuestions, *, by: str | None, now: float
-) -> list[GivenTo]:
+) -> list[tuple[Asked, GivenAnswer]]:
     """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
 
     Raises for an answer that fits no question, or not what its question expects.
     """
     by_id = questions.by_id
     if value is NO_ANSWER or (value is None and not by_id):
-        return [GivenTo(one, one.question.default, is_default=True) for one in _expired(by_id, now)]
+        expired = [one for one in by_id.values() if now >= (one.question.expires_at or float("inf"))]
+        return [(one, GivenAnswer(one.question.default, one.memo, is_default=True)) for one in expired]
     if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
@@ -116,30 +117,29 @@ def match_answers(
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
     else:
         found = [(asked, value) for asked in by_id.values()]
-    answers = [GivenTo(asked, plain_answer(asked.question.expects, answer), by) for asked, answer in found]
-    for given in answers:
-        check_answer(given.asked.question.expects, given.value, given.asked.question.node)
+    answers: list[tuple[Asked, GivenAnswer]] = []
+    for asked, answer in found:
+        expects = asked.question.expects
+        given = GivenAnswer(plain_answer(expects, answer), asked.memo, by=by)
+        check_answer(expects, given.value, asked.question.node)
+        answers.append((asked, given))
     return answers
 
 
-def _expired(by_id: Mapping[str, Asked], now: float) -> list[Asked]:
-    return [one for one in by_id.values() if (at := one.question.expires_at) is not None and now >= at]
-
-
 def take_answers(
-    pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[GivenTo]
+    pending: Pending,
+    waiting: Mapping[str, tuple[Asked, ...]],
+    answers: Sequence[tuple[Asked, GivenAnswer]],
 ) -> Pending:
     """The pending notes with the answers in them. A task whose questions all still wait is not run again.
 
     `waiting`: the questions that waited before, by the outermost task that each waits in.
     """
     waits = dict(waiting)
-    for given in answers:
-        asked, way = given.asked, given.asked.way
-        waits.pop(way[0], None)
-        if len(way) == 1:
+    for asked, given in answers:
+        waits.pop(asked.way[0], None)
+        if len(asked.way) == 1:
             known = pending.answers.get(asked.task, {})
-            answer = GivenAnswer(given.value, asked.memo, given.is_default)
-            pending.answers[asked.task] = {**known, asked.question.name: answer}
-    pending.waiting, pending.moved = waits, frozenset(given.asked.way[0] for given in answers)
+            pending.answers[asked.task] = {**known, asked.question.name: given}
+    pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
     return pending

@@ -340,7 +340,7 @@ def after_model(state: ReActSteps) -> str:
 def _frame() -> Frame:
     asking = CURRENT.get()
     assert asking is not None, "a node runs in a task"
-    return cast("Frame", asking.where.frame)
+    return cast("Frame", asking.frame)
 
 
 # --- the state -------------------------------------------------------------------------------------
