@@ -185,7 +185,7 @@ def _as_node(node: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def as_langgraph() -> Iterator[None]:
     """Let `import langgraph` find the names here."""
-    names = {
+    names: dict[str, dict[str, Any]] = {
         "langgraph.graph": {"START": START, "END": END, "StateGraph": StateGraph},
         "langgraph.types": {"Command": Command, "interrupt": interrupt},
         "langgraph.checkpoint.base": {"BaseCheckpointSaver": MemoryCheckpointer},
@@ -196,6 +196,7 @@ def as_langgraph() -> Iterator[None]:
         parts = name.split(".")
         for index in range(1, len(parts) + 1):
             modules.setdefault(".".join(parts[:index]), ModuleType(".".join(parts[:index])))
-        vars(modules[name]).update(found)
+        for key, value in found.items():
+            setattr(modules[name], key, value)
     with patch.dict(sys.modules, modules):
         yield

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 FOLDER = ROOT / "examples" / "langgraph_howtos"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
-RESULTS = {
+RESULTS: dict[str, list[str | re.Pattern[str]]] = {
     "approval": ["'decision': 'approved'}", "[('ann', True)]"],
     "conditional_branches": ["{'aggregate': ['A', 'C'], 'which': 'c'}"],
     "deferred_node": ["{'aggregate': ['A', 'B', 'C', 'B_2', 'D']}"],

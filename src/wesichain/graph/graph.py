@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from wesichain._elsewhere import Translated
 from wesichain.core import Clock, Event, EventSink, Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
+from wesichain.policy import Account
 from wesichain.store import Store
 
 from .accounts import open_account
@@ -345,10 +346,12 @@ class Graph(Translated, Generic[StateT]):
         counted_from: int = 0,
         spent: Spent | None = None,
     ) -> Frame:
-        account = open_account(options.budget, self._clock.monotonic(), spent)
-        if journal is not None:
+        account: Account | None = None
+        if options.budget is not None or journal is not None:  # without one, agents need not watch it
+            account = open_account(options.budget, self._clock.monotonic(), spent)
+        if journal is not None and account is not None:
             journal.counted_from = counted_from
-            journal.spent = lambda: account.spent(self._clock.monotonic())
+            journal.spent = partial(self._spent, account)
         heard = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
@@ -368,6 +371,9 @@ class Graph(Translated, Generic[StateT]):
             counted_from=counted_from,
             account=account,
         )
+
+    def _spent(self, account: Account) -> Spent:
+        return account.spent(self._clock.monotonic())
 
     def _out(self, values: StateValues) -> StateT:
         schema = self.definition.output or self.definition.schema

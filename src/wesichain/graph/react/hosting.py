@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, Outcome
-from wesichain.core import Event, PromptTemplate, to_plain
+from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, LoopGuard, Outcome
+from wesichain.core import Event, PromptTemplate, ToolCallingLlm, to_plain
 from wesichain.errors import GraphError, NodeFailedError
 from wesichain.graph.context import GivenAnswer, GraphContext, pause, recall
 from wesichain.graph.state import is_mapping
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Budget
-from wesichain.tools import ToolContext
+from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .approvals import decisions, question, stored
-from .failures import raise_failure
+from .failures import ToolFailurePolicy, raise_failure
 from .recorded import NodeRecording
+
+
+def node_runtime(
+    llm: ToolCallingLlm,
+    tools: Iterable[Any] | ToolRegistry,
+    *,
+    policy: ToolFailurePolicy,
+    loop_guard: LoopGuard | None,
+    tool_concurrency: int,
+) -> AgentRuntime[str]:
+    """The runtime of an agent that a graph makes itself: out of steps, its last content is the answer."""
+    return AgentRuntime(
+        llm,
+        tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build(),
+        policy=ToolFailurePolicy(policy).engine(),
+        on_limit="partial",
+        tool_concurrency=tool_concurrency,
+        exclude_after=None,
+        loop_guard=loop_guard,
+    )
 
 
 class Listener:

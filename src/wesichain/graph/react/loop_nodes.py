@@ -13,7 +13,6 @@ from typing import Annotated, Any, TypedDict, cast
 
 from wesichain.agent import (
     Acting,
-    AgentRuntime,
     ApproveWith,
     Completed,
     Conversation,
@@ -47,7 +46,7 @@ from wesichain.tools import PreparedCall, ToolContext, ToolRegistry
 
 from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
-from .hosting import Listener, instructions, run_id_in, seconds_left
+from .hosting import Listener, instructions, node_runtime, run_id_in, seconds_left
 from .recorded import NodeRecording
 
 _NONE: Mapping[str, Decision] = {}
@@ -196,14 +195,8 @@ class ReactSteps:
         self._prompt = prompt
         self._budget = budget
         self._stream = stream
-        self._runtime: AgentRuntime[str] = AgentRuntime(
-            llm,
-            registry,
-            policy=ToolFailurePolicy(policy).engine(),
-            on_limit="partial",
-            tool_concurrency=tool_concurrency,
-            exclude_after=None,
-            loop_guard=loop_guard,
+        self._runtime = node_runtime(
+            llm, registry, policy=policy, loop_guard=loop_guard, tool_concurrency=tool_concurrency
         )
 
     # --- the nodes ---------------------------------------------------------------------------------

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from wesichain.agent import AgentRuntime, LoopGuard
+from wesichain.agent import LoopGuard
 from wesichain.core import PromptTemplate, ToolCallingLlm, read_state, state_update, write_state
 from wesichain.errors import ConfigError
 from wesichain.graph.context import GraphContext
 from wesichain.graph.state import StateUpdate
 from wesichain.policy import Budget
-from wesichain.tools import ToolRegistry, ToolSet
+from wesichain.tools import ToolRegistry
 
 from .failures import ToolFailurePolicy
-from .hosting import instructions, run_id_in, run_in_node, seconds_left
+from .hosting import instructions, node_runtime, run_id_in, run_in_node, seconds_left
 
 
 class ReActAgentNode:
@@ -44,14 +44,12 @@ class ReActAgentNode:
         self._prompt = prompt
         self._max_iterations = max_iterations
         self._stream = stream
-        self._runtime: AgentRuntime[str] = AgentRuntime(
+        self._runtime = node_runtime(
             llm,
-            tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build(),
-            policy=ToolFailurePolicy(tool_failure_policy).engine(),
-            on_limit="partial",
-            tool_concurrency=tool_concurrency,
-            exclude_after=None,
+            tools,
+            policy=tool_failure_policy,
             loop_guard=loop_guard,
+            tool_concurrency=tool_concurrency,
         )
 
     async def invoke(self, state: Any, ctx: GraphContext | None = None) -> StateUpdate:
