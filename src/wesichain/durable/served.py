@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Self
 
+from typing_extensions import Unpack
+
 from wesichain.core import Clock, Event
 from wesichain.errors import ConfigError, RunIdConflictError
 from wesichain.tools import CancellationToken
@@ -13,7 +15,7 @@ from wesichain.tools import CancellationToken
 from .engine import Engine, engine_for, release
 from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
-from .store import NewRun
+from .store import NewRun, RunFilters
 from .stretches import run_of
 from .work import CANCELLED, Service
 
@@ -50,13 +52,13 @@ class ServedRuns:
         limit: int = 100,
         *,
         after: str | None = None,
-        search: str = "",
+        **filters: Unpack[RunFilters],
     ) -> list[RunSummary]:
         """The runs of this name and those inside them, the newest first: all, or those in a state.
 
-        `after` is the id of the last run of the page before; `search` a text that the task or the id has.
+        `after` is the id of the last run of the page before; the others are as `RunFilters` says.
         """
-        return await self._runs.list(status, limit, after=after, search=search)
+        return await self._runs.list(status, limit, after=after, **filters)
 
     async def show(self, run_id: str) -> RunSummary:
         """One run, as it is listed: its state, its version, whether a worker serves that."""
