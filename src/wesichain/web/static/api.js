@@ -54,16 +54,12 @@ export function runPath(id, tail = "") {
 }
 
 // Follows a run: calls `onEvents` with what is new, and comes back after a break of the connection.
-export function follow(id, options) {
-  return followPath(runPath(id, "/events"), options);
-}
-
-export async function followPath(path, { after, signal, onEvents, onEnd }) {
+export async function follow(id, { after, signal, onEvents, onEnd }) {
   let last = after;
   let pause = 500;
   while (!signal.aborted) {
     try {
-      const answer = await request(`${path}?after=${last}`, { signal });
+      const answer = await request(runPath(id, `/events?after=${last}`), { signal });
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let held = "";
       for (;;) {
