@@ -156,7 +156,7 @@ class A2a:
         return JSONResponse({"jsonrpc": "2.0", "id": id, "result": MessageToDict(result)})
 
     async def _find(self, owner: str, id: str) -> Run:
-        return await self._runs.find(owner, checked_run_id(id))
+        return await self._runs.get(owner, checked_run_id(id))
 
     async def _exchange(
         self, request: Request, owner: str, asked: a2a.SendMessageRequest, *, is_streamed: bool

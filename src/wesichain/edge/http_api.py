@@ -108,7 +108,7 @@ class HttpApi:
         return await keeper.start(order)
 
     async def _find(self, request: Request, owner: str) -> Run:
-        return await self._runs.find(owner, checked_run_id(str(request.path_params["id"])))
+        return await self._runs.get(owner, checked_run_id(str(request.path_params["id"])))
 
     def _events(self, run: Run, after: int) -> Response:
         try:

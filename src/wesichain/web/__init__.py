@@ -4,8 +4,8 @@ Importing this needs neither starlette nor uvicorn; `create_app` and `run_server
 """
 
 from .approvals import ApprovalFolder, WaitingCall
-from .desk import fork, step_numbers
 from .export import export_html
+from .forks import fork, step_numbers
 from .marks import Mark, Marks
 from .run_database import RunDatabase, plain_row
 from .viewer_server import create_app, run_server

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
 from wesichain.core import PendingCall, Provide, to_plain
@@ -71,6 +71,7 @@ def build(
             Route("/", _page),
             Route("/static/{name}", _page),
             *Workbench(store, desk, database).routes(),
+            *([] if desk is None else [Mount("/api/agent", desk.app)]),
             Route("/api/runs", viewer.list_runs),
             Route("/api/runs/{id}", viewer.show_run),
             Route("/api/runs/{id}/events", viewer.follow_run),
@@ -127,9 +128,7 @@ class _Viewer:
     async def follow_run(self, request: Request) -> Response:
         run = await self._find(request.path_params["id"])
         after = number_of(request, "after", -1, least=-1)
-        live = None if self._desk is None else self._desk.live.find(run.run_id)
-        events = follow(run.path, after=after) if live is None else live.follow(after)
-        return StreamingResponse(events, media_type="text/event-stream")
+        return StreamingResponse(follow(run.path, after=after), media_type="text/event-stream")
 
     async def compare(self, request: Request) -> Response:
         ours, theirs = [await self._find(request.query_params.get(side, "")) for side in ("a", "b")]
@@ -213,11 +212,9 @@ class _Viewer:
             return JSONResponse({"token": token, "decision": decision.kind})
         if folder is None or standing in _UNDECIDABLE:
             raise HTTPException(*_UNDECIDABLE[standing])
-        run_id = next((item.run_id for item in folder.pending() if item.pending.token == token), "")
         try:
-            await run_in_threadpool(folder.decide, token, decision)
-            if self._desk is not None:
-                self._desk.decided(run_id)
+            if self._desk is None or not await self._desk.decide(token, decision):
+                await run_in_threadpool(folder.decide, token, decision)
         except ConfigError as error:  # somebody else was quicker
             raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
         return JSONResponse({"token": token, "decision": decision.kind})

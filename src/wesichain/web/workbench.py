@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable
 from http import HTTPStatus
@@ -15,17 +14,17 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from wesichain.core import RunCompleted, RunFailed, to_json
-from wesichain.errors import CodecError, ConfigError, WesichainError
+from wesichain.errors import CodecError, WesichainError
 from wesichain.trace import RunSummary, load, redact
 
-from .desk import AgentDesk, step_numbers
+from .desk import AgentDesk
 from .export import export_html
+from .forks import step_numbers
 from .marks import Mark
 from .queries import body_of, number_of
 from .run_database import RunDatabase, StoredRun, plain_row
 from .run_store import RunStore
 
-_LONGEST_TASK = 200_000  # characters
 _LONGEST_WHY = 4_000
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -41,8 +40,6 @@ class Workbench:
     def routes(self) -> list[Route]:
         return [
             Route("/api/info", self.info),
-            Route("/api/agent/runs", self.start, methods=["POST"]),
-            Route("/api/runs/{id}/cancel", self.cancel, methods=["POST"]),
             Route("/api/runs/{id}/fork", self.fork, methods=["POST"]),
             Route("/api/runs/{id}/mark", self.mark, methods=["POST"]),
             Route("/api/runs/{id}/export", self.export),
@@ -67,21 +64,6 @@ class Workbench:
 
     # --- the agent ---------------------------------------------------------------------------------
 
-    async def start(self, request: Request) -> Response:
-        body = await body_of(request)
-        task, talk = body.get("task"), body.get("conversation")
-        if not isinstance(task, str) or not task.strip() or len(task) > _LONGEST_TASK:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"task": "..."} with what the agent shall do')
-        if not (talk is None or isinstance(talk, str)):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "conversation is the id that an earlier answer gave")
-        desk = self._the_desk()
-        try:
-            run_id, name = desk.start(task, talk)
-        except ConfigError as error:
-            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
-        await self._until_found(run_id)
-        return JSONResponse({"run_id": run_id, "conversation": name}, HTTPStatus.CREATED)
-
     async def fork(self, request: Request) -> Response:
         body = await body_of(request)
         step = body.get("step")
@@ -94,19 +76,7 @@ class Workbench:
         if step not in steps:
             has = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
             raise HTTPException(HTTPStatus.BAD_REQUEST, f"there is no step {step}: the run has {has}")
-        try:
-            run_id = desk.fork(recording, step)
-        except ConfigError as error:
-            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
-        await self._until_found(run_id)
-        return JSONResponse({"run_id": run_id}, HTTPStatus.CREATED)
-
-    async def cancel(self, request: Request) -> Response:
-        await body_of(request)
-        run = await self._find(request)
-        if self._desk is None or not self._desk.cancel(run.run_id):
-            raise HTTPException(HTTPStatus.CONFLICT, "this run does not go on in this server")
-        return JSONResponse({"run_id": run.run_id, "cancelled": True})
+        return JSONResponse({"run_id": await desk.fork(recording, step)}, HTTPStatus.CREATED)
 
     def _the_desk(self) -> AgentDesk:
         if self._desk is None:
@@ -114,17 +84,6 @@ class Workbench:
                 HTTPStatus.CONFLICT, "there is no agent here: start with 'wesichain serve module:agent'"
             )
         return self._desk
-
-    async def _until_found(self, run_id: str) -> None:
-        """A new run is written as soon as its loop comes round; one that cannot begin says why."""
-        assert self._desk is not None
-        for _ in range(100):
-            if await run_in_threadpool(self._runs.find, run_id) is not None:
-                return
-            if run_id in self._desk.problems:
-                raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, redact(self._desk.problems[run_id]))
-            await asyncio.sleep(0.05)
-        raise HTTPException(HTTPStatus.GATEWAY_TIMEOUT, "the run has not begun yet; look for it in the list")
 
     # --- runs --------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // One run: facts, the graph where there is one, the timeline; live while the run goes on.
 
-import { download, follow, get, post, runPath } from "./api.js";
+import { agentPath, download, follow, get, post, runPath } from "./api.js";
 import { badge, chip, h, when } from "./dom.js";
 import { PathTaken } from "./graph.js";
 import { isRaw, setRaw } from "./markdown.js";
@@ -30,7 +30,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
   const graphs = h("div");
   const mark = h("span", null, badge(page.run.status));
   const problems = h("div");
-  const stop = h("button", { type: "button", class: "refuse stop", hidden: true, onclick: () => attempt(() => post(runPath(id, "/cancel"), {})) }, "Stop");
+  const stop = h("button", { type: "button", class: "refuse stop", hidden: true, onclick: () => attempt(() => post(agentPath(page.run.run_id, "/cancel"), {})) }, "Stop");
   main.append(
     h("div", { class: "run-head" },
       h("h1", { class: "task" }, page.run.user_input || "(no task)"),
@@ -81,6 +81,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
     mark.replaceChildren(badge(isFresh ? "live" : "unfinished"));
     stop.hidden = !agent || !isFresh;
     await follow(id, {
+      live: agent && page.run.run_id,
       after: last,
       signal,
       onEvents(events) {
