@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunMemory, RunResult, result_of
+from wesichain.agent import (
+    Agent,
+    ApproveWith,
+    Completed,
+    Decision,
+    Interrupted,
+    Outcome,
+    RunMemory,
+    RunResult,
+    result_of,
+)
 from wesichain.core import (
     Clock,
     Event,
@@ -18,7 +27,6 @@ from wesichain.core import (
     Message,
     ModelSettings,
     Part,
-    Role,
     SystemClock,
     ToolCall,
     to_json,
@@ -26,6 +34,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
 
+from .conversation_turns import ConversationTurns
 from .engine import Engine
 from .execution import Execution
 from .findings import Found
@@ -91,6 +100,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         named = checked_name(agent.name if name is None else name)
         program = Program(version_of(agent) if version is None else checked_version(version), self._is_exact)
         self._live = LiveText()
+        self._turns = ConversationTurns(self.outcome)
         self._execution = Execution(
             agent,
             program,
@@ -153,27 +163,28 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     ) -> RunResult[OutT]:
         """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
 
-        `conversation` is read when the run begins, and its question and answer are added when this call
-        returns; called again with the same id, it adds them where they are missing. `model`
-        ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on. Raises
-        as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the call that
-        began a run cancels the run.
-        One that another version began waits for a worker of it.
+        `conversation` is read when the run begins. Once the run has completed, its question and answer are
+        added, by this process if it lives until then; called again with the same id, by the one that calls.
+        `model` ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on.
+        Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the
+        call that began a run cancels the run. One that another version began waits for a worker of it.
         """
-        earlier = () if conversation is None else tuple(await conversation.read())
-        order = begin_order(
-            task, history=history, earlier=earlier, model=model, budget=budget, settings=settings
+        order = await begin_order(
+            task, history=history, conversation=conversation, model=model, budget=budget, settings=settings
         )
         engine = await self._serving()
         new = self._new(order, run_id)
-        if await mapped(engine.start(self._service, new)):
-            result = self._result(await self._here(engine, new.run_id))
-            await _remember(conversation, order, result, is_new=True)
-            return result
-        await self._check(new)
-        result = self._result(await self.outcome(new.run_id))
-        await _remember(conversation, order, result, is_new=False)
-        return result
+        is_new = await mapped(engine.start(self._service, new))
+        if is_new:
+            outcome = await self._here(engine, new.run_id)
+        else:
+            await self._check(new)
+            outcome = await self.outcome(new.run_id)
+        if conversation is not None and isinstance(outcome, Completed):
+            await self._turns.add(conversation, order, outcome, is_new=is_new)
+        elif conversation is not None and isinstance(outcome, Interrupted):
+            self._turns.follow(new.run_id, conversation, order, is_new=is_new)
+        return self._result(outcome)
 
     async def enqueue(
         self,
@@ -181,6 +192,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         *,
         run_id: str | None = None,
         history: Sequence[Message] = (),
+        conversation: RunMemory | None = None,
         model: str | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
@@ -190,12 +202,17 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     ) -> str:
         """Leave a task to whoever serves the agent; returns the id of its run.
 
-        `priority` 1 is served before 2 (10 unless told). `delay` is in seconds. `key` is a customer or a
-        tenant: keys take turns, and limits per key count by it. `settings`: over the agent's, and
-        kept with the run. The rest is as for `run`.
+        `priority` 1 is served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a
+        tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
         """
-        order = begin_order(task, history=history, model=model, budget=budget, settings=settings)
-        return await self._queue(replace(self._new(order, run_id), priority=priority), delay=delay, key=key)
+        order = await begin_order(
+            task, history=history, conversation=conversation, model=model, budget=budget, settings=settings
+        )
+        new = replace(self._new(order, run_id), priority=priority)
+        is_new = await self._queue(new, delay=delay, key=key)
+        if conversation is not None:
+            self._turns.follow(new.run_id, conversation, order, is_new=is_new)
+        return new.run_id
 
     @override
     async def events(self, run_id: str) -> AsyncIterator[Event]:
@@ -281,17 +298,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")
 
-
-async def _remember(
-    conversation: RunMemory | None, order: Begin, result: RunResult[Any], *, is_new: bool
-) -> None:
-    """Add the question and the answer of a run to its conversation, once."""
-    if conversation is None:
-        return
-    turn = (
-        Message(Role.USER, order.parts or order.task),
-        Message(Role.ASSISTANT, result.messages[-1].text if result.messages else str(result.output)),
-    )
-    if not is_new and turn in pairwise(await conversation.read()):
-        return
-    await conversation.extend(*turn)
+    @override
+    async def close(self, *, grace: float = 5.0) -> None:
+        """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
+        self._turns.close()
+        await super().close(grace=grace)

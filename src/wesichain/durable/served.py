@@ -107,8 +107,8 @@ class ServedRuns:
         await mapped(engine.serve(self._service))
         return engine
 
-    async def _queue(self, new: NewRun, *, delay: float | None, key: str | None) -> str:
-        """Leave a run to whoever serves it; its id."""
+    async def _queue(self, new: NewRun, *, delay: float | None, key: str | None) -> bool:
+        """Leave a run to whoever serves it; False if there is one with its id already."""
         if type(new.priority) is not int or not 1 <= new.priority <= 1_000_000:
             raise ConfigError(
                 f"priority={new.priority!r} must be a whole number from 1 (served first) to 1000000"
@@ -116,10 +116,11 @@ class ServedRuns:
         if delay is not None and not 0 <= delay < 10**9:
             raise ConfigError(f"delay={delay!r} must be seconds, 0 or more")
         new = replace(new, delay=delay or None, key=key or None)
-        if not await self._runs.ask(lambda store: store.ledger.begin(new)):
+        is_new = await self._runs.ask(lambda store: store.ledger.begin(new))
+        if not is_new:
             await self._check(new)
         self._wake()
-        return new.run_id
+        return is_new
 
     def _wake(self) -> None:
         """Have this process look into its queues now, if it serves."""

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from wesichain.agent import Completed, Decision, Failed, Interrupted
+from wesichain.agent import Completed, Decision, Failed, Interrupted, RunMemory
 from wesichain.core import (
     OMIT,
     Event,
@@ -75,11 +75,11 @@ def new_id(run_id: str | None) -> str:
     return secrets.token_hex(16) if run_id is None else checked_id(run_id)
 
 
-def begin_order(
+async def begin_order(
     task: object,
     *,
     history: Sequence[Message] = (),
-    earlier: Sequence[Message] = (),
+    conversation: RunMemory | None = None,
     model: object = None,
     budget: Budget | None = None,
     settings: ModelSettings | None = None,
@@ -100,7 +100,7 @@ def begin_order(
         text,
         tuple(history),
         () if isinstance(content, str) else content,
-        tuple(earlier),
+        () if conversation is None else tuple(await conversation.read()),
         model or "",
         None if budget is None else to_plain(budget),
         settings,
