@@ -279,7 +279,7 @@ class PlainRuns(RunKeeper):
             raise HTTPException(400, str(error)[:500]) from None
         run = PlainRun(agent, order, talk, keeper=self)
         if order.conversation is not None:
-            before = await self.waiting(order.owner, order.conversation, frozenset())
+            before = await self.waiting(order.owner, order.conversation)
             if before is not None:  # the user has asked something else instead
                 before.drop()
             self._latest[order.owner, order.conversation] = order.run_id
@@ -292,7 +292,7 @@ class PlainRuns(RunKeeper):
         return run if run is not None and run.order.owner == owner else None
 
     @override
-    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> PlainRun | None:
+    async def waiting(self, owner: str, conversation: str) -> PlainRun | None:
         run = self._known(self._latest.get((owner, conversation), ""))
         return run if run is not None and run.is_waiting else None
 

@@ -25,6 +25,7 @@ from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
 from .runs import Inbox, RunDirectory, Talks
+from .service import Service
 from .stored_runs import DurableRunner, StoredRuns
 
 AnyAgent: TypeAlias = Agent[Any, Any] | DurableRunner
@@ -61,9 +62,9 @@ def build(
             "a DurableAgent has its own deps and events: DurableAgent(..., deps=..., events=...); "
             "what waits is in its database, and needs no inbox"
         )
-    callers = Callers(authorize, deps)
     runs = RunDirectory(keepers)
-    api = HttpApi(runs, callers, limits)
+    service = Service(runs, Callers(authorize, deps), limits)
+    api = HttpApi(service)
     endpoints: dict[str, tuple[str, Endpoint]] = {
         "/runs": ("POST", api.run),
         "/runs/stream": ("POST", api.stream),
@@ -73,7 +74,7 @@ def build(
     }
     if protocols:
         described = {name: _description_of(one) for name, one in agents.items()}
-        endpoints |= _protocols(runs, callers, limits, agents=described, path=path)
+        endpoints |= _protocols(service, agents=described, path=path)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -106,18 +107,16 @@ def build(
     return app
 
 
-def _protocols(
-    runs: RunDirectory, callers: Callers, limits: Limits, *, agents: Mapping[str, str], path: str
-) -> dict[str, tuple[str, Endpoint]]:
+def _protocols(service: Service, *, agents: Mapping[str, str], path: str) -> dict[str, tuple[str, Endpoint]]:
     """The endpoints of the protocols, whose packages the plain API does without."""
     from .a2a import A2a
     from .ag_ui import AgUi
     from .ai_sdk import AiSdk
 
-    a2a = A2a(runs, callers, limits, agents=agents, path=path)
+    a2a = A2a(service, agents=agents, path=path)
     return {
-        "/ag-ui": ("POST", AgUi(runs, callers, limits)),
-        "/ai-sdk": ("POST", AiSdk(runs, callers, limits)),
+        "/ag-ui": ("POST", AgUi(service)),
+        "/ai-sdk": ("POST", AiSdk(service)),
         "/a2a": ("POST", a2a),
         "/.well-known/agent-card.json": ("GET", a2a.card),
     }

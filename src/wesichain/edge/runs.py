@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Literal, Protocol, TypeAlias
+from uuid import uuid4
 
 from starlette.exceptions import HTTPException
 
@@ -161,9 +163,19 @@ class RunKeeper(Protocol):
 
     async def start(self, order: Order) -> Run: ...
     async def find(self, owner: str, run_id: str) -> Run | None: ...
-    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> Run | None:
-        """The run of a conversation that waits, or the one that waits for these tokens."""
+    async def waiting(self, owner: str, conversation: str) -> Run | None:
+        """The newest run of a conversation that waits, of those that have an id made by `new_run_id`."""
         ...
+
+
+def thread_of(owner: str, conversation: str) -> str:
+    """The beginning of the ids of a conversation's runs, by which another process finds them."""
+    return sha256(f"{conversation}\x1f{owner}".encode()).hexdigest()[:24]
+
+
+def new_run_id(owner: str, conversation: str | None) -> str:
+    """An id for a run that its client has not named."""
+    return uuid4().hex if conversation is None else f"{thread_of(owner, conversation)}-{uuid4().hex}"
 
 
 class RunDirectory:
