@@ -154,7 +154,6 @@ class TestOffload:
         with pytest.raises(ConfigError, match="over_tokens"):
             Offload(MemoryFiles(), over)
 
-    @pytest.mark.slow
     async def test_three_hundred_steps_of_20_kb_results_in_32_000_tokens(self) -> None:
         llm = Reader(300)
         agent = deep_agent(llm, [fetch], budget=Budget(steps=3_000), context=[Window(32_000)])
