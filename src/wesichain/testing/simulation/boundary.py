@@ -295,10 +295,10 @@ def _is_stopped(owner: Owner) -> bool:
 
 
 def _kinds_for(prepared: PreparedCall) -> tuple[str, ...]:
-    """The faults that can happen to a call: an agent has no timeout of its own, and is one run."""
+    """The faults that can happen to a call. An agent is no boundary: its models and its tools are."""
     tool = prepared.tool
     if tool.is_agent:
-        return ("tool_raises",)
+        return ()
     if tool.effect == "once":
         return ("tool_raises", "tool_hangs", "tool_late")
     return ("tool_raises", "tool_hangs", "tool_late", "tool_twice")
