@@ -28,7 +28,7 @@ from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDep
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.loops import PerLoop
-from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.react_text.reasoning import ReasoningStyle
 from wesichain.llm.supported_settings import supported
 
 try:

@@ -24,7 +24,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.react_text.reasoning import ReasoningStyle
 from wesichain.llm.strict_forms import as_asked
 from wesichain.llm.supported_settings import SupportedSettings, supported
 
