@@ -161,7 +161,7 @@ def _read_body(name: str, body: str) -> tuple[list[TextCall], str]:
         named = [call_of(item) for item in (value if is_array(value) else [value])]
         return [_call(name, args) for name, args in named], rest
     inner = _OPENER.match(start)
-    if inner and inner["function"]:
+    if inner and inner["function"] and not name:
         return _read_body(inner["function"], start[inner.end() :].partition("</function>")[0])
     if not name:
         separator = _SEPARATOR.search(body)

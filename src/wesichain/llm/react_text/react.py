@@ -154,10 +154,11 @@ def _final(reply: TextReply, sections: Sequence[Section]) -> Decision:
             end = section.at
             break
     answer = tidy(without_run_on(reply.text[sections[0].start : end]))
-    inner = TextReply(answer)
-    places = (found.start() for found in CALL_START.finditer(inner.text))
-    if any(inner.begins_line(at) and not inner.quotes(at) for at in places):
-        raise NoCallError(BOTH)
+    if CALL_START.search(answer):
+        inner = TextReply(answer)
+        places = (found.start() for found in CALL_START.finditer(inner.text))
+        if any(inner.begins_line(at) and not inner.quotes(at) for at in places):
+            raise NoCallError(BOTH)
     return Decision(answer=answer)
 
 

@@ -9,7 +9,7 @@ comes in pieces and one that comes at once are read by the same filter, in linea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from wesichain.core import dataclass
 
@@ -43,6 +43,8 @@ _TOKEN = re.compile(
     r"|(?P<glued>assistant(?:final|commentary[\s:]*+to=[\w.:-]++\s*+(?:json)?+))",
     re.IGNORECASE | re.VERBOSE,
 )
+# What every mark begins with, which is quick to find.
+_START = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1|assistant[fc]", re.IGNORECASE)
 _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.:-]+)")
 # The end of what came so far may become a mark, or the header of a channel.
 _BEGUN = re.compile(
@@ -171,7 +173,7 @@ class ReasoningFilter:
             text = text[len(self._opener) :]
         said: list[str] = []
         at, end = 0, len(text)
-        for mark in _TOKEN.finditer(text):
+        for mark in _marks(text):
             begin, after = mark.span()
             if (mark["open"] or mark["close"]) and (text[begin - 1] if begin else self._last) in _QUOTES:
                 if after == end:
@@ -319,6 +321,14 @@ class ReasoningFilter:
             return text
         self._kept.append(text)
         return ""
+
+
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    end = 0
+    for start in _START.finditer(text):
+        if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
+            end = mark.end()
+            yield mark
 
 
 def _is_final(mark: re.Match[str]) -> bool:

@@ -63,14 +63,10 @@ class TextReply:
             text = text[fence.end() + 1 :]
         self.text = text
         self.quoted: list[tuple[int, int]] = []
-        places: list[Place] = [*_fences(text), *_elements(text), *_quotations(text)]
+        places: list[Place] = [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
         places += [(token.start(), token.end(), _name(token)) for token in _tokens(text)]
         if marks is not None:
             places += [(mark.start(), mark.end(), _name(mark)) for mark in marks.finditer(text)]
-        if is_wrapped:  # the line that closes it ends a section as a marker would
-            places += [
-                (line.start(), line.end(), "plain") for line in _FENCE.finditer(text) if not line[2].strip()
-            ]
         self.sections = list(self._scan(sorted(places, key=lambda place: place[0])))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
@@ -140,8 +136,9 @@ def _begins_a_call(text: str, fence: re.Match[str]) -> bool:
     return bool(_BEGINNING.match(text, fence.end(), end) or any(_tokens(text[fence.end() : end])))
 
 
-def _fences(text: str) -> Iterator[Place]:
-    """The closed blocks of code; one that never closes hides nothing."""
+def _fences(text: str, *, is_wrapped: bool = False) -> Iterator[Place]:
+    """The closed blocks of code; one that never closes hides nothing. Of a reply that a fence wraps, the line
+    that closes it ends a section as a marker would."""
     if "```" not in text and "~~~" not in text:
         return
     opener: re.Match[str] | None = None
@@ -151,6 +148,8 @@ def _fences(text: str) -> Iterator[Place]:
         elif fence[1].startswith(opener[1]) and not fence[2].strip():
             yield opener.start(), fence.end(), "fence"
             opener = None
+    if is_wrapped and opener and not opener[2].strip():
+        yield opener.start(), opener.end(), "plain"
 
 
 _TAG = re.compile(r"<(?:!--|(/?+)([A-Za-z][\w:.-]{0,40}+)(?=[\s>])[^<>]{0,200}+>)")
