@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -12,9 +12,17 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent
-from wesichain.core import ToolCallingLlm, dataclass, from_json, to_json
+from wesichain.core import ToolCallingLlm, dataclass, dump_json, from_json, to_json
 from wesichain.evals import Case, improve
-from wesichain.learning import Embedder, Learner, Playbook, PlaybookBullet, ToolCallingStrategy
+from wesichain.learning import (
+    Embedder,
+    Learner,
+    ModelReflector,
+    Playbook,
+    PlaybookBullet,
+    TaskOutput,
+    ToolCallingStrategy,
+)
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.store import append_line
 
@@ -42,6 +50,7 @@ class RunLine:
 
     world: str
     family: str
+    part: str
     arm: str
     phase: str  # training, held-out
     task: str
@@ -49,11 +58,27 @@ class RunLine:
     steps: int
     tokens: int
     learning_tokens: int = 0
-    shown: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # ids of bullets
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LessonLine:
+    """A bullet as it stood after the training of an arm."""
+
+    world: str
+    arm: str
+    id: str
+    content: str
+    author: str
+    stage: str
+    helpful: int
+    harmful: int
+    given_by: int  # runs
 
 
 class Log:
-    """A file of runs."""
+    """A file of runs, and beside it one of the lessons that were learned."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -70,6 +95,22 @@ class Log:
         append_line(self._path, to_json(line).encode())
         self.lines.append(line)
 
+    def add_lessons(self, world: str, arm: str, book: Playbook) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        for one in book.bullets("general"):
+            line = LessonLine(
+                world,
+                arm,
+                one.id,
+                one.content,
+                one.provenance.author,
+                one.stage,
+                one.helpful_count,
+                one.harmful_count,
+                len(one.sources),
+            )
+            append_line(self._path.with_suffix(".lessons.jsonl"), to_json(line).encode())
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -81,6 +122,7 @@ class Plan:
     at_once: int = 8
     embedder: Embedder | None = None
     improve_runs: int = 120
+    prompt: Path | None = None  # the reflector's; the product's own unless given
 
 
 async def play(world: World, arm: str, plan: Plan, *, log: Log, others: Sequence[World] = ()) -> None:
@@ -119,6 +161,7 @@ async def run(
     return RunLine(
         world.name,
         world.family,
+        world.part,
         arm,
         phase,
         task.id,
@@ -127,7 +170,15 @@ async def run(
         outcome.usage.total_tokens,
         spent,
         tuple(shown),
+        tuple(_calls(outcome)),
     )
+
+
+def _calls(outcome: Any) -> Iterator[str]:
+    for step in TaskOutput.of(outcome).structured_trace:
+        for call in step.calls:
+            came = "ok" if call.success else f"refused: {call.error_message}"
+            yield f"{call.tool_name} {dump_json(call.arguments)} {came}"
 
 
 async def _agent(
@@ -195,7 +246,8 @@ async def _train(
     training: Sequence[WorldTask],
 ) -> None:
     """Run the training tasks one after the other, each with what those before it have taught."""
-    learner = Learner(playbook=book, llm=plan.llm)
+    given = ModelReflector(plan.llm, prompt=plan.prompt) if plan.prompt else None
+    learner = Learner(playbook=book, llm=plan.llm, reflector=given)
     reflector: Any = learner.reflector
 
     async def learn(outcome: Any, run_id: str, task: WorldTask) -> int:
@@ -213,6 +265,7 @@ async def _train(
 
     for task in training:
         log.add(await run(agent, world, arm, task, phase="training", then=learn))
+    log.add_lessons(world.name, arm, book)
 
 
 async def _improved(world: World, plan: Plan, training: Sequence[WorldTask]) -> Agent[Any, str]:

@@ -33,6 +33,7 @@ class World:
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.name: str = data["name"]
         self.family: str = data["family"]
+        self.part: str = data["part"]  # prompt, judged or search: what its runs count for
         self.source: str = data["source"]
         self.sentences: tuple[str, ...] = tuple(rule["sentence"] for rule in data["rules"])
         self._rules: list[Mapping[str, str]] = data["rules"]
@@ -101,7 +102,7 @@ class World:
         def invoke(args: Any, ctx: ToolContext[Any]) -> str:
             for name, form in about["accepts"].items():
                 if not re.fullmatch(form, str(args[name])):
-                    raise ToolError(f"invalid {name}: {args[name]!r}")
+                    raise ToolError(f"{about.get('refusal', f'invalid {name}:')} {args[name]!r}")
             if "gives" not in about:
                 self._records.setdefault(ctx.run_id, []).append((about["name"], dict(args)))
             return str(about.get("gives", "done"))

@@ -91,7 +91,7 @@ async def test_every_arm_runs_and_is_not_run_again(tmp_path: Path, arm: str) -> 
 def test_the_page_recomputes_from_the_log() -> None:
     def line(arm: str, number: int, solved: bool) -> RunLine:
         return RunLine(
-            "w", "f", arm, "held-out", f"t{number}", solved, 2, 1000, 10 if "learned" in arm else 0
+            "w", "f", "judged", arm, "held-out", f"t{number}", solved, 2, 1000, 10 if "learned" in arm else 0
         )
 
     lines = [
