@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import sys
+import traceback
 from pathlib import Path
 
 from wesichain.agent import resolve_model
@@ -31,7 +33,7 @@ def model_of(name: str, base_url: str | None) -> ToolCallingLlm:
     return resolve_model(name)
 
 
-async def carry_out(given: argparse.Namespace, log: Log) -> None:
+async def carry_out(given: argparse.Namespace, log: Log) -> bool:
     worlds = read_worlds()
     plan = Plan(
         model_of(given.model, given.base_url),
@@ -42,15 +44,18 @@ async def carry_out(given: argparse.Namespace, log: Log) -> None:
     )
     chosen = given.worlds.split(",") if given.worlds else [world.name for world in worlds]
 
-    async def one(arm: str, world: World) -> None:
-        await play(world, arm, plan, log=log, others=worlds)
+    async def one(arm: str, world: World) -> bool:
+        try:
+            await play(world, arm, plan, log=log, others=worlds)
+        except Exception:  # noqa: BLE001  # the other arms go on, and the log says what is missing
+            print(f"{arm} in {world.name} failed:\n{traceback.format_exc()}", flush=True)
+            return False
         print(f"{arm:16} {world.name:10} {len(log.lines)} runs in the log", flush=True)
+        return True
 
-    async with asyncio.TaskGroup() as group:
-        for arm in given.arms.split(","):
-            for world in worlds:
-                if world.name in chosen:
-                    group.create_task(one(arm, world))
+    mine = [world for world in worlds if world.name in chosen]
+    done = await asyncio.gather(*(one(arm, world) for arm in given.arms.split(",") for world in mine))
+    return all(done)
 
 
 def main() -> None:
@@ -70,14 +75,16 @@ def main() -> None:
     given = options.parse_args()
     stem = given.model.replace(":", "-").replace("/", "-")
     folder: Path = given.out / stem
+    complete = True
     if not given.page:  # a process with some worlds writes a log of its own
         log = Log(folder / f"{given.worlds.replace(',', '-') or 'all'}.jsonl")
-        asyncio.run(carry_out(given, log))
+        complete = asyncio.run(carry_out(given, log))
     logs = [path for path in sorted(folder.glob("*.jsonl")) if not path.name.endswith(".lessons.jsonl")]
     lines = [line for path in logs for line in Log(path).lines]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(page(lines, model=given.model) + "\n", encoding="utf-8")
     print((folder / "README.md").read_text())
+    sys.exit(not complete)
 
 
 if __name__ == "__main__":
