@@ -79,7 +79,7 @@ def main() -> None:
     if not given.page:  # a process with some worlds writes a log of its own
         log = Log(folder / f"{given.worlds.replace(',', '-') or 'all'}.jsonl")
         complete = asyncio.run(carry_out(given, log))
-    logs = [path for path in sorted(folder.glob("*.jsonl")) if not path.name.endswith(".lessons.jsonl")]
+    logs = [path for path in sorted(folder.glob("*.jsonl*")) if "lessons" not in path.name]
     lines = [line for path in logs for line in Log(path).lines]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(page(lines, model=given.model) + "\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -35,13 +36,21 @@ ARMS = (
     "learned-a",
     "learned-a-user",
     "learned-b",
+    "learned-b-owner",
     "learned-c",
     "as-they-came",
     "improve",
     "dice",
 )
-KINDS = {"learned-a": "a", "learned-a-user": "a-user", "learned-b": "b", "learned-c": "c"}
+KINDS = {
+    "learned-a": "a",
+    "learned-a-user": "a-user",
+    "learned-b": "b",
+    "learned-b-owner": "b-owner",
+    "learned-c": "c",
+}
 BASE = "You do what you are asked with the tools that you have, and then say in one sentence what you did."
+SEARCH = f"{BASE} Where a tool refuses, call another one, until one of them has done it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +87,12 @@ class LessonLine:
 
 
 class Log:
-    """A file of runs, and beside it one of the lessons that were learned."""
+    """A file of runs, and beside it one of the lessons that were learned; a packed one is only read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        lines = path.read_bytes().splitlines() if path.exists() else []
+        data = path.read_bytes() if path.exists() else b""
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines()
         self.lines = [from_json(RunLine, line) for line in lines]
 
     def has(self, world: str, arm: str, task: str) -> bool:
@@ -193,10 +203,12 @@ async def _agent(
 ) -> Agent[Any, str]:
     """The agent of an arm, ready for the held-out tasks."""
     if arm == "manual":
-        return _made(world, plan, "\n".join([BASE, "Rules:", *(f"- {text}" for text in world.sentences)]))
+        return _made(
+            world, plan, "\n".join([_base(world), "Rules:", *(f"- {one}" for one in world.sentences)])
+        )
     if arm == "improve":
         return await _improved(world, plan, training)
-    agent = _made(world, plan, BASE, book)
+    agent = _made(world, plan, _base(world), book)
     if arm == "owner":
         _record(book, world, world.sentences)
     elif arm == "dice":
@@ -205,7 +217,11 @@ async def _agent(
         book.record_all([PlaybookBullet(content=text, ruling="owner") for text in chosen], domain="general")
     elif arm in KINDS or arm == "as-they-came":
         await _train(world, arm, plan, agent, book=book, log=log, training=training)
-    return agent if arm != "plain" else _made(world, plan, BASE)
+    return agent if arm != "plain" else _made(world, plan, _base(world))
+
+
+def _base(world: World) -> str:
+    return SEARCH if world.part == "search" else BASE
 
 
 def _made(
@@ -259,7 +275,12 @@ async def _train(
                     PlaybookBullet(content=text, example_task=task.text, lesson="argument"), domain="general"
                 )
             return 0
-        learner.submit(outcome, feedback=world.feedback(KINDS[arm], run_id, task))
+        made = [
+            (call.tool_name, call.arguments)
+            for step in TaskOutput.of(outcome).structured_trace
+            for call in step.calls
+        ]
+        learner.submit(outcome, feedback=world.feedback(KINDS[arm], run_id, task, made))
         await learner.drain()
         return int(getattr(reflector, "spent_tokens", 0) - before)
 
@@ -277,6 +298,6 @@ async def _improved(world: World, plan: Plan, training: Sequence[WorldTask]) -> 
         return solved or world.difference(done.run_id, by_id[case.id])
 
     cases = [Case(task.id, task.text) for task in training]
-    agent = _made(world, plan, BASE)
+    agent = _made(world, plan, _base(world))
     found = await improve(agent, cases, checks=[check], budget=plan.improve_runs, at_once=plan.at_once)
-    return _made(world, plan, found.instructions or BASE, descriptions=found.tools)
+    return _made(world, plan, found.instructions or _base(world), descriptions=found.tools)

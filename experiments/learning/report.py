@@ -94,28 +94,35 @@ def fewer_steps(lines: Sequence[RunLine]) -> str:
     )
 
 
-def goals(by_arm: Mapping[str, Mapping[str, RunLine]], lines: Sequence[RunLine]) -> list[str]:
-    """Return each goal with what was found; a goal whose arms were not run says so."""
-    plain = by_arm["plain"]
-    gain = {arm: difference(plain, found) for arm, found in by_arm.items() if found and plain}
-    told: list[str] = []
-    for arm, share in (("learned-a", 0.8), ("learned-a-user", 0.8), ("learned-b", 0.5)):
-        if arm in gain and "owner" in gain:
-            wanted = share * gain["owner"][0]
-            verdict = "reached" if gain[arm][0] >= wanted else "missed"
-            found = f"{gain[arm][0]:+.1f} of {wanted:+.1f}, {verdict}"
-            told.append(f"- {arm} at least {share:.0%} of the owner's gain: {found}")
+def goals(arms: Mapping[str, Mapping[str, RunLine]], lines: Sequence[RunLine]) -> list[str]:
+    """Return each goal with what was found, over the tasks that its arm was run on."""
+    plain, owner = arms["plain"], arms["owner"]
+    rows: list[str] = []
+    for arm, share in (
+        ("learned-a", 0.8),
+        ("learned-a-user", 0.8),
+        ("learned-b", 0.5),
+        ("learned-b-owner", 0.5),
+    ):
+        found = arms[arm]
+        if found and plain and owner:
+            gain = difference(plain, found)[0]
+            wanted = (
+                share * difference(plain, {task: line for task, line in owner.items() if task in found})[0]
+            )
+            came = f"{gain:+.1f} of {wanted:+.1f}, {'reached' if gain >= wanted else 'missed'}"
         else:
-            told.append(f"- {arm} at least {share:.0%} of the owner's gain: not run")
-    if "learned-c" in gain:
-        low = gain["learned-c"][1]
-        told.append(f"- learned-c does no harm: lower end {low:+.1f}, {'reached' if low > -2 else 'missed'}")
+            came = "not run"
+        rows.append(f"- {arm} at least {share:.0%} of the owner's gain: {came}")
+    if arms["learned-c"] and plain:
+        low = difference(plain, arms["learned-c"])[1]
+        rows.append(f"- learned-c does no harm: lower end {low:+.1f}, {'reached' if low > -2 else 'missed'}")
     else:
-        told.append("- learned-c does no harm: not run")
+        rows.append("- learned-c does no harm: not run")
     spent, total = _tokens(lines)
     verdict = "reached" if total and spent <= 0.05 * total else "missed" if total else "not run"
-    told.append(f"- learning takes below 5 % of the tokens: {spent:,} of {total:,}, {verdict}")
-    return told
+    rows.append(f"- learning takes below 5 % of the tokens: {spent:,} of {total:,}, {verdict}")
+    return rows
 
 
 def difference(plain: Mapping[str, RunLine], found: Mapping[str, RunLine]) -> tuple[float, float, float]:
