@@ -113,7 +113,7 @@ OWN = {
     "wire_responses.jsonl": "wire",
 }
 OUTSIDE = "outside"
-ORIGINS = ("own", OUTSIDE) if corpora().is_dir() else ("own",)
+ORIGINS = ("own", OUTSIDE) if corpora().is_dir() and not IS_QUICK else ("own",)
 each_origin = pytest.mark.parametrize("origin", ORIGINS)
 
 

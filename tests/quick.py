@@ -1,7 +1,8 @@
 """The quick run (`make test-quick`): every test that needs nothing outside its own process, with its first case.
 
 A file is left out, before it is even imported, if it imports what starts a process, a server, a database, a browser
-or a model. Of a test with many parameters the first case stays, and hypothesis draws ten examples.
+or a model. Of a test with many parameters the first case stays, hypothesis draws ten examples, and the runs that tests
+make are not replayed.
 """
 
 from __future__ import annotations
