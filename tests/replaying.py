@@ -19,11 +19,11 @@ import pytest
 from wesichain.agent import Agent, AgentRuntime, Drive, Idle, RunOptions, replay
 from wesichain.agent.calls import OpenCall
 from wesichain.agent.keywords import RunKeywords
+from wesichain.agent.middleware_run import MiddlewareRun
 from wesichain.agent.options import run_options
 from wesichain.agent.phases import begin
-from wesichain.agent.replaying.replay import ReplayEffects
+from wesichain.agent.playback.replay import ReplayEffects
 from wesichain.agent.trail import Trail
-from wesichain.agent.wrapping import WrappedDrive
 from wesichain.core import Event
 from wesichain.trace import Recorder, diff, list_runs, load
 
@@ -128,7 +128,7 @@ def replays(
 def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
     """The runs that are carried to their end from now on."""
     seen: list[Ran] = []
-    opened: Callable[..., Any] = AgentRuntime.opened
+    opened: Callable[..., Any] = AgentRuntime.open_with
     carry_on: Callable[..., Any] = AgentRuntime.resume_run
     begun: dict[int, tuple[Any, ...]] = {}  # by the identity of the run's drive, which is kept beside
 
@@ -145,10 +145,10 @@ def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
         begun.setdefault(id(drive), (drive, twin, task, options, *before))  # the innermost knows the model
         return drive
 
-    def watched(kind: type[Drive[Any]]) -> Callable[..., Any]:
+    def watched(kind: type[Any]) -> Callable[..., Any]:
         run_to_end: Callable[..., Any] = kind.run_to_end
 
-        async def carried(self: Drive[Any]) -> Any:
+        async def carried(self: Any) -> Any:
             outcome = await run_to_end(self)
             # Not the run inside its middleware, and none that is taken a step at a time.
             if type(self) is kind and getattr(self, "_stepper", None) is None:
@@ -169,9 +169,9 @@ def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
                 break
         return outcome
 
-    patched.setattr(AgentRuntime, "opened", open_)
+    patched.setattr(AgentRuntime, "open_with", open_)
     patched.setattr(AgentRuntime, "resume_run", resume_run)
-    for kind in (Drive, WrappedDrive):
+    for kind in (Drive, MiddlewareRun):
         patched.setattr(kind, "run_to_end", watched(kind))
     return seen
 

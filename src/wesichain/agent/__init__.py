@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse, later
 
 from .agent import Agent
-from .drive import Drive
+from .drive import Drive, OpenRun
 from .effects import Caller, Effects, JournalEntry, LiveEffects
 from .emitter import Emitter, name_of
 from .model_names import resolve_model
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .capability import Capability
-    from .handing.team import team_of
+    from .extra_replies import retell_spare, spare_events
+    from .handoffs.handoff import Handoff
+    from .handoffs.team import team_of
     from .memory.conversation import Conversation, RunMemory
     from .memory.kept_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversations, MemoryConversations, StoredConversation
-    from .replaying.replay import ReplayEffects, replay
-    from .replaying.revive import retell, revived_cause, revived_dispatch, revived_error
+    from .playback.recorded_errors import retell, revived_cause, revived_dispatch, revived_error
+    from .playback.replay import ReplayEffects, replay
     from .results.stream import EventQueue, RunSteps, RunStream
-    from .rules.handoff import Handoff
-    from .wrapping.spare import retell_spare, spare_events
 else:
     __getattr__ = later(
         __name__,
@@ -52,15 +52,15 @@ else:
             ".bounds": ("Bounds",),
             ".calls.agent_tool": ("AgentTool",),
             ".capability": ("Capability",),
-            ".handing.team": ("team_of",),
+            ".extra_replies": ("retell_spare", "spare_events"),
+            ".handoffs.handoff": ("Handoff",),
+            ".handoffs.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
             ".memory.kept_conversations": ("PostgresConversations", "SqliteConversations"),
             ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
-            ".replaying.replay": ("ReplayEffects", "replay"),
-            ".replaying.revive": ("retell", "revived_cause", "revived_dispatch", "revived_error"),
-            ".rules.handoff": ("Handoff",),
+            ".playback.recorded_errors": ("retell", "revived_cause", "revived_dispatch", "revived_error"),
+            ".playback.replay": ("ReplayEffects", "replay"),
             ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
-            ".wrapping.spare": ("retell_spare", "spare_events"),
         },
     )
 
@@ -96,6 +96,7 @@ __all__ = [
     "Observed",
     "Observing",
     "OnLimit",
+    "OpenRun",
     "Outcome",
     "Phase",
     "PostgresConversations",

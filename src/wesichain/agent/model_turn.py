@@ -71,7 +71,7 @@ class ModelTurn(Generic[OutT]):
     slots: list[Slot] | None
     context: ShownContext | None  # what the model is shown, where that is not the whole log
 
-    def __init__(self, run: RunState[OutT], phase: Active[OutT], *, stream: bool) -> None:
+    def __init__(self, run: RunState[OutT], phase: Active[OutT], stream: bool) -> None:
         self._run = run
         self._stream = stream
         self._delay = 0.0
@@ -120,8 +120,8 @@ class ModelTurn(Generic[OutT]):
                 question = None if context is None else context.reduce(phase, may_ask=may_ask)
                 if context is not None and question is not None:
                     await context.consult(phase, question, may_ask=may_ask)
-                if run.present is not None:
-                    await run.present.offer(phase)
+                if run.current_agent is not None:
+                    await run.current_agent.offer(phase)
                 request = self._request(phase)
                 if request is None:
                     return await self._last_word(phase, None)

@@ -34,8 +34,8 @@ from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
+    from .handoffs.handoff import Actor, Handoff
     from .memory.conversation import RunMemory
-    from .rules.handoff import Actor, Handoff
 
 OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None

@@ -118,15 +118,14 @@ class RunState(Generic[OutT]):
         "_specs",
         "_token",
         "account",
+        "current_agent",
         "deps",
         "effects",
         "emitter",
-        "has_own_clock",
         "held_deltas",
         "is_bare",
         "now",
         "own_settings",
-        "present",
         "pressure",
         "remembers",
         "scope",
@@ -167,11 +166,10 @@ class RunState(Generic[OutT]):
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
         self.pressure = self.held_deltas = self.own_settings = None
-        self.present: Any = None  # a `Present`, where the agent or its tools can change
+        self.current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.remembers = effects.remembers
-        self.has_own_clock = not self.remembers and type(settings.clock) is not SystemClock
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
 
     @property
@@ -181,6 +179,11 @@ class RunState(Generic[OutT]):
     @property
     def run_id(self) -> str:
         return self.emitter.run_id
+
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether durations come from a clock that was injected, and not from a journal."""
+        return type(self.settings.clock) is not SystemClock and not self.remembers
 
     @property
     def output_form(self) -> OutputForm[OutT]:

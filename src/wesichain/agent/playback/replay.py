@@ -18,11 +18,11 @@ from typing_extensions import override
 from wesichain import errors
 from wesichain.agent.agent import Agent
 from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText, SameCaller
+from wesichain.agent.extra_replies import retell_spare
 from wesichain.agent.model_names import AnyModel
 from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
 from wesichain.agent.run_state import RunState
 from wesichain.agent.runtime import AgentRuntime
-from wesichain.agent.wrapping.spare import retell_spare
 from wesichain.context import ViewRequest
 from wesichain.core import (
     AdviceShown,
@@ -45,8 +45,9 @@ from wesichain.middleware import CallRun, Middleware
 from wesichain.policy import find_price
 from wesichain.tools import PreparedCall, ToolResult
 
-from .revive import advice_in, refusal_in, refusal_of_part
-from .script import UNKNOWN, Script
+from .cursor import RecordingCursor
+from .recorded_answers import UNKNOWN, RecordedAnswers
+from .recorded_errors import advice_in, refusal_in, refusal_of_part
 
 if TYPE_CHECKING:
     from wesichain.trace import Recording
@@ -81,13 +82,13 @@ async def replay(
         raise ReplayMismatchError(f"the recording of {recording.run_id!r} has no beginning")
     if started.resumed:
         raise ReplayMismatchError(f"the recording of {recording.run_id!r} begins in the middle of a run")
-    script = Script(legs[0], from_step)
-    options = _options(script, agent, deps, model)
-    _check_tools(script, agent.runtime.with_model(options["model"]) if "model" in options else agent.runtime)
+    cursor = RecordingCursor(legs[0], from_step)
+    options = _options(cursor, agent, deps, model)
+    _check_tools(cursor, agent.runtime.with_model(options["model"]) if "model" in options else agent.runtime)
     task: Any = [*started.parts] if started.parts else started.user_input
-    outcome = await agent.outcome(task, history=_history(script, agent), run_id=recording.run_id, **options)
-    script.check_end()
-    told = script.arranged(outcome.events)
+    outcome = await agent.outcome(task, history=_history(cursor, agent), run_id=recording.run_id, **options)
+    cursor.check_end()
+    told = cursor.arranged(outcome.events)
     for before, leg in pairwise(legs):
         start = leg[0]
         if not isinstance(outcome, Interrupted) or not isinstance(start, RunStarted):
@@ -95,10 +96,10 @@ async def replay(
                 "the recording goes on behind an interruption, and the program now was not interrupted there"
             )
         decisions = _decisions(start, before, outcome)
-        script = Script(leg, from_step, before=outcome.spent.seconds)
-        outcome = await agent.runtime.resume_run(outcome, decisions, **_options(script, agent, deps, model))
-        script.check_end()
-        told += script.arranged(outcome.events)
+        cursor = RecordingCursor(leg, from_step, before=outcome.spent.seconds)
+        outcome = await agent.runtime.resume_run(outcome, decisions, **_options(cursor, agent, deps, model))
+        cursor.check_end()
+        told += cursor.arranged(outcome.events)
     return with_events(outcome, told)
 
 
@@ -121,17 +122,17 @@ def _legs(events: Sequence[Event]) -> list[list[Event]]:
     return legs
 
 
-def _options(script: Script, agent: Agent[Any], deps: Any, model: AnyModel | None) -> dict[str, Any]:
-    """The options that make a run follow a script."""
-    told = model or _model_of(script, agent)
+def _options(cursor: RecordingCursor, agent: Agent[Any], deps: Any, model: AnyModel | None) -> dict[str, Any]:
+    """The options that make a run follow a recording."""
+    told = model or _model_of(cursor, agent)
     return {
         **({} if told is None else {"model": told}),
-        "stream": script.is_streamed,
-        "effects": partial(ReplayEffects, script, ""),
-        "clock": _ReplayClock(script),
-        "events": (script,),
+        "stream": cursor.is_streamed,
+        "effects": partial(ReplayEffects, RecordedAnswers(cursor), ""),
+        "clock": _ReplayClock(cursor),
+        "events": (cursor,),
         "deps": deps,
-        **_opening(script),
+        **_opening(cursor),
     }
 
 
@@ -146,10 +147,10 @@ class _Named:
         raise errors.ConfigError(f"{request.model!r} is known by name alone, from a recording; pass model=")
 
 
-def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
+def _model_of(cursor: RecordingCursor, agent: Agent[Any]) -> _Named | None:
     """The model that a run was told in place of the agent's."""
-    started, budget = script.events[0], agent.runtime.budget
-    if not isinstance(started, RunStarted) or started.model == agent.runtime.model or not script.is_whole:
+    started, budget = cursor.events[0], agent.runtime.budget
+    if not isinstance(started, RunStarted) or started.model == agent.runtime.model or not cursor.is_whole:
         return None
     if budget.cost is not None and find_price(started.model, budget.prices) is None:
         return None  # recorded when the agent had another model, perhaps
@@ -158,10 +159,10 @@ def _model_of(script: Script, agent: Agent[Any]) -> _Named | None:
     return _Named(started.model, replace(traits, native_output=not has_final, output_with_tools=True))
 
 
-def _opening(script: Script) -> dict[str, Any]:
+def _opening(cursor: RecordingCursor) -> dict[str, Any]:
     """The instructions and the advice from the recording: functions and playbooks may say otherwise now."""
     opening: dict[str, Any] = {}
-    for event in script.events:
+    for event in cursor.events:
         if isinstance(event, RunStarted) and not event.scope and event.instructions:
             opening["instructions"] = event.instructions
         if isinstance(event, AdviceShown) and not event.scope and not event.agent:
@@ -169,10 +170,10 @@ def _opening(script: Script) -> dict[str, Any]:
     return opening
 
 
-def _check_tools(script: Script, runtime: AgentRuntime[Any]) -> None:
-    started = next(event for event in script.events if isinstance(event, RunStarted))
-    recorded = {spec.name: script.compare.plain(spec) for spec in started.tools}
-    present = {spec.name: script.compare.plain(spec) for spec in runtime.offered()}
+def _check_tools(cursor: RecordingCursor, runtime: AgentRuntime[Any]) -> None:
+    started = next(event for event in cursor.events if isinstance(event, RunStarted))
+    recorded = {spec.name: cursor.compare.plain(spec) for spec in started.tools}
+    present = {spec.name: cursor.compare.plain(spec) for spec in runtime.offered()}
     for name in sorted(recorded.keys() | present.keys()):
         then, now = recorded.get(name), present.get(name)
         if then != now:
@@ -182,9 +183,9 @@ def _check_tools(script: Script, runtime: AgentRuntime[Any]) -> None:
             )
 
 
-def _history(script: Script, agent: Agent[Any]) -> tuple[Message, ...]:
+def _history(cursor: RecordingCursor, agent: Agent[Any]) -> tuple[Message, ...]:
     """The history before the question: the first request without our own prompt and the task."""
-    first = next((event for event in script.events if isinstance(event, StepStarted)), None)
+    first = next((event for event in cursor.events if isinstance(event, StepStarted)), None)
     if first is None:
         return ()
     asked = max((i for i, message in enumerate(first.messages) if message.role is Role.USER), default=0)
@@ -195,21 +196,21 @@ def _history(script: Script, agent: Agent[Any]) -> tuple[Message, ...]:
 class ReplayEffects(Effects):
     """The world as it was recorded; from `from_step` on, the world itself."""
 
-    __slots__ = ("_live", "_run", "_scope", "_script", "cancellation", "needs_deps", "remembers")
+    __slots__ = ("_answers", "_live", "_run", "_scope", "cancellation", "needs_deps", "remembers")
 
-    def __init__(self, script: Script, scope: str, live: Effects) -> None:
-        self._script = script
+    def __init__(self, answers: RecordedAnswers, scope: str, live: Effects) -> None:
+        self._answers = answers
         self._scope = scope
         self._live = live
         self._run: RunState[Any] | None = None
         self.remembers = True
-        self.cancellation = script.token(scope)
-        self.needs_deps = not script.is_whole
+        self.cancellation = answers.cursor.token(scope)
+        self.needs_deps = not answers.cursor.is_whole
 
     @override
     def token(self, given: CancellationToken | None) -> CancellationToken | None:
         """Each run is stopped where it was, not with the one above: what arrived meanwhile arrives again."""
-        if self._script.is_whole and given is not None:
+        if self._answers.cursor.is_whole and given is not None:
             return self.cancellation or CancellationToken()
         return super().token(given)
 
@@ -220,7 +221,7 @@ class ReplayEffects(Effects):
     @override
     def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
         """No middleware is run. A run, or a part of one, that it ended then ends so again."""
-        events = self._script.events
+        events = self._answers.cursor.events
         if step_id is not None:
             refused = refusal_of_part(events, self._scope, step_id)
             return () if refused is None else (_Recorded(refused, at_once=True),)
@@ -234,39 +235,53 @@ class ReplayEffects(Effects):
 
     @override
     async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
-        if self._script.goes_live(self._scope, step_id):
+        if self._answers.cursor.goes_live(self._scope, step_id):
             return await self._live.ask(request, step_id=step_id, on_text=on_text)
-        self._script.check()
+        self._answers.cursor.check()
         if isinstance(request, ViewRequest):
-            return await self._script.summary(self._scope, step_id)
-        return await self._script.reply(self._scope, step_id, on_text, self._spare)
+            return await self._answers.summary(self._scope, step_id)
+        return await self._answers.reply(self._scope, step_id, on_text, self._spare)
 
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
         ctx = caller.context(prepared.call)
-        if self._script.goes_live(self._scope, ctx.step_id):
+        if self._answers.cursor.goes_live(self._scope, ctx.step_id):
             return await self._live.call(prepared, caller)
-        self._script.check()
+        self._answers.cursor.check()
         live = self._live
-        return await self._script.result(
+        return await self._answers.result(
             self._scope, prepared, ctx, lambda: live.call(prepared, SameCaller(ctx))
         )
 
     @override
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
-        if self._script.goes_live(self._scope, entry.step_id):
+        if self._answers.cursor.goes_live(self._scope, entry.step_id):
             return await make()
-        known = self._script.remembered(self._scope, entry.verb, entry.step_id, entry.call_id)
-        return await make() if known is UNKNOWN else entry.read(known)
+        known = self._answers.remembered(self._scope, entry.verb, entry.step_id, entry.call_id)
+        if known is UNKNOWN:
+            return await make()
+        recorded = entry.read(known)
+        return await self._live_or(recorded, entry, make) if entry.verb == "offer" else recorded
+
+    async def _live_or(self, recorded: T, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+        """The tools of the program, which have effects and rules, where they are those of the recording.
+
+        A function that needs deps, or another day, returns others now: then the recorded ones stand for them.
+        """
+        try:
+            live = await make()
+        except Exception:  # noqa: BLE001  # whatever the function needs is not here
+            return recorded
+        return live if entry.write(live) == entry.write(recorded) else recorded
 
     @override
     async def turn(self, call_id: str) -> None:
-        await self._script.dispatch_turn(self._scope, call_id)
+        await self._answers.cursor.dispatch_turn(self._scope, call_id)
 
     @override
     def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
         scope = f"{self._scope}/{call}" if self._scope else call
-        return partial(ReplayEffects, self._script, scope if number == 1 else f"{scope}/~{number}")
+        return partial(ReplayEffects, self._answers, scope if number == 1 else f"{scope}/~{number}")
 
 
 class _Recorded(Middleware):
@@ -287,16 +302,16 @@ class _Recorded(Middleware):
 class _ReplayClock(Clock):
     """The times of the recording, event by event; nobody waits."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
+    def __init__(self, cursor: RecordingCursor) -> None:
+        self._cursor = cursor
 
     @override
     def time(self) -> float:
-        return self._script.time()
+        return self._cursor.time()
 
     @override
     def monotonic(self) -> float:
-        return self._script.monotonic()
+        return self._cursor.monotonic()
 
     @override
     async def sleep(self, seconds: float) -> None:

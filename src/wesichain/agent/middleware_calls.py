@@ -9,9 +9,6 @@ from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.agent.effects import Caller, Effects, OnText
-from wesichain.agent.rules import is_response
-from wesichain.agent.run_state import CutOff, LimitAbove, RunState, Stopped
 from wesichain.core import (
     NO_USAGE,
     CallToken,
@@ -35,7 +32,10 @@ from wesichain.errors import (
 from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
-from .spare import check_budget, set_aside, step_again
+from .effects import Caller, Effects, OnText
+from .extra_replies import check_budget, set_aside, step_again
+from .rules import is_response
+from .run_state import CutOff, LimitAbove, RunState, Stopped
 
 _context = constructor_of(RunContext[Any], "step_id", "deps", "source")
 # Replies that nobody has paid for yet: the step, and when it was asked and answered.

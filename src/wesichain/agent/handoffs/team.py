@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from wesichain.agent.outcomes import RunInfo
-from wesichain.agent.rules.handoff import Actor, Handoff, as_handoff
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError
 from wesichain.policy import Account
 from wesichain.tools import PreparedCall, ToolSearch
 
-from .present import Present, Staged
+from .current_agent import CurrentAgent, TeamMember
+from .handoff import Actor, Handoff, as_handoff
 
 
-def check_handoff(first: Staged, given: Any) -> Handoff:
+def check_handoff(first: TeamMember, given: Any) -> Handoff:
     """A handoff that the agent can have; what cannot be is a `ConfigError`."""
     handoff = as_handoff(given)
     agent = handoff.agent
@@ -34,7 +34,7 @@ def _named(output_type: Any) -> str:
     return getattr(output_type, "__name__", None) or str(output_type)
 
 
-def team_of(first: Staged) -> dict[str, Actor]:
+def team_of(first: TeamMember) -> dict[str, Actor]:
     """The agents that runs of this one may be handed to, in one or more steps, by their names."""
     team: dict[str, Actor] = {}
     known: dict[str, object] = {first.name: first.identity}
@@ -53,15 +53,15 @@ def team_of(first: Staged) -> dict[str, Actor]:
     return team
 
 
-def present_of(first: Staged, info: RunInfo, account: Account) -> Present:
+def current_agent_of(first: TeamMember, info: RunInfo, account: Account) -> CurrentAgent:
     """Who acts in a run, and with which tools: the agent that opens it, or that it was handed to before."""
     team = team_of(first)
     for agent in team.values():
         account.price_of(agent.runtime.model)  # a limited cost needs one
-    return Present(first, team, acting_in(first, info, team))
+    return CurrentAgent(first, team, acting_in(first, info, team))
 
 
-def check_deps(first: Staged, deps: Any, *, needed: bool) -> None:
+def check_deps(first: TeamMember, deps: Any, *, needed: bool) -> None:
     """See that the deps of a run suit every agent that it may be handed to, before it begins."""
     for agent in team_of(first).values():
         try:
@@ -70,7 +70,7 @@ def check_deps(first: Staged, deps: Any, *, needed: bool) -> None:
             raise ConfigError(f"{error}; a run of {first.name!r} may be handed to it") from None
 
 
-def acting_in(first: Staged, info: RunInfo, team: Mapping[str, Actor] | None = None) -> str:
+def acting_in(first: TeamMember, info: RunInfo, team: Mapping[str, Actor] | None = None) -> str:
     """Who acts in a run that this agent opens, or goes on with; one that is not known here is an error."""
     name = info.agent if info.opened_by else first.name
     if name != first.name:
@@ -84,7 +84,7 @@ def acting_in(first: Staged, info: RunInfo, team: Mapping[str, Actor] | None = N
     return name
 
 
-def refusal_in(first: Staged, call: ToolCall) -> Exception | None:
+def refusal_in(first: TeamMember, call: ToolCall) -> Exception | None:
     """Why no agent of the team could run a call with these arguments; None where one could, or might."""
     registries = [first.registry, *(agent.runtime.registry for agent in team_of(first).values())]
     sources = [source for registry in registries for source in registry.sources]

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from typing_extensions import override
 
-from wesichain.agent.effects import Caller, Effects, OnText, advice_at, instructions_at
+from wesichain.agent.effects import (
+    Caller,
+    Effects,
+    JournalEntry,
+    OnText,
+    advice_at,
+    instructions_at,
+)
 from wesichain.agent.memory.history import clean_history
 from wesichain.agent.outcomes import AnyPhase
 from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
 from wesichain.agent.rules import sentences
-from wesichain.agent.rules.handoff import Actor, Handoff, Transfer
 from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed
 from wesichain.core import (
     AdviceShown,
     HandedOff,
+    JsonValue,
     LlmRequest,
     LlmResponse,
     LogView,
@@ -32,11 +40,14 @@ from wesichain.core import (
     ToolCall,
     ToolsOffered,
     ToolSpec,
+    from_plain,
+    to_plain,
 )
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.tools import (
     DynamicTools,
+    JsonTool,
     PreparedCall,
     RunContext,
     ToolRegistry,
@@ -45,8 +56,10 @@ from wesichain.tools import (
     ToolSet,
 )
 
+from .handoff import Actor, Handoff, Transfer
 
-class Staged(Protocol):
+
+class TeamMember(Protocol):
     """The runtime of an agent, as far as those who act in its place need it."""
 
     identity: object  # of the agent, whatever copies there are
@@ -69,9 +82,9 @@ class Staged(Protocol):
     def transfers(self) -> Mapping[str, Transfer]: ...
 
     @property
-    def around(self) -> Sequence[Middleware]: ...
+    def run_middleware(self) -> Sequence[Middleware]: ...
 
-    def world(self, tools: ToolRegistry) -> Effects:
+    def effects_with(self, tools: ToolRegistry) -> Effects:
         """Its model, these tools, and its middleware around both."""
         ...
 
@@ -80,7 +93,7 @@ class Staged(Protocol):
         ...
 
 
-class Present(Effects):
+class CurrentAgent(Effects):
     """The effects of one run whose agent or tools can change."""
 
     __slots__ = (
@@ -96,7 +109,7 @@ class Present(Effects):
         "_tools",
     )
 
-    def __init__(self, first: Staged, team: Mapping[str, Actor], name: str) -> None:
+    def __init__(self, first: TeamMember, team: Mapping[str, Actor], name: str) -> None:
         self._opener = first  # with the model that this run was told, or with stand-ins for tools
         self._runtime = first if name == first.name else team[name].runtime
         self._team = team
@@ -108,7 +121,7 @@ class Present(Effects):
     def attach(self, run: RunState[Any]) -> None:
         self._run = run
         self._first = run.settings  # whose time and limits are those of the whole run
-        run.present = self
+        run.current_agent = self
         self._act_as(self._runtime)
         self._reported = run.specs()
 
@@ -125,15 +138,15 @@ class Present(Effects):
     @property
     def has_parts(self) -> bool:
         """Whether somebody whom the run may be handed to has middleware around its part of it."""
-        return any(agent.runtime.around for agent in self._team.values())
+        return any(agent.runtime.run_middleware for agent in self._team.values())
 
     @property
     def part_middleware(self) -> Sequence[Middleware]:
         """The middleware around the part of whoever acts now; that of the opener is around the whole."""
         runtime = self._runtime
-        return () if runtime.identity is self._opener.identity else runtime.around
+        return () if runtime.identity is self._opener.identity else runtime.run_middleware
 
-    def _act_as(self, runtime: Staged) -> None:
+    def _act_as(self, runtime: TeamMember) -> None:
         run, first = self._run, self._first
         self._runtime = runtime
         base = replace(runtime.settings, clock=first.clock, on_limit=first.on_limit)
@@ -157,15 +170,16 @@ class Present(Effects):
             return  # there will be no such step
         step = run.step if again else run.step + 1
         tools, made = self._found(), dict[int, tuple[Any, str, ToolRegistry]]()
-        for source in sources:
-            if not isinstance(source, DynamicTools):
-                continue
-            for item in await run.wait(source.tools(self._context(phase, step))):
+        dynamic = [source for source in sources if isinstance(source, DynamicTools)]
+        if dynamic:
+            ask = partial(self._ask_sources, dynamic, self._context(phase, step))
+            items = await run.wait(run.effects.remember(self._offer_at(step), ask))
+            run.check_stop()
+            for item in items:
                 one = made[id(item)] = self._made.get(id(item)) or _compiled(item)
                 if one[1] in tools:
                     raise DuplicateToolError(one[1])
                 tools[one[1]] = one[2]
-            run.check_stop()
         self._made = made
         if tools != self._tools:
             self._offer(tools)
@@ -175,6 +189,24 @@ class Present(Effects):
             run.emitter.tell(ToolsOffered, step, offered)
             if not again:
                 run.check_stop()  # by somebody who was just told
+
+    async def _ask_sources(self, sources: Sequence[DynamicTools], ctx: RunContext[Any]) -> list[Any]:
+        items: list[Any] = []
+        for source in sources:
+            items += await source.tools(ctx)
+            self._run.check_stop()
+        return items
+
+    def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
+        """The tools that functions return for a step, of which a recording has the specs alone."""
+        own = {spec.name for spec in self._base.registry.specs() + self._base.judge.output.final_tools}
+        own.update(self._found())
+
+        def read(specs: Any) -> list[Any]:
+            offered = self._reported if specs is None else from_plain(tuple[ToolSpec, ...], specs)
+            return [_recorded_tool(spec) for spec in offered if spec.name not in own]
+
+        return JournalEntry("offer", step, _specs_of, read)
 
     def _found(self) -> dict[str, ToolRegistry]:
         """The tools that searches have found in this run, of those that are the present agent's to find."""
@@ -195,7 +227,7 @@ class Present(Effects):
         self._tools = tools
         run.settings = replace(base, registry=registry, judge=replace(base.judge, registry=registry))
         run._excluded = -1  # pyright: ignore[reportPrivateUsage]  # of the same room: its tools are told anew
-        self._live = self._runtime.world(registry)
+        self._live = self._runtime.effects_with(registry)
         self._live.attach(run)
 
     def take(self, observed: Sequence[Observed]) -> None:
@@ -273,8 +305,8 @@ class Present(Effects):
             run.emitter.tell(AdviceShown, run.step, *given)
         return following
 
-    def _staged(self, agent: Actor) -> Staged:
-        staged: Staged = agent.runtime
+    def _staged(self, agent: Actor) -> TeamMember:
+        staged: TeamMember = agent.runtime
         return self._opener if staged.identity is self._opener.identity else staged
 
     async def _prompt(self, agent: Actor, task: str, ctx: RunContext[Any]) -> str | None:
@@ -286,6 +318,20 @@ class Present(Effects):
             raise AgentError(
                 f"the instructions of the agent {agent.name!r} raised {type(cause).__name__}: {cause}"
             ) from cause
+
+
+def _recorded_tool(spec: ToolSpec) -> JsonTool:
+    """Stands for a tool that a function had returned for a step of a recording; it is not run."""
+    return JsonTool(spec.name, spec.description, spec.parameters, _not_here)
+
+
+def _not_here(_: Any) -> JsonValue:
+    raise ConfigError("a tool that is known from a recording cannot be run")
+
+
+def _specs_of(items: Sequence[Any]) -> JsonValue:
+    plain: JsonValue = to_plain([tool.spec for tool in ToolSet.of(items).build()])
+    return plain
 
 
 def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:

@@ -31,7 +31,7 @@ from wesichain.errors import (
     ReplayMismatchError,
 )
 
-from .comparing import EventComparison, mismatch
+from .comparison import EventComparison, mismatch
 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
 _WORDS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # what the world says
@@ -57,22 +57,22 @@ class RecordingCursor(EventSink):
         self._from_step = from_step
         self.is_whole = from_step is None  # nothing of it goes live
         self._is_live = False
-        self._matched = [False] * len(self.events)
+        self.matched = [False] * len(self.events)
         self._order: list[int] = []  # the places in the recording of what was told again, as it was told
-        self._first_untold = 0
-        self._first_unheard = 0  # the first word of the world that was not told again yet
+        self.first_unmatched = 0
+        self._first_unanswered = 0  # the first word of the world that was not told again yet
         self._strands: dict[tuple[str, str], deque[int]] = {}
         self._mismatch: ReplayMismatchError | None = None
-        self._calls: dict[tuple[str, str], list[int]] = {}  # where calls were dispatched
+        self.calls: dict[tuple[str, str], list[int]] = {}  # where calls were dispatched
         self._tokens: dict[str, CancellationToken] = {}  # of runs that were stopped from outside
         self._stops: dict[int, str] = {}  # behind which event that was
         last: dict[str, int] = {}
         for index, event in enumerate(self.events):
             self._strands.setdefault(_strand(event), deque()).append(index)
             if isinstance(event, ToolDispatched):
-                self._calls.setdefault((event.scope, event.call_id), []).append(index)
+                self.calls.setdefault((event.scope, event.call_id), []).append(index)
             if isinstance(event, StepFailed) and event.decision == "not_begun" and event.call_id:
-                self._stops[self._calls[event.scope, event.call_id][-1]] = event.scope
+                self._stops[self.calls[event.scope, event.call_id][-1]] = event.scope
                 self._tokens.setdefault(event.scope, CancellationToken())
             if isinstance(event, RunInterrupted) and from_step is None and event.scope in last:
                 before_it = self.events[last[event.scope]]
@@ -105,11 +105,11 @@ class RecordingCursor(EventSink):
             self._mismatch = self.compare.surplus(event)
             return
         index = strand.popleft()
-        self._matched[index] = True
+        self.matched[index] = True
         self._order.append(index)
         self._mismatch = self.compare.difference(self.events[index], event)
-        while self._first_untold < len(self.events) and self._matched[self._first_untold]:
-            self._first_untold += 1
+        while self.first_unmatched < len(self.events) and self.matched[self.first_unmatched]:
+            self.first_unmatched += 1
         scope = self._stops.get(index)
         if scope is not None:
             self._tokens[scope].cancel(self._reason(scope, index))
@@ -139,9 +139,9 @@ class RecordingCursor(EventSink):
     def check_end(self) -> None:
         """The program has come to its end: so has the recording, and all was the same."""
         self.check()
-        if self._is_live or self._from_step is not None or self._first_untold >= len(self.events):
+        if self._is_live or self._from_step is not None or self.first_unmatched >= len(self.events):
             return
-        rest = self.events[self._first_untold]
+        rest = self.events[self.first_unmatched]
         if isinstance(self.events[-1], ENDS):  # a recording that breaks off has told what it knows
             raise mismatch(
                 f"the program now ends where the recording goes on with {type(rest).__name__}", rest.step_id
@@ -163,7 +163,7 @@ class RecordingCursor(EventSink):
             idle = idle + 1 if len(self._order) == seen else 0
             seen = len(self._order)
             if idle > _PATIENCE:
-                expected = self.events[self._first_untold]
+                expected = self.events[self.first_unmatched]
                 raise mismatch(
                     f"step {expected.step_id}: the program now never comes to {type(expected).__name__}, "
                     f"which is next in the recording",
@@ -177,44 +177,45 @@ class RecordingCursor(EventSink):
         A call that does not begin (again) comes behind all others of its step, where a limit refused it; in a
         run that was stopped, it waits for the stop.
         """
-        starts = self._calls.get((scope, call_id))
+        starts = self.calls.get((scope, call_id))
         if self._is_live:
             return
         stop = self._tokens.get(scope)
-        before = [index for (of, _), places in self._calls.items() if of == scope for index in places]
+        before = [index for (of, _), places in self.calls.items() if of == scope for index in places]
         if starts:
-            await self._until(lambda: all(index >= starts[0] for index in self._untold(before)))
+            await self._until(lambda: all(index >= starts[0] for index in self._unmatched(before)))
         elif stop is not None:
             await self._until(lambda: stop.cancelled)
         elif starts is not None:
-            step = max(event.step_id for event in self.events[: self._first_untold] if event.scope == scope)
+            step = max(event.step_id for event in self.events[: self.first_unmatched] if event.scope == scope)
             others = [index for index in before if self.events[index].step_id <= step]
-            await self._until(lambda: not self._untold(others))
+            await self._until(lambda: not self._unmatched(others))
 
-    def _untold(self, places: Sequence[int]) -> list[int]:
-        return [index for index in places if not self._matched[index]]
+    def _unmatched(self, places: Sequence[int]) -> list[int]:
+        return [index for index in places if not self.matched[index]]
 
     def _is_next(self, index: int, scope: str) -> bool:
-        while self._first_unheard < len(self.events) and (
-            self._matched[self._first_unheard] or not isinstance(self.events[self._first_unheard], _WORDS)
+        while self._first_unanswered < len(self.events) and (
+            self.matched[self._first_unanswered]
+            or not isinstance(self.events[self._first_unanswered], _WORDS)
         ):
-            self._first_unheard += 1
-        if self._first_unheard < index:
+            self._first_unanswered += 1
+        if self._first_unanswered < index:
             return False
         return all(
-            self._matched[before] or self.events[before].scope != scope
-            for before in range(self._first_untold, index)
+            self.matched[before] or self.events[before].scope != scope
+            for before in range(self.first_unmatched, index)
         )
 
     # --- time ----------------------------------------------------------------------------------------
 
     def time(self) -> float:
         """The time of the next event."""
-        return self.events[min(self._first_untold, len(self.events) - 1)].at
+        return self.events[min(self.first_unmatched, len(self.events) - 1)].at
 
     def monotonic(self) -> float:
         """The time spent waiting for the world; at the end of the run, what it had come to then."""
-        following = self.events[self._first_untold] if self._first_untold < len(self.events) else None
+        following = self.events[self.first_unmatched] if self.first_unmatched < len(self.events) else None
         is_end = isinstance(following, ENDS) and not following.scope
         if isinstance(following, ENDS) and is_end and (following.seconds or not is_out_of_budget(following)):
             return following.seconds - self._before

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wesichain.agent.run_state import LimitAbove, RunState
 from wesichain.core import Event, LlmResponse, ModelResponded, StepStarted
+
+from .run_state import LimitAbove, RunState
 
 
 def set_aside(run: RunState[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:

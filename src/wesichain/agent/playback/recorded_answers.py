@@ -1,4 +1,4 @@
-"""A script: one part of a recording, and how far the program that follows it has come."""
+"""Recorded answers: replies, results and checks from a recording, each returned when its turn has come."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolProgress,
+    ToolsOffered,
     to_plain,
 )
 from wesichain.errors import (
@@ -57,7 +58,7 @@ from wesichain.errors import (
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .cursor import ENDS, RecordingCursor, is_decision
-from .revive import (
+from .recorded_errors import (
     advice_in,
     fault_of,
     retell_one,
@@ -71,16 +72,19 @@ UNKNOWN: Final = object()  # what a recording does not say
 _RUN = "run"  # for the name of an agent, which nobody looks at in a replay
 
 
-class Script(RecordingCursor):
-    """The recorded answers of models, tools and checks, each given back when its turn has come."""
+class RecordedAnswers:
+    """The recorded answers of models, tools and checks, each returned when its turn has come."""
+
+    def __init__(self, cursor: RecordingCursor) -> None:
+        self.cursor = cursor  # how far the program that follows the recording has come
 
     # --- what the world said -------------------------------------------------------------------------
 
     def _own(self, scope: str, step_id: int) -> Iterator[tuple[int, Event]]:
         """The events of one run from one of its steps on, as far as they are not told yet."""
-        for index in range(self._first_untold, len(self.events)):
-            event = self.events[index]
-            if event.scope == scope and event.step_id >= step_id and not self._matched[index]:
+        for index in range(self.cursor.first_unmatched, len(self.cursor.events)):
+            event = self.cursor.events[index]
+            if event.scope == scope and event.step_id >= step_id and not self.cursor.matched[index]:
                 yield index, event
 
     async def reply(
@@ -91,14 +95,14 @@ class Script(RecordingCursor):
         `spare` takes what was asked and heard beside that.
         """
         for index, event in self._own(scope, step_id):
-            await self.turn(index)
+            await self.cursor.turn(index)
             match event:
                 case TextDelta(text=text) if isinstance(on_text, StreamRelay):
                     on_text.say(text)
                 case OutputDelta(value=value) if isinstance(on_text, StreamRelay):
                     on_text.show(value)
                 case ModelResponded(response=response, duration_ms=duration):
-                    self.elapsed += duration / 1000
+                    self.cursor.elapsed += duration / 1000
                     if not event.set_aside:
                         if isinstance(on_text, StreamRelay):
                             self._hold_deltas(scope, index, on_text)
@@ -119,7 +123,7 @@ class Script(RecordingCursor):
 
     def _hold_deltas(self, scope: str, index: int, relay: StreamRelay) -> None:
         """Keep the pieces of an answer that follow its reply: a guard had checked it first."""
-        for event in self.events[index + 1 :]:
+        for event in self.cursor.events[index + 1 :]:
             if event.scope == scope and isinstance(event, TextDelta | OutputDelta):
                 relay.hold(event)
             elif event.scope == scope:
@@ -129,13 +133,13 @@ class Script(RecordingCursor):
         """The answer to a context view from the recording: what it put in place of what it cut out."""
         for index, event in self._own(scope, step_id):
             if isinstance(event, ContextReduced) and not _is_trim(event):
-                await self.turn(index)
+                await self.cursor.turn(index)
                 kind, colon, message = event.trouble.partition(": ")
                 if colon:
                     raise revived_error(kind, message)
                 words = [message.text for cut in event.cuts for message in cut.messages]
                 return LlmResponse(words[0] if words else "", usage=event.usage)
-        for event in self.events[self._first_untold :]:  # or what came instead
+        for event in self.cursor.events[self.cursor.first_unmatched :]:  # or what came instead
             if event.scope == scope and isinstance(event, RunFailed):
                 raise LimitAbove(BudgetExceededError(event.message, resource="seconds"))
             if event.scope == scope and isinstance(event, RunCompleted):
@@ -148,7 +152,7 @@ class Script(RecordingCursor):
 
     def remembered(self, scope: str, verb: str, step_id: int, call_id: str) -> Any:
         """What the loop was given beside replies and results; UNKNOWN where the recording does not say."""
-        self.check()
+        self.cursor.check()
         match verb:
             case "instruct":
                 return self._instructions(scope, step_id)
@@ -158,8 +162,29 @@ class Script(RecordingCursor):
                 return self.checked(scope, step_id)
             case "approve":
                 return self._was_asked(scope, call_id)
+            case "offer":
+                return self._offered(scope, step_id)
             case _:
                 return UNKNOWN
+
+    def _offered(self, scope: str, step_id: int) -> Any:
+        """The tools that were offered from a step on; None where they were those of the step before.
+
+        A function that ended the run ends it again.
+        """
+        for _, event in self._own(scope, step_id):
+            match event:
+                case ToolsOffered(step_id=at, tools=tools) if at == step_id:
+                    return to_plain(tools)
+                case RunFailed(error=kind, message=message):
+                    raise revived_error(kind, message)
+                case RunInterrupted(reason=reason):
+                    raise Stopped(reason)
+                case RunStarted():
+                    pass
+                case _:
+                    return None
+        return None
 
     def _instructions(self, scope: str, step_id: int) -> Any:
         for _, event in self._own(scope, step_id):
@@ -176,14 +201,14 @@ class Script(RecordingCursor):
 
     def _was_asked(self, scope: str, call_id: str) -> bool:
         """Whether people were asked about a call in this part of the run."""
-        ends = (event for event in self.events if event.scope == scope)
+        ends = (event for event in self.cursor.events if event.scope == scope)
         asked = [one for event in ends if isinstance(event, RunInterrupted) for one in event.pending]
         own = min((len(one.scope) for one in asked), default=0)
         return any(one.call.id == call_id and len(one.scope) == own for one in asked)
 
     def checked(self, scope: str, step_id: int) -> str:
         """The answer as its checks left it in the recording, as a text; what they raised is raised again."""
-        self.check()
+        self.cursor.check()
         for _, event in self._own(scope, step_id):
             match event:
                 case RunCompleted(output=str(text)):
@@ -207,12 +232,12 @@ class Script(RecordingCursor):
     ) -> ToolResult:
         """The result of a call from the recording. An agent is run again; runs in tools are told again."""
         call = prepared.call
-        starts = self._calls.get((scope, call.id))
+        starts = self.cursor.calls.get((scope, call.id))
         if not starts:
             raise ReplayMismatchError(
                 f"step {ctx.step_id}: the call {call.name!r} ({call.id}) is not in the recording",
                 step_id=ctx.step_id,
-                actual=self.compare.plain(call),
+                actual=self.cursor.compare.plain(call),
             )
         end, inside = self._rest_of_call(scope, call.id, starts.pop(0))
         if prepared.tool.is_agent and (inside or not isinstance(self._at(end), ToolCompleted)):
@@ -258,7 +283,7 @@ class Script(RecordingCursor):
         return self._ended_as(prepared, ended)
 
     def _at(self, index: int) -> Event | None:
-        return self.events[index] if index < len(self.events) else None
+        return self.cursor.events[index] if index < len(self.cursor.events) else None
 
     def _is_cut(self, end: int) -> bool:
         ended = self._at(end)
@@ -266,10 +291,10 @@ class Script(RecordingCursor):
 
     async def _turn_of(self, index: int, *, is_cut: bool = True) -> None:
         """Wait for a turn; of a call that was not cut it comes, though its run is being stopped."""
-        waits = index < len(self.events)
+        waits = index < len(self.cursor.events)
         while waits:
             try:
-                await self.turn(index)
+                await self.cursor.turn(index)
                 waits = False
             except asyncio.CancelledError:
                 if is_cut:
@@ -279,10 +304,10 @@ class Script(RecordingCursor):
         call = prepared.call
         match end:
             case ToolCompleted(value=value, duration_ms=duration, finish=finish, parts=parts):
-                self.elapsed += duration / 1000
+                self.cursor.elapsed += duration / 1000
                 return ToolResult(call.id, call.name, value, None, duration, finish, parts)
             case StepFailed(error=kind, message=message, duration_ms=duration):
-                self.elapsed += duration / 1000
+                self.cursor.elapsed += duration / 1000
                 error = revived_dispatch(kind, message)
                 error.call_id, error.tool_name = call.id, call.name
                 error.__cause__ = revived_cause(end.cause, message) if end.cause else None
@@ -314,7 +339,7 @@ class Script(RecordingCursor):
     def _asking_again(self, scope: str, prepared: PreparedCall, ctx: ToolContext, index: int) -> ToolResult:
         """A call that asked a question of its own: the end of its run tells which."""
         call = prepared.call
-        ends = (event for event in self.events[index:] if event.scope == scope)
+        ends = (event for event in self.cursor.events[index:] if event.scope == scope)
         last = next((event for event in ends if isinstance(event, RunInterrupted)), None)
         pending = () if last is None else tuple(item for item in last.pending if _is_of(item, ctx))
         held = waiting_for(pending, ctx.run_id, ctx.step_id)
@@ -325,7 +350,7 @@ class Script(RecordingCursor):
 
     async def _cut(self, scope: str, end: int) -> None:
         """Come to the same end as a call that was cut off: stopped, out of time, or cut by a sibling."""
-        for event in self.events[end:]:
+        for event in self.cursor.events[end:]:
             if event.scope != scope:
                 continue
             if isinstance(event, RunInterrupted):
@@ -343,13 +368,13 @@ class Script(RecordingCursor):
 
     def _rest_of_call(self, scope: str, call_id: str, start: int) -> tuple[int, list[tuple[int, Event]]]:
         """Where a call ends, and what the runs inside it told until then."""
-        dispatched = self.events[start]
+        dispatched = self.cursor.events[start]
         attempt = dispatched.attempt if isinstance(dispatched, ToolDispatched) else 1
         name = call_id if attempt == 1 else f"{call_id}#{attempt}"
         below = f"{scope}/{name}" if scope else name
         inside: list[tuple[int, Event]] = []
-        for index in range(start + 1, len(self.events)):
-            event = self.events[index]
+        for index in range(start + 1, len(self.cursor.events)):
+            event = self.cursor.events[index]
             if event.scope == below or event.scope.startswith(f"{below}/"):
                 inside.append((index, replace(event, scope=event.scope[len(below) + 1 :])))
             elif event.scope == scope:
@@ -357,7 +382,7 @@ class Script(RecordingCursor):
                     inside.append((index, event))
                 if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
                     return index, inside
-        return len(self.events), inside
+        return len(self.cursor.events), inside
 
 
 def _is_trim(event: ContextReduced) -> bool:
