@@ -94,7 +94,10 @@ class AgentOptions:
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str), "a text"),
-    "policy": (lambda value: not isinstance(value, type), "an instance, such as FailFast()"),
+    "policy": (
+        lambda value: value is None or (not isinstance(value, type) and hasattr(value, "on_model_error")),
+        "an instance, such as FailFast()",
+    ),
     "budget": (lambda value: isinstance(value, Budget), "a Budget, such as Budget(steps=5)"),
     "instructions": (lambda value: value is None or isinstance(value, str), "text, or None"),
     "on_limit": (lambda value: value in ("fail", "partial", "answer"), "'fail', 'partial' or 'answer'"),
