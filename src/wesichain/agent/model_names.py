@@ -81,7 +81,8 @@ class Models(Generic[T]):
 def _by_name(text: str) -> ToolCallingLlm:
     provider, colon, name = text.partition(":")
     if not colon and text:
-        meant = f"{text}:NAME" if f"{text}:NAME" in FORMS else f"openai:{text}"
+        first, _, rest = text.partition("/")
+        meant = f"{first}:{rest or 'NAME'}" if first in _PROVIDERS else f"openai:{text}"
         raise ConfigError(
             f"model {text!r} names no provider; did you mean {meant!r}? The forms are {', '.join(FORMS)}"
         )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_origin
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_origin
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
@@ -29,7 +29,7 @@ from wesichain.tools import ToolContext
 
 from .effects import Effects
 from .model_names import AnyModel
-from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
+from .rules import GUARD, LoopGuard, OnLimit, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .handoffs.handoff import Actor, Handoff
     from .memory.conversation import RunMemory
 
-OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
 
@@ -94,7 +93,10 @@ class AgentOptions:
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str), "a text"),
-    "policy": (lambda value: not isinstance(value, type), "an instance, such as FailFast()"),
+    "policy": (
+        lambda value: value is None or (not isinstance(value, type) and hasattr(value, "on_model_error")),
+        "an instance, such as FailFast()",
+    ),
     "budget": (lambda value: isinstance(value, Budget), "a Budget, such as Budget(steps=5)"),
     "instructions": (lambda value: value is None or isinstance(value, str), "text, or None"),
     "on_limit": (lambda value: value in ("fail", "partial", "answer"), "'fail', 'partial' or 'answer'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from wesichain._elsewhere import Translated
 from wesichain.agent.phases import Completed, Failed, Outcome
 from wesichain.core import (
     Citation,
@@ -35,7 +36,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult(Generic[OutT]):
+class RunResult(Translated, Generic[OutT]):
     """The result of a completed run."""
 
     outcome: Completed[OutT]

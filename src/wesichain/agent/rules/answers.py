@@ -15,6 +15,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
 )
@@ -313,6 +314,9 @@ def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
         adapter: TypeAdapter[Any] = TypeAdapter(of_type)
         schema = adapter.json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        if isinstance(of_type, list | tuple):
+            names = " | ".join(map(_name_of, cast("Sequence[Any]", of_type)))
+            raise ConfigError(f"output_type=[...]: for one of several types use a union, {names}") from None
         raise ConfigError(f"output_type={of_type!r} has no JSON schema: {error}") from error
     is_wrapped = schema.get("type") != "object"
     fields = None if is_wrapped else schema.get("properties", {})
