@@ -103,8 +103,8 @@ class EventLog:
     def follow(self, after: int, *, ping: float = 15.0) -> AsyncIterator[Sequence[Event]]:
         """The events numbered above `after`, as they come, in batches, until nobody works on the run.
 
-        When nothing has come at the end of `ping` seconds, a batch is empty. Events that are gone raise a `GoneError`,
-        here or, for a reader that is too slow, later.
+        A reader that waits is given an empty batch every `ping` seconds. Events that are gone raise a
+        `GoneError`, here or, for a reader that is too slow, later.
         """
         start = bisect_right(self._seqs, after)
         if self._dropped and start == 0 and after < self._seqs[0] - 1:

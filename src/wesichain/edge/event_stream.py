@@ -61,7 +61,7 @@ class EventStream(Response):
     def _is_stuck(self) -> bool:
         """Whether the client has taken nothing for too long.
 
-        It is looked at four times in that while: a timeout around every frame would cost as much as the frame.
+        A timeout around every frame would cost as much as the frame; this is asked four times in that while.
         """
         since = self._sending_since
         return since is not None and asyncio.get_running_loop().time() - since > self._write_seconds
