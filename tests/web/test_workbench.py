@@ -144,8 +144,8 @@ def test_without_an_agent_nothing_is_run(tmp_path: Path) -> None:
         "/api/agent/runs/paris/decisions",
         "/api/runs/paris/fork",
         "/api/runs/paris/mark",
-        "/api/database/d1/cancel",
-        "/api/database/d1/resume",
+        "/api/runs/paris/cancel",
+        "/api/runs/paris/resume",
     ],
 )
 def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
@@ -165,9 +165,9 @@ def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
         "/api/agent/health",
         "/api/agent/openapi.json",
         "/api/agent/runs/d1/events",
-        "/api/database",
-        "/api/database/d1",
-        "/api/database/d1/events",
+        "/api/runs",
+        "/api/runs/d1",
+        "/api/runs/paris/events",
         "/api/runs/paris/export",
         f"/api/runs/paris/parts/{'a' * 64}",
     ],

@@ -43,6 +43,7 @@ from .content import (
     told_content,
 )
 from .dataclass import OMIT, constructor_of, dataclass
+from .equality import common_prefix, field_values, is_record, same
 from .events import (
     AdviceShown,
     AgentEvent,
@@ -260,12 +261,14 @@ __all__ = [
     "around",
     "check_depth",
     "check_settings",
+    "common_prefix",
     "constructor_of",
     "cost_of",
     "dataclass",
     "described",
     "dump_json",
     "events_in",
+    "field_values",
     "fit_message",
     "fit_request",
     "form_of",
@@ -277,6 +280,7 @@ __all__ = [
     "is_array",
     "is_object",
     "is_price",
+    "is_record",
     "later",
     "made",
     "media_type_of",
@@ -287,6 +291,7 @@ __all__ = [
     "parts_of",
     "read_state",
     "result_parts",
+    "same",
     "say_omitted",
     "state_update",
     "streams_to_listener",

@@ -12,7 +12,7 @@ from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plai
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .findings import Found, given_up, note_of
+from .findings import Found, error_of, note_of
 from .journal import (
     CancelledRunError,
     DurableEffects,
@@ -83,7 +83,8 @@ class Execution(Generic[OutT]):
         """Carry out an order, and write down what it came to."""
         journal, outcome = await self._execute(work)
         text = write_ending(Ending(outcome, journal.untold()), work.earlier)
-        return WorkResult(outcome, text, note_of(run_of(work.workflow_id), self._name, outcome))
+        model = self._agent.runtime.model
+        return WorkResult(outcome, text, note_of(run_of(work.workflow_id), self._name, outcome, model=model))
 
     def _check(self, deps: Any) -> None:
         """See that they are what the agent declares, before anything is done with them."""
@@ -176,7 +177,7 @@ class Execution(Generic[OutT]):
         """The outcome of a run that is over; of a cancelled one, what to look through."""
         standing = found.standing
         if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
-            why = given_up(store.ledger.recoveries(standing.current))
+            why = error_of(store, standing)
             raise DurableError(f"the run {standing.run_id!r} has failed: {why}; resume it to try once more")
         if standing.status == "ERROR":
             kind, message = found.error or ("DurableError", "DBOS gave it up")

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Self, TypeAlias, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
+from typing_extensions import Unpack
 
 from wesichain.core import (
     Clock,
@@ -41,7 +42,7 @@ from .findings import (
 )
 from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import ChildRun, RunPage, RunStats, Standing, Step, Store, checked_url
+from .store import ChildRun, RunFilters, RunPage, RunStats, RunTotal, Standing, Step, Store, checked_url
 from .store.database import as_durable, is_away
 from .store.watch import is_gone
 from .stretches import GoOn, stretches_of
@@ -56,6 +57,7 @@ _LET_GO = 15.0  # seconds that a process has to end a run which was cancelled el
 Check = Callable[[PendingDecision, Decision], None]
 Pending: TypeAlias = list[PendingDecision]
 Stats: TypeAlias = list[RunStats]
+Totals: TypeAlias = list[RunTotal]
 
 
 def default_url() -> str:
@@ -97,11 +99,11 @@ class DurableRuns:
         limit: int = 100,
         *,
         after: str | None = None,
-        search: str = "",
+        **filters: Unpack[RunFilters],
     ) -> list[RunSummary]:
         """The runs, the newest first: all, or those in a state. Runs inside others name their parent.
 
-        `after` is the id of the last run of the page before; `search` a text that the task or the id has.
+        `after` is the id of the last run of the page before; the others are as `RunFilters` says.
         """
         state = None if status is None else _state(status)
         if limit < 1:
@@ -109,7 +111,7 @@ class DurableRuns:
 
         def listed(store: Store) -> list[RunSummary]:
             last = None if after is None else store.ledger.place(after)
-            page = RunPage(limit, state, self._agent, search, last)
+            page = RunPage(limit, state, self._agent, last, filters)
             served = served_of(store)
             rows = [summary_of(store, standing, served) for standing in store.ledger.listed(page)]
             rows += [summary_of_child(child, served) for child in store.children.listed(page)]
@@ -133,6 +135,14 @@ class DurableRuns:
             ]
 
         return await self.ask(stats)
+
+    async def totals(self) -> Totals:
+        """How many runs are in each state, and what they have cost in sum."""
+        return await self.ask(lambda store: store.ledger.totals())
+
+    async def known(self, run_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that belong to runs of this database."""
+        return await self.ask(lambda store: store.ledger.known(run_ids))
 
     async def show(self, run_id: str) -> RunSummary:
         """One run, as it is listed."""
@@ -193,12 +203,15 @@ class DurableRuns:
                 return
             await asyncio.sleep(_PAUSE)
 
-    async def events(self, run_id: str) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+    async def events(self, run_id: str, *, wait: bool = True) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it.
+
+        Without `wait` it ends with the last event so far.
+        """
         child = await self.ask(lambda store: self._child(store, run_id), patient=True)
         if child is not None:
             heard = ChildEvents(child)
-            async for event in self.events(child.top.run_id):
+            async for event in self.events(child.top.run_id, wait=wait):
                 own = heard.of(event)
                 if own is not None:
                     yield own
@@ -222,7 +235,7 @@ class DurableRuns:
             for event in told.ready(everything=is_over):
                 pause = _WAIT
                 yield event
-            if is_over and stretch == standing.stretch:
+            if stretch == standing.stretch and (is_over or not wait):
                 return
             if is_over:
                 stretch, told = stretch + 1, Told()
