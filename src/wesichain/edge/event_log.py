@@ -22,11 +22,12 @@ class GoneError(Exception):
 class _Reader:
     """One reader. `place` is the number of events, since the log began, that it has been given."""
 
-    __slots__ = ("_waiter", "place")
+    __slots__ = ("_timer", "_waiter", "place")
 
     def __init__(self, place: int) -> None:
         self.place = place
         self._waiter: asyncio.Future[bool] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def wait(self) -> bool:
         """Return when there is news (True), or when it is time for a ping (False)."""
@@ -36,6 +37,18 @@ class _Reader:
     def wake(self, *, has_news: bool = True) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(has_news)
+
+    def ping_every(self, seconds: float) -> None:
+        """Wake the reader again and again, until `stop`.
+
+        One timer serves all of its waits: a timeout around each would cost as much as the wait.
+        """
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.ping_every, seconds)
+        self.wake(has_news=False)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class EventLog:
@@ -117,15 +130,7 @@ class EventLog:
         return self._read(reader, ping)
 
     async def _read(self, reader: _Reader, ping: float) -> AsyncIterator[Sequence[Event]]:
-        # One timer for all the waits of a reader: a timeout around each would cost as much as the wait.
-        loop = asyncio.get_running_loop()
-
-        def remind() -> None:
-            nonlocal timer
-            timer = loop.call_later(ping, remind)
-            reader.wake(has_news=False)
-
-        timer = loop.call_later(ping, remind)
+        reader.ping_every(ping)
         try:
             while True:
                 index = reader.place - self._dropped
@@ -142,6 +147,6 @@ class EventLog:
                 if not await reader.wait():
                     yield ()
         finally:
-            timer.cancel()
+            reader.stop()
             self._readers.discard(reader)
             self._room.set()
