@@ -90,7 +90,8 @@ async def measured(runs: int, hops: int) -> dict[str, float]:
     process = subprocess.Popen(command)
     try:
         watched = psutil.Process(process.pid)
-        limits = httpx2.Limits(max_connections=runs + 10)
+        # A connection that was kept may be one that the server has just closed: each request has its own.
+        limits = httpx2.Limits(max_connections=runs + 10, max_keepalive_connections=0)
         async with httpx2.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", timeout=600, limits=limits
         ) as client:
@@ -104,7 +105,10 @@ async def measured(runs: int, hops: int) -> dict[str, float]:
             memory = watched.memory_info().rss
             seen = [asyncio.Event() for _ in range(runs)]
             waiting = [asyncio.create_task(streamed(client, "wait", event)) for event in seen]
-            await asyncio.gather(*(event.wait() for event in seen))
+            everybody = asyncio.gather(*(event.wait() for event in seen))
+            ended, _ = await asyncio.wait([everybody, *waiting], return_when=asyncio.FIRST_COMPLETED)
+            if everybody not in ended:
+                raise RuntimeError(f"a stream has ended early: {ended}")
             held = (watched.memory_info().rss - memory) / runs
             for task in waiting:
                 task.cancel()

@@ -94,7 +94,14 @@ async def test_a_worker_keeps_the_settings_of_the_object_that_it_serves(tmp_path
 
 
 def settings_of(durable: DurableAgent[Any]) -> dict[str, Any]:
-    left_out = {"_runs", "_engine", "_execution", "_service", "_live"}  # made of the others, and those below
+    left_out = {
+        "_runs",
+        "_engine",
+        "_execution",
+        "_service",
+        "_live",
+        "_turns",
+    }  # made of the others, and those below
     service = durable._service
     served = {"serving": service.serving, "adopts": service.adopts, "rates": service.rates}
     own = {name: value for name, value in vars(durable).items() if name not in left_out}

@@ -3,7 +3,7 @@
 //   node chat.mjs FOLDER_OF_NODE_MODULES URL STEPS
 //
 // STEPS is a JSON list: {"say": text}, {"approve": bool, "reason": text}, {"output": value}, {"fail": text},
-// {"stop": true}. Printed is JSON: the messages, the status and the error at the end, and the streams' headers.
+// {"say": text, "stop": true}. Printed is JSON: the messages, the status and the error at the end, and the streams' headers.
 import { createRequire } from "node:module";
 
 const [modules, url, text] = process.argv.slice(2);
@@ -47,7 +47,10 @@ const waiting = (state) =>
 for (const step of steps) {
   if ("say" in step) {
     const sent = chat.sendMessage({ text: step.say });
-    if (step.stopAfter) { await new Promise((done) => setTimeout(done, step.stopAfter)); await chat.stop(); }
+    if (step.stop) { // as soon as the page shows a call
+      while (chat.lastMessage?.role !== "assistant" || !waiting("input-available").length) await new Promise((done) => setTimeout(done, 20));
+      await chat.stop();
+    }
     await sent;
   } else if ("approve" in step) {
     for (const part of waiting("approval-requested"))

@@ -306,3 +306,53 @@ async def test_a_tool_that_fails_has_its_error_as_the_result() -> None:
 async def test_what_is_no_input_is_refused(body: Any) -> None:
     async with serving(create_app(scripted("hi"))) as client:
         assert (await client.post("/ag-ui", json=body)).status_code == 400
+
+
+# --- files -------------------------------------------------------------------------------------------
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def ui_body(url: str) -> dict[str, Any]:
+    """A message of `useChat` with a picture."""
+    parts = [{"type": "text", "text": "?"}, {"type": "file", "mediaType": "image/png", "url": url}]
+    return {"id": "c", "messages": [{"id": "1", "role": "user", "parts": parts}]}
+
+
+def ag_body(source: dict[str, str]) -> dict[str, Any]:
+    """A message of AG-UI with a picture."""
+    content = [{"type": "text", "text": "?"}, {"type": "image", "source": source}]
+    head = {"threadId": "t", "runId": "r", "state": {}, "context": [], "forwardedProps": {}, "tools": []}
+    return {**head, "messages": [{"id": "1", "role": "user", "content": content}]}
+
+
+DATA = {"type": "data", "value": PIXEL, "mimeType": "image/png"}
+ADDRESS = {"type": "url", "value": "http://10.0.0.1/x.png", "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "is_taken"),
+    [
+        pytest.param("/ag-ui", ag_body(DATA), True, id="ag-ui"),
+        pytest.param("/ag-ui", ag_body({**DATA, "value": "no base64!"}), False, id="ag-ui-no-base64"),
+        pytest.param("/ag-ui", ag_body(ADDRESS), False, id="ag-ui-an-address"),
+        pytest.param("/ai-sdk", ui_body(f"data:image/png;base64,{PIXEL}"), True, id="ai-sdk"),
+        pytest.param("/ai-sdk", ui_body("data:image/png;base64,"), False, id="ai-sdk-nothing"),
+        pytest.param("/ai-sdk", ui_body("http://10.0.0.1/x.png"), False, id="ai-sdk-an-address"),
+    ],
+)
+async def test_a_picture_reaches_the_run_as_data_alone(path: str, body: Any, *, is_taken: bool) -> None:
+    seen: list[str] = []
+
+    def start(event: Any) -> None:
+        seen.extend(part.kind for part in getattr(event, "parts", ()))
+
+    class Sink:
+        emit = staticmethod(start)
+
+    app = create_app(Agent(FunctionLlm(lambda _: "a picture")), events=[Sink()])
+    async with serving(app) as client:
+        answer = await client.post(path, json=body)
+    assert (seen == ["text", "image"]) is is_taken
+    assert ("a picture" in answer.text) is is_taken
+    assert is_taken or answer.status_code == 400 or "RUN_ERROR" in answer.text

@@ -115,7 +115,7 @@ async def test_several_turns() -> None:
 
 async def test_stop_cancels_the_run() -> None:
     slow = Slow()
-    page = await chat(create_app(slow.agent()), {"say": "?", "stopAfter": 500})
+    page = await chat(create_app(slow.agent()), {"say": "?", "stop": True})
     assert page["status"] == "ready"
     assert slow.ended == ["cancelled"]
 

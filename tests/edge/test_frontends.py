@@ -118,3 +118,21 @@ def test_copilotkit_streams_and_runs_a_tool_of_the_page(chrome: Browser) -> None
         say("paint the page")
         page.wait("document.body.style.background === 'red'")
         page.wait_for("painted", "body")
+
+
+def test_copilotkit_asks_for_approval(chrome: Browser) -> None:
+    with served() as url, chrome.page() as page:
+        page.open(f"{url}/copilot.html")
+        page.wait("document.querySelector('textarea') !== null")
+        page.click("textarea")
+        page.type("book it")
+        page.press("Enter")
+        page.wait("document.querySelector('.approve') !== null")
+        page.click(".approve")
+        page.wait_for("It is done: booked: Bern", "body")
+        page.click("textarea")
+        page.type("book another")
+        page.press("Enter")
+        page.wait("document.querySelector('.refuse') !== null")
+        page.click(".refuse")
+        page.wait_for("REFUSED", "body")

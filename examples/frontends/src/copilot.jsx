@@ -1,6 +1,6 @@
 // CopilotKit with an agent of Wesichain, over AG-UI.
 import { HttpAgent } from "@ag-ui/client"
-import { CopilotChat, CopilotKitProvider, useFrontendTool } from "@copilotkit/react-core/v2"
+import { CopilotChat, CopilotKitProvider, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2"
 import "@copilotkit/react-core/v2/styles.css"
 import { createRoot } from "react-dom/client"
 import { z } from "zod"
@@ -16,6 +16,20 @@ function Page() {
       document.body.style.background = colour
       return { painted: true }
     },
+  })
+  useInterrupt({
+    agentId: "default", // the interrupts of a run are calls that wait for approval
+    render: ({ interrupts, resolve }) => (
+      <div className="approvals">
+        {interrupts.map(({ id, message }) => (
+          <p key={id}>
+            {message}{" "}
+            <button className="approve" onClick={() => resolve({ approved: true }, id)}>Approve</button>{" "}
+            <button className="refuse" onClick={() => resolve({ approved: false, reason: "not now" }, id)}>Refuse</button>
+          </p>
+        ))}
+      </div>
+    ),
   })
   return <CopilotChat agentId="default" />
 }

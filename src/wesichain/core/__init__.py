@@ -45,6 +45,7 @@ from .content import (
     told_content,
 )
 from .dataclass import OMIT, constructor_of, dataclass
+from .equality import common_prefix, field_values, is_record, same
 from .events import (
     AdviceShown,
     AgentEvent,
@@ -264,12 +265,14 @@ __all__ = [
     "around",
     "check_depth",
     "check_settings",
+    "common_prefix",
     "constructor_of",
     "cost_of",
     "dataclass",
     "described",
     "dump_json",
     "events_in",
+    "field_values",
     "fit_message",
     "fit_request",
     "form_of",
@@ -281,6 +284,7 @@ __all__ = [
     "is_array",
     "is_object",
     "is_price",
+    "is_record",
     "is_same_json",
     "json_changes",
     "later",
@@ -293,6 +297,7 @@ __all__ = [
     "parts_of",
     "read_state",
     "result_parts",
+    "same",
     "say_omitted",
     "state_update",
     "streams_to_listener",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from wesichain.agent import (
     Agent,
@@ -43,15 +43,14 @@ from .journal import MAX_STEP, Program
 from .live_text import LiveText
 from .runs import mapped
 from .served import ServedRuns
-from .states import PendingDecision, checked_name, shown_task
-from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
+from .states import PendingDecision, shown_task
+from .store import Concurrency, NewRun, Rate
 from .stretches import Begin, asked_of_begin, begin_order, new_id
-from .versions import OnChange, checked_on_change, checked_version, version_of
-from .work import MakeWorld, Service, Work, checked_maker
+from .versions import checked_version, version_of
+from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
 
 OutT = TypeVar("OutT")
 Task: TypeAlias = str | Part | Sequence[str | Part]
-PRIORITY = 10
 
 
 class DurableAgent(ServedRuns, Generic[OutT]):
@@ -88,17 +87,15 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         events: EventSink | Iterable[EventSink] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if lease <= 0 or max_step < 1 or max_recoveries < 0:
-            raise ConfigError(
-                "lease and max_step of a DurableAgent must be above zero, max_recoveries not below"
-            )
+        if max_step < 1:
+            raise ConfigError(f"max_step={max_step} must be above zero")
         self.agent = agent
         self._deps = checked_maker(deps, "deps of a DurableAgent")
         self._is_exact = version is None
         self._max_step = max_step
         self._sinks = (events,) if isinstance(events, EventSink) else tuple(events or ())
         clock = clock or SystemClock()
-        named = checked_name(agent.name if name is None else name)
+        named = agent.name if name is None else name
         program = Program(version_of(agent) if version is None else checked_version(version), self._is_exact)
         self._live = LiveText()
         self._turns = ConversationTurns(self.outcome, self.status)
@@ -112,41 +109,26 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             live=self._live,
             deps=self._deps,
         )
-        service = Service(
-            Serving(named, program.version, max_recoveries),
-            checked_on_change(on_change),
-            concurrency_of(concurrency),
-            rates_of(rate),
+        service = service_of(
+            named,
+            program.version,
             self._execution.run_to_end,
+            on_change=on_change,
+            concurrency=concurrency,
+            rate=rate,
+            max_recoveries=max_recoveries,
         )
         super().__init__(service, database_url, lease=lease, clock=clock)
 
-    def configured(
-        self,
-        *,
-        name: str | None = None,
-        database_url: str | None = None,
-        concurrency: int | None = None,
-        on_change: OnChange | None = None,
-        events: Iterable[EventSink] = (),
-    ) -> DurableAgent[OutT]:
-        """The same with other settings: those that are given. `events` hear its runs as well."""
-        service = self._service
-        own = service.concurrency
+    def configured(self, **changes: Unpack[ServiceSettings]) -> DurableAgent[OutT]:
+        """The same with other settings: those that are given. `events` are sinks beside its own."""
         return DurableAgent(
             self.agent,
-            name or self.name,
             deps=self._deps,
-            database_url=database_url or self.database_url,
             version=None if self._is_exact else self.version,
-            on_change=on_change or ("adopt" if service.adopts else "wait"),
-            concurrency=own if concurrency is None else replace(own, worker=concurrency),
-            rate=service.rates,
-            max_recoveries=service.serving.max_recoveries,
-            lease=self._lease,
             max_step=self._max_step,
-            events=(*self._sinks, *events),
-            clock=self._clock,
+            events=(*self._sinks, *changes.get("events", ())),
+            **self._changed(changes),
         )
 
     # --- running -------------------------------------------------------------------------------------
@@ -294,8 +276,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     def _new(self, order: Begin, run_id: str | None) -> NewRun:
         asked, shown = asked_of_begin(order), shown_task(order.task)
-        text = to_json(order)
-        return NewRun(new_id(run_id), self.name, self.version, text, asked, priority=PRIORITY, task=shown)
+        return NewRun(new_id(run_id), self.name, self.version, to_json(order), asked, task=shown)
 
     async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
         """Wait for the outcome of a run that was begun here. A caller who is cancelled cancels the run."""

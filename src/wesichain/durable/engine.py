@@ -248,7 +248,7 @@ class Engine:
 
         def begin() -> bool:
             def claim(db: Any) -> None:
-                claimed[:] = [self.store.queue.claim_new(db, self._executor, new.version, new.run_id)]
+                claimed[:] = [self.store.queue.take(db, self._executor, new.version, new.run_id)]
 
             return self.store.ledger.begin(new, claim)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
+
+from typing_extensions import Unpack
 
 from wesichain.core import (
     Clock,
@@ -33,14 +34,24 @@ from .journal import CancelledRunError, Telling, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .runs import mapped
 from .served import ServedRuns
-from .states import RunState, checked_id, checked_name, shown_task
-from .store import Concurrency, NewRun, Rate, Serving, concurrency_of, rates_of
-from .stretches import asked_of, run_of
-from .versions import OnChange, checked_on_change, checked_version
-from .work import CANCELLED, MakeWorld, Service, Work, WorkResult, checked_maker, made_for
+from .states import RunState, shown_task
+from .store import Concurrency, NewRun, Rate
+from .stretches import asked_of, new_id, run_of
+from .versions import checked_version
+from .work import (
+    CANCELLED,
+    PRIORITY,
+    MakeWorld,
+    OnChange,
+    ServiceSettings,
+    Work,
+    WorkResult,
+    checked_maker,
+    made_for,
+    service_of,
+)
 
 StateT = TypeVar("StateT")
-_PRIORITY = 10
 
 
 class Graphlike(Protocol):
@@ -83,48 +94,31 @@ class DurableGraph(ServedRuns, Generic[StateT]):
     ) -> None:
         if getattr(graph, "checkpointer", None) is None:
             raise ConfigError("a DurableGraph needs a graph with a checkpointer: builder.build(checkpointer)")
-        if lease <= 0 or max_recoveries < 0:
-            raise ConfigError("lease of a DurableGraph must be above zero, max_recoveries not below")
         self.graph: Graphlike = graph
         self._make_context = checked_maker(context, "context of a DurableGraph")
         self._sinks = tuple(events)
         self._options = _options_of(graph)
         drawn = fingerprint(graph.to_mermaid())[:12]
         named = drawn if version is None else checked_version(version)
-        service = Service(
-            Serving(checked_name(name), named, max_recoveries),
-            checked_on_change(on_change),
-            concurrency_of(concurrency),
-            rates_of(rate),
+        service = service_of(
+            name,
+            named,
             self._execute,
+            on_change=on_change,
+            concurrency=concurrency,
+            rate=rate,
+            max_recoveries=max_recoveries,
         )
         super().__init__(service, database_url, lease=lease, clock=clock or SystemClock())
 
-    def configured(
-        self,
-        *,
-        name: str | None = None,
-        database_url: str | None = None,
-        concurrency: int | None = None,
-        on_change: OnChange | None = None,
-        events: Iterable[EventSink] = (),
-    ) -> DurableGraph[StateT]:
-        """The same with other settings: those that are given. `events` hear its runs as well."""
-        service = self._service
-        own = service.concurrency
+    def configured(self, **changes: Unpack[ServiceSettings]) -> DurableGraph[StateT]:
+        """The same with other settings: those that are given. `events` are sinks beside its own."""
         return DurableGraph(
             self.graph,
-            name or self.name,
             context=self._make_context,
-            database_url=database_url or self.database_url,
             version=self.version,
-            on_change=on_change or ("adopt" if service.adopts else "wait"),
-            concurrency=own if concurrency is None else replace(own, worker=concurrency),
-            rate=service.rates,
-            max_recoveries=service.serving.max_recoveries,
-            lease=self._lease,
-            events=(*self._sinks, *events),
-            clock=self._clock,
+            events=(*self._sinks, *changes.get("events", ())),
+            **self._changed(changes),
         )
 
     async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
@@ -143,7 +137,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         state: Any = None,
         *,
         run_id: str | None = None,
-        priority: int = _PRIORITY,
+        priority: int = PRIORITY,
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
@@ -205,9 +199,8 @@ class DurableGraph(ServedRuns, Generic[StateT]):
 
     def _new(self, state: Any, run_id: str | None) -> NewRun:
         order = dump_json({"state": to_plain(state)})
-        run_id = secrets.token_hex(16) if run_id is None else checked_id(run_id)
         task = shown_task("" if state is None else dump_json(to_plain(state)))
-        return NewRun(run_id, self.name, self.version, order, asked_of(order), priority=_PRIORITY, task=task)
+        return NewRun(new_id(run_id), self.name, self.version, order, asked_of(order), task=task)
 
     async def _execute(self, work: Work) -> WorkResult:
         """Carry the thread on, from where its checkpoints say that it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from typing_extensions import Unpack
 
@@ -17,13 +17,15 @@ from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
 from .store import NewRun, RunFilters
 from .stretches import run_of
-from .work import CANCELLED, Service
+from .work import CANCELLED, Service, ServiceSettings
 
 
 class ServedRuns:
     """The runs of one name: looked at from any process, run by those that serve them."""
 
     def __init__(self, service: Service, database_url: str | None, *, lease: float, clock: Clock) -> None:
+        if lease <= 0:
+            raise ConfigError(f"lease={lease} must be above zero")
         self.name = service.serving.agent
         self.version = service.serving.version
         self._service = service
@@ -31,6 +33,21 @@ class ServedRuns:
         self._clock = clock
         self._runs = DurableRuns(database_url, agent=self.name, clock=clock, create=True)
         self._engine: Engine | None = None
+
+    def _changed(self, changes: ServiceSettings) -> dict[str, Any]:
+        """The settings of another one like this: these, and otherwise its own."""
+        service, own = self._service, self._service.concurrency
+        worker = changes.get("concurrency")
+        return {
+            "name": changes.get("name") or self.name,
+            "database_url": changes.get("database_url") or self.database_url,
+            "on_change": changes.get("on_change") or ("adopt" if service.adopts else "wait"),
+            "concurrency": own if worker is None else replace(own, worker=worker),
+            "rate": service.rates,
+            "max_recoveries": service.serving.max_recoveries,
+            "lease": self._lease,
+            "clock": self._clock,
+        }
 
     @property
     def database_url(self) -> str:

@@ -24,10 +24,12 @@ from wesichain.core import (
     Price,
     Text,
     ToolSpec,
+    common_prefix,
     dataclass,
     from_json,
     is_array,
     is_object,
+    same,
     to_json,
     to_plain,
 )
@@ -202,7 +204,7 @@ def _whole(texts: Sequence[str]) -> Any:
 
 def shorten(now: Any, before: Any) -> dict[str, Any]:
     """A JSON value as what it adds to an earlier one."""
-    if is_same(now, before):
+    if same(now, before):
         return {"same": True}
     if is_object(now) and is_object(before):
         parts = {
@@ -211,9 +213,7 @@ def shorten(now: Any, before: Any) -> dict[str, Any]:
         }
         return {"of": parts}
     if is_array(now) and is_array(before):
-        shared = 0
-        while shared < min(len(now), len(before)) and is_same(now[shared], before[shared]):
-            shared += 1
+        shared = common_prefix(now, before)
         if shared:
             return {"first": shared, "then": now[shared:]}
     return {"new": now}
@@ -228,14 +228,3 @@ def restore(short: Mapping[str, Any], before: Any) -> Any:
     if "first" in short:
         return [*before[: short["first"]], *short["then"]]
     return short["new"]
-
-
-def is_same(one: Any, two: Any) -> bool:
-    """Whether two JSON values are the same, 1, 1.0 and true being three."""
-    if type(one) is not type(two):
-        return False
-    if is_object(one):
-        return one.keys() == two.keys() and all(is_same(value, two[key]) for key, value in one.items())
-    if is_array(one):
-        return len(one) == len(two) and all(map(is_same, one, two))
-    return bool(one == two)

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
@@ -23,7 +23,6 @@ from wesichain.tools import JsonTool, PreparedCall, ToolContext, ToolRegistry, T
 
 from .journal import fingerprint
 
-OnChange = Literal["wait", "adopt"]
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
@@ -56,13 +55,6 @@ def checked_version(version: str) -> str:
     if not _VERSION.fullmatch(version):
         raise ConfigError(f"{version[:80]!r} is no version: use letters, digits and _ . + - (64 at most)")
     return version
-
-
-def checked_on_change(on_change: str) -> bool:
-    """Whether runs of other versions are adopted."""
-    if on_change not in ("wait", "adopt"):
-        raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
-    return on_change == "adopt"
 
 
 OutT = TypeVar("OutT")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from wesichain.agent import Outcome
-from wesichain.core import dataclass
+from wesichain.core import EventSink, dataclass
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
 from .journal import Inside, Step
-from .store import Concurrency, Note, Rate, Serving
+from .states import checked_name
+from .store import Concurrency, Note, Rate, Serving, concurrency_of, rates_of
 
 CANCELLED = "the run was cancelled"
+PRIORITY = 10  # of a run that is given none
+OnChange = Literal["wait", "adopt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ async def made_for(make: MakeWorld | None, run_id: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """An agent as it is served here."""
+    """An agent or a graph as it is served here."""
 
     serving: Serving
     adopts: bool
@@ -83,3 +86,32 @@ class Service:
     @property
     def agent(self) -> str:
         return self.serving.agent
+
+
+class ServiceSettings(TypedDict, total=False):
+    """The settings of a service that whoever starts a worker may change."""
+
+    name: str | None
+    database_url: str | None
+    concurrency: int | None
+    on_change: OnChange | None
+    events: Iterable[EventSink]
+
+
+def service_of(
+    name: str,
+    version: str,
+    execute: Execute,
+    *,
+    on_change: str,
+    concurrency: int | Concurrency,
+    rate: Rate | tuple[int, float] | Sequence[Rate] | None,
+    max_recoveries: int,
+) -> Service:
+    """A service with its settings checked."""
+    if on_change not in ("wait", "adopt"):
+        raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
+    if max_recoveries < 0:
+        raise ConfigError(f"max_recoveries={max_recoveries} must not be below zero")
+    serving = Serving(checked_name(name), version, max_recoveries)
+    return Service(serving, on_change == "adopt", concurrency_of(concurrency), rates_of(rate), execute)

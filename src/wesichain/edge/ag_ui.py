@@ -34,7 +34,7 @@ from wesichain.core import (
     to_plain,
 )
 
-from .bodies import checked_conversation, task_of, text_of
+from .bodies import checked_conversation, text_of
 from .event_stream import PING
 from .parts import (
     CallBegan,
@@ -48,6 +48,7 @@ from .parts import (
     frontend_tools,
     id_of,
     provided,
+    task_with,
 )
 from .runs import Order, RunKeeper, new_run_id
 from .service import Service
@@ -115,7 +116,7 @@ def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[st
     return Order(
         run_id=new_run_id(owner, thread),
         owner=owner,
-        task=task_of(_text(asked.messages[users[-1]])),
+        task=task_with(_text(asked.messages[users[-1]]), _files(asked.messages[users[-1]])),
         conversation=thread,
         is_streamed=True,
         tools=frontend_tools((one.name, one.description, one.parameters) for one in asked.tools or ()),
@@ -138,6 +139,15 @@ def _text(message: Any) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content or () if isinstance(part, ag.TextPart))
+
+
+def _files(message: Any) -> list[tuple[str, str]]:
+    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    content = () if isinstance(message.content, str) else message.content or ()
+    sources = [part.source for part in content if not isinstance(part, ag.TextPart)]
+    if not all(isinstance(source, ag.DataSource) for source in sources):
+        raise HTTPException(400, "send the files of a message as data, not as an address")
+    return [(source.mime_type, source.value) for source in sources]
 
 
 def _results(messages: Sequence[ag.Message]) -> dict[str, ag.ToolMessage]:

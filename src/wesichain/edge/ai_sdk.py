@@ -30,7 +30,7 @@ from wesichain.core import (
 )
 from wesichain.tools import JsonTool
 
-from .bodies import checked_conversation, task_of, text_of
+from .bodies import checked_conversation, text_of
 from .event_stream import PING, json_frames
 from .parts import (
     CallBegan,
@@ -44,6 +44,7 @@ from .parts import (
     TextPiece,
     frontend_tools,
     id_of,
+    task_with,
     value_of,
 )
 from .runs import Order, new_run_id
@@ -99,7 +100,7 @@ def _order(
     return Order(
         run_id=new_run_id(owner, chat),
         owner=owner,
-        task=task_of(_text(messages[-1])),
+        task=task_with(_text(messages[-1]), _files(messages[-1])),
         conversation=chat,
         is_streamed=True,
         tools=tools,
@@ -119,6 +120,18 @@ def _history(messages: Sequence[UiMessage]) -> Iterator[Message]:
 def _text(message: UiMessage) -> str:
     parts = [part for part in _list(message.get("parts")) if is_object(part) and part.get("type") == "text"]
     return "\n".join(str(part.get("text", "")) for part in parts)
+
+
+def _files(message: UiMessage) -> list[tuple[str, str]]:
+    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    files: list[tuple[str, str]] = []
+    for part in _list(message.get("parts")):
+        if is_object(part) and part.get("type") == "file":
+            head, comma, data = str(part.get("url", "")).partition(";base64,")
+            if not comma or not head.startswith("data:"):
+                raise HTTPException(400, "send the files of a message as data: URLs, not as an address")
+            files.append((str(part.get("mediaType") or head.removeprefix("data:")), data))
+    return files
 
 
 def _tools(given: JsonValue) -> tuple[JsonTool, ...]:

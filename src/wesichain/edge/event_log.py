@@ -20,12 +20,35 @@ class GoneError(Exception):
 
 
 class _Reader:
-    """The place of one reader: the number of events, since the log began, that it has been given."""
+    """One reader. `place` is the number of events, since the log began, that it has been given."""
 
-    __slots__ = ("place",)
+    __slots__ = ("_timer", "_waiter", "place")
 
     def __init__(self, place: int) -> None:
         self.place = place
+        self._waiter: asyncio.Future[bool] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait(self) -> bool:
+        """Return when there is news (True), or when it is time for a ping (False)."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        return await self._waiter
+
+    def wake(self, *, has_news: bool = True) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(has_news)
+
+    def ping_every(self, seconds: float) -> None:
+        """Wake the reader again and again, until `stop`.
+
+        One timer serves all of its waits: a timeout around each would cost as much as the wait.
+        """
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.ping_every, seconds)
+        self.wake(has_news=False)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class EventLog:
@@ -43,7 +66,6 @@ class EventLog:
         self._dropped = 0  # events that were here, and are not kept any more
         self._readers: set[_Reader] = set()
         self._expected: _Reader | None = None
-        self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._is_open = True
 
@@ -61,7 +83,7 @@ class EventLog:
     def close(self) -> None:
         """Tell readers that nobody works on the run: they end when they have read all."""
         self._is_open = False
-        self._news.set()
+        self._wake()
 
     async def append(self, event: Event) -> None:
         """Keep an event, and wake the readers."""
@@ -69,7 +91,11 @@ class EventLog:
             await self._make_room()
         self._events.append(event)
         self._seqs.append(event.seq)
-        self._news.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        for reader in self._readers:
+            reader.wake()
 
     async def _make_room(self) -> None:
         """Drop all that is older than the newest `most` events, an eighth of the log at a time."""
@@ -90,8 +116,8 @@ class EventLog:
     def follow(self, after: int, *, ping: float = 15.0) -> AsyncIterator[Sequence[Event]]:
         """The events numbered above `after`, as they come, in batches, until nobody works on the run.
 
-        After `ping` seconds without an event the batch is empty. Events that are gone raise a `GoneError`,
-        here or, for a reader that is too slow, later.
+        A reader that waits is given an empty batch every `ping` seconds. Events that are gone raise a
+        `GoneError`, here or, for a reader that is too slow, later.
         """
         start = bisect_right(self._seqs, after)
         if self._dropped and start == 0 and after < self._seqs[0] - 1:
@@ -104,9 +130,9 @@ class EventLog:
         return self._read(reader, ping)
 
     async def _read(self, reader: _Reader, ping: float) -> AsyncIterator[Sequence[Event]]:
+        reader.ping_every(ping)
         try:
             while True:
-                self._news.clear()
                 index = reader.place - self._dropped
                 if index < 0:
                     raise GoneError(self._seqs[0] - 1 + index, self._seqs[0])
@@ -118,11 +144,9 @@ class EventLog:
                     continue
                 if not self._is_open:
                     return
-                try:
-                    async with asyncio.timeout(ping):
-                        await self._news.wait()
-                except TimeoutError:
+                if not await reader.wait():
                     yield ()
         finally:
+            reader.stop()
             self._readers.discard(reader)
             self._room.set()

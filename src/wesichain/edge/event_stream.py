@@ -36,6 +36,7 @@ class EventStream(Response):
         self._run = run
         self._frames = frames
         self._write_seconds = write_seconds
+        self._sending_since: float | None = None
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,21 +44,35 @@ class EventStream(Response):
         writing = asyncio.create_task(self._write(send))
         leaving = asyncio.create_task(_until_left(receive))
         try:
-            await asyncio.wait([writing, leaving], return_when=asyncio.FIRST_COMPLETED)
+            done: set[asyncio.Task[None]] = set()
+            while not done and not self._is_stuck():
+                done, _ = await asyncio.wait(
+                    [writing, leaving], timeout=self._write_seconds / 4, return_when=asyncio.FIRST_COMPLETED
+                )
         finally:
             for task in (writing, leaving):
                 task.cancel()
             await asyncio.wait([writing, leaving])
             self._run.leave()
         if not writing.cancelled():
-            with suppress(OSError, TimeoutError, GoneError):  # the client is gone, or too slow
+            with suppress(OSError, GoneError):  # the client is gone, or too slow
                 writing.result()
 
+    def _is_stuck(self) -> bool:
+        """Whether the client has taken nothing for too long.
+
+        A timeout around every frame would cost as much as the frame; this is asked four times in that while.
+        """
+        since = self._sending_since
+        return since is not None and asyncio.get_running_loop().time() - since > self._write_seconds
+
     async def _write(self, send: Send) -> None:
+        clock = asyncio.get_running_loop().time
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for frame in self._frames:
-            async with asyncio.timeout(self._write_seconds):
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
+            self._sending_since = clock()
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
+            self._sending_since = None
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -9,8 +10,11 @@ from typing import Any, TypeAlias
 from starlette.exceptions import HTTPException
 
 from wesichain.core import (
+    Audio,
     Decision,
+    Document,
     Event,
+    Image,
     JsonValue,
     ModelResponded,
     PendingCall,
@@ -21,6 +25,7 @@ from wesichain.core import (
     RunInterrupted,
     StepFailed,
     StepStarted,
+    Text,
     TextDelta,
     ToolCompleted,
     ToolDispatched,
@@ -28,9 +33,11 @@ from wesichain.core import (
     is_object,
     parse_json,
 )
+from wesichain.core import Part as ContentPart
 from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 
+from .bodies import task_of
 from .runs import Run, RunEnd, RunKeeper
 
 
@@ -234,6 +241,30 @@ def provided(text: str) -> JsonValue:
     except CodecError:
         return text
     return value
+
+
+def task_with(text: str, files: Sequence[tuple[str, str]]) -> str | tuple[ContentPart, ...]:
+    """The task of a message: its text and, where it has files, these, each a media type and base64.
+
+    A file that cannot be read is an HTTPException (400).
+    """
+    if not files:
+        return task_of(text)
+    try:
+        media = [_media(kind, b64decode(data, validate=True)) for kind, data in files]
+    except (ValueError, CodecError) as error:
+        raise HTTPException(400, f"a file of the message cannot be read: {str(error)[:200]}") from None
+    return (*((Text(task_of(text)),) if text.strip() else ()), *media)
+
+
+def _media(media_type: str, data: bytes) -> ContentPart:
+    match media_type.partition("/")[0]:
+        case "image":
+            return Image(data, media_type=media_type)
+        case "audio":
+            return Audio(data, media_type)
+        case _:
+            return Document(data, media_type=media_type)
 
 
 def frontend_tools(given: Iterable[tuple[Any, Any, Any]]) -> tuple[JsonTool, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from typing_extensions import override
 
-from wesichain.agent import Agent, Interrupted, Outcome
+from wesichain.agent import Agent, Interrupted, Outcome, RunStream
 from wesichain.core import Decision, Event, EventSink, Prices
 from wesichain.errors import (
     ConfigError,
@@ -87,8 +87,11 @@ class PlainRun(Run):
         """Start the run, and wait for its first event; an HTTPException where there is none."""
         order = self.order
         history = await history_of(order, self._conversation)
-        begin = order.begin or (lambda options: self._agent.stream(order.task, history, **options))
-        await self._work(begin, order.options, is_streamed=order.is_streamed)
+
+        def begin(options: dict[str, Any]) -> RunStream[Any]:
+            return self._agent.stream(order.task, history, **options)
+
+        await self._work(order.begin or begin, order.options, is_streamed=order.is_streamed)
 
     @override
     async def decide(

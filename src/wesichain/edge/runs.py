@@ -18,6 +18,7 @@ from wesichain.core import (
     HandedOff,
     Message,
     ModelResponded,
+    Part,
     PendingCall,
     Prices,
     RunStarted,
@@ -50,7 +51,7 @@ class Order:
 
     run_id: str
     owner: str
-    task: str
+    task: str | tuple[Part, ...]
     conversation: str | None = None
     stay: bool = False
     is_streamed: bool = False

@@ -54,7 +54,7 @@ class AgentDesk:
 
         def begin(options: dict[str, Any]) -> RunStream[Any]:
             async def run(sink: EventSink, opened: Callable[[Any], None]) -> Any:
-                given = {**options, "events": (*options["events"], sink), "on_open": opened}
+                given: dict[str, Any] = {**options, "events": (*options["events"], sink), "on_open": opened}
                 return result_of(await fork(recording, self.agent, step, stream=True, **given))
 
             return RunStream(run)

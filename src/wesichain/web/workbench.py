@@ -86,7 +86,10 @@ class Workbench:
         await body_of(request)
         run = await self._find(request)
         if isinstance(run, RecordedRun):
-            raise HTTPException(HTTPStatus.CONFLICT, "this run is a recording: nothing of it runs here")
+            raise HTTPException(
+                HTTPStatus.CONFLICT,
+                "this run is a recording; a run of this server's agent is cancelled under /api/agent/runs",
+            )
         if run.status in ("completed", "failed"):
             raise HTTPException(HTTPStatus.CONFLICT, f"the run has ended: it is {run.status}")
         await _changing(self._stored().cancel(run.run_id))

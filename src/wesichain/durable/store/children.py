@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wesichain.core import dataclass
 
 from .database import Database
-from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES
+from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES, state_in
 from .ledger import RunPage, Standing, standing_of
 
 if TYPE_CHECKING:
@@ -31,16 +31,9 @@ _ENDED = (
     "UPDATE wesichain_children SET outcome = :outcome, error = :error, updated_at = {now} "
     "WHERE run = :run AND scope = :scope"
 )
-_COLUMNS = (
-    f"{RUN_COLUMNS}, c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, "
-    f"c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
-    "JOIN wesichain_children c ON c.run = r.run"
-)
-_ONE = f"{_COLUMNS} WHERE c.id = :id"
-_MANY = f"{_COLUMNS} WHERE "
-_ORDER = " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
 _UNDER_WAY = f"({STATES['pending']} OR {STATES['running']})"
-_STATES: Mapping[str, str] = {  # as `Child.state` says it
+# Its own end; until then, the state of the run at the top. What nobody goes on with is cancelled.
+_STATES: Mapping[str, str] = {
     "pending": f"c.outcome = '' AND {STATES['pending']}",
     "running": f"c.outcome = '' AND {STATES['running']}",
     "completed": "c.outcome = 'completed'",
@@ -49,6 +42,15 @@ _STATES: Mapping[str, str] = {  # as `Child.state` says it
     "cancelled": f"((c.outcome = '' AND NOT {_UNDER_WAY}) OR c.outcome = 'interrupted') "
     f"AND NOT ({STATES['interrupted']})",
 }
+_COLUMNS = (
+    f"{RUN_COLUMNS}, {state_in(_STATES)} AS child_state, "
+    "c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, "
+    f"c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
+    "JOIN wesichain_children c ON c.run = r.run"
+)
+_ONE = f"{_COLUMNS} WHERE c.id = :id"
+_MANY = f"{_COLUMNS} WHERE "
+_ORDER = " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +80,11 @@ class ChildRun:
     parent: str
     agent: str
     scope: str
-    outcome: str
+    state: str
     error: str | None
     created_at: float
     updated_at: float
     top: Standing
-
-    @property
-    def state(self) -> str:
-        """Its own end; until then, that of the run at the top. What nobody goes on with is cancelled."""
-        if self.outcome in ("completed", "failed"):
-            return self.outcome
-        if self.top.state == "interrupted":
-            return self.top.state
-        is_open = self.outcome == "" and self.top.state in ("pending", "running")
-        return self.top.state if is_open else "cancelled"
 
 
 class Children:
@@ -137,7 +129,7 @@ def _child(row: Any) -> ChildRun:
         row.parent,
         row.child,
         row.scope,
-        row.ended,
+        row.child_state,
         row.child_error,
         row.begun_at / 1000,
         changed,

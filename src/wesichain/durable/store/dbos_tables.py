@@ -66,13 +66,6 @@ def check_tables(engine: Any, version: str, *, is_sqlite: bool) -> None:
 
 # --- where runs stand --------------------------------------------------------------------------------
 
-RUN_COLUMNS = (
-    "SELECT r.run, r.agent, r.current, r.stretch, r.outcome, r.cancelled, r.asked, r.created_at, "
-    "r.task, r.noted, r.error, r.waiting, r.cost, r.tokens, r.model, r.steps, r.tools, r.result, "
-    "w.status, w.application_version AS version, w.executor_id AS executor, w.updated_at, w.priority, "
-    "w.queue_partition_key AS key"
-)
-RUN_TABLES = "FROM wesichain_runs r JOIN {workflows} w ON w.workflow_uuid = r.current"
 STATES: Mapping[str, str] = {
     "pending": "w.status IN ('ENQUEUED', 'DELAYED')",
     "running": "w.status = 'PENDING'",
@@ -83,6 +76,21 @@ STATES: Mapping[str, str] = {
     "cancelled": "(w.status = 'CANCELLED' OR (w.status = 'SUCCESS' AND r.outcome = 'interrupted' "
     "AND r.cancelled = 1))",
 }
+
+
+def state_in(states: Mapping[str, str]) -> str:
+    """The expression for the state whose condition holds."""
+    cases = " ".join(f"WHEN {where} THEN '{state}'" for state, where in states.items())
+    return f"CASE {cases} END"
+
+
+RUN_COLUMNS = (
+    "SELECT r.run, r.agent, r.current, r.stretch, r.outcome, r.cancelled, r.asked, r.created_at, "
+    "r.task, r.noted, r.error, r.waiting, r.cost, r.tokens, r.model, r.steps, r.tools, r.result, "
+    "w.status, w.application_version AS version, w.executor_id AS executor, w.updated_at, w.priority, "
+    f"w.queue_partition_key AS key, {state_in(STATES)} AS state"
+)
+RUN_TABLES = "FROM wesichain_runs r JOIN {workflows} w ON w.workflow_uuid = r.current"
 TOOK = f"w.status IN {OVER} AND w.updated_at - r.created_at >= :took"
 OVER_BEFORE = f"w.updated_at < :before AND w.status IN {OVER} AND NOT ({STATES['interrupted']})"
 STATS = (
@@ -96,9 +104,8 @@ STATS = (
     f"WHERE r.outcome = 'interrupted' AND {STATES['interrupted']} GROUP BY r.agent"
 )
 TOTALS = (
-    "SELECT s.state, COUNT(*) AS runs, SUM(s.cost) AS cost FROM (SELECT r.cost, CASE "
-    + " ".join(f"WHEN {where} THEN '{state}'" for state, where in STATES.items())
-    + f" END AS state {RUN_TABLES}) s WHERE s.state IS NOT NULL GROUP BY s.state ORDER BY s.state"
+    f"SELECT s.state, COUNT(*) AS runs, SUM(s.cost) AS cost FROM (SELECT r.cost, {state_in(STATES)} AS state "
+    f"{RUN_TABLES}) s WHERE s.state IS NOT NULL GROUP BY s.state ORDER BY s.state"
 )
 CANCELLED = (
     "SELECT w.workflow_uuid AS id FROM {workflows} w WHERE w.status = 'CANCELLED' AND w.workflow_uuid IN "

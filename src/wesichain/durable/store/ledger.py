@@ -168,26 +168,13 @@ class Standing:
     priority: int
     key: str | None
     task: str
+    state: str
     note: Note | None  # None of a run that an older version ended
 
     @property
     def is_over(self) -> bool:
         """Whether nobody works on it, nor will unless somebody says so."""
         return self.status in OVER
-
-    @property
-    def state(self) -> str:
-        match self.status:
-            case "ENQUEUED" | "DELAYED":
-                return "pending"
-            case "PENDING":
-                return "running"
-            case "CANCELLED":
-                return "cancelled"
-            case "SUCCESS":
-                return "cancelled" if self.is_cancelled and self.outcome == "interrupted" else self.outcome
-            case _:
-                return "failed"
 
 
 class RunFilters(TypedDict, total=False):
@@ -489,5 +476,6 @@ def standing_of(row: Any) -> Standing:
         row.priority,
         row.key,
         row.task or "",
+        row.state or "failed",
         Note(*(getattr(row, name) for name in NOTED)) if row.noted == row.stretch else None,
     )

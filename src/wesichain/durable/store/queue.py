@@ -158,15 +158,9 @@ class Queue:
         while True:
             found = self._next(db, queue, wanted, room, suspect=suspect)
             taken = [row for row in found if room.take(row.key)]
-            claimed += [
-                self._claim(db, executor, wanted.version, row.id, is_suspect=suspect) for row in taken
-            ]
+            claimed += [self.take(db, executor, wanted.version, row.id, is_suspect=suspect) for row in taken]
             if len(taken) == len(found) or suspect:
                 return claimed
-
-    def claim_new(self, db: sa.Connection, executor: str, version: str, workflow_id: str) -> Claimed:
-        """Take a row that was put into its queue in this transaction."""
-        return self._claim(db, executor, version, workflow_id)
 
     def _next(
         self, db: sa.Connection, queue: str, wanted: Wanted, room: _Room, *, suspect: bool = False
@@ -191,9 +185,10 @@ class Queue:
             values["candidates"] = 4 * free + 64  # others may be taking the first of them at this moment
         return list(db.execute(self._db.sql(text + locked), values))
 
-    def _claim(
+    def take(
         self, db: sa.Connection, executor: str, version: str, workflow_id: str, *, is_suspect: bool = False
     ) -> Claimed:
+        """Make a queued row this process's, in this transaction."""
         owner = secrets.token_hex(16)
         values = {"id": workflow_id, "owner": owner, "executor": executor, "version": version}
         db.execute(self._db.sql(CLAIM), values)
@@ -208,7 +203,6 @@ class _Room:
     def __init__(self, database: Database, db: sa.Connection, queue: str, wanted: Wanted) -> None:
         concurrency = wanted.concurrency
         self.left = wanted.free
-        self._by_key: dict[str, int] = {}
         self._default: list[tuple[int, Counter[str]]] = []
         if concurrency.is_shared:
             running = _counts(db.execute(database.sql(RUNNING), {"queue": queue}))

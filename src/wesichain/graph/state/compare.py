@@ -1,42 +1,19 @@
-"""Comparing values: strictly (1, 1.0 and True differ), and by a fingerprint that grows with a list."""
+"""Comparing values by a fingerprint that grows with a list; values of which it is equal are the same."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import is_dataclass
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from .kinds import fields_of, is_dict, is_list, is_model, is_some, is_tuple, kind_of
+from wesichain.core import common_prefix, field_values, is_record, same
+
+from .kinds import is_dict, is_list, is_some, is_tuple, kind_of
 from .owned import Growing
 from .reducers import Unset
 
-
-def same(old: Any, new: Any) -> bool:
-    """Whether two values are equal in all that a node or a checkpoint could tell apart."""
-    if old is new:
-        return True
-    if type(old) is not type(new):
-        return False
-    if is_list(new) or is_tuple(new):
-        return len(old) == len(new) and all(map(same, old, new))
-    if is_dict(new):
-        return len(old) == len(new) and all(key in old and same(old[key], item) for key, item in new.items())
-    if _is_record(new):
-        return all(same(a, b) for a, b in zip(_parts(old), _parts(new), strict=True))
-    try:
-        return bool(old == new)
-    except Exception:  # noqa: BLE001  # a foreign __eq__ may raise; then they are not known to be equal
-        return False
-
-
-def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
-    """How many items both begin with."""
-    for index, (a, b) in enumerate(zip(old, new, strict=False)):
-        if not same(a, b):
-            return index
-    return min(len(old), len(new))
+__all__ = ["OpaqueError", "common_prefix", "fingerprint", "grow", "same"]
 
 
 class OpaqueError(TypeError):
@@ -60,8 +37,8 @@ def fingerprint(value: Any) -> int:
         return hash(frozenset((fingerprint(key), fingerprint(item)) for key, item in value.items()))
     if is_some(value):
         return hash((isinstance(value, set), frozenset(map(fingerprint, value))))
-    if _is_record(value):
-        return hash((kind_of(value), *map(fingerprint, _parts(value))))
+    if is_record(value):
+        return hash((kind_of(value), *map(fingerprint, field_values(value))))
     if kind_of(value).__hash__ in (None, object.__hash__) and not isinstance(value, _UNCHANGING):
         raise OpaqueError(f"{kind_of(value).__name__} has no hash of its own")
     try:
@@ -78,13 +55,3 @@ def grow(mark: int, items: Sequence[Any]) -> int:
     for item in items:
         mark = hash((mark, fingerprint(item)))
     return mark
-
-
-def _is_record(value: Any) -> bool:
-    return (is_dataclass(value) or is_model(kind_of(value))) and not isinstance(value, type | Enum)
-
-
-def _parts(value: Any) -> Sequence[Any]:
-    if is_dataclass(value):
-        return [getattr(value, field.name, None) for field in fields_of(value)]
-    return [part for pair in value.__dict__.items() for part in pair]

@@ -73,11 +73,11 @@ export async function startRun(task, conversation, signal) {
 // `live`, its id, it is read from the agent, whose text comes as it is written, and else from its recording.
 export async function follow(id, { live = null, ...options }) {
   const last = live ? await followPath(agentPath(live, "/events"), options) : options.after;
-  if (last !== null) await followPath(runPath(id, "/events"), { ...options, after: last });
+  if (last !== null) await followPath(runPath(id, "/events"), { ...options, after: last, answer: null });
 }
 
 // Follows a stream of events to its end; where the server does not know it (404), the number of the last event.
-export async function followPath(path, { after, signal, onEvents, onEnd, answer = null }) {
+async function followPath(path, { after, signal, onEvents, onEnd, answer = null }) {
   let last = after;
   let pause = 500;
   while (!signal.aborted) {

@@ -83,7 +83,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
     if (stored ? stored.isOver : timeline.status !== "unfinished") return;
     stop.hidden = Boolean(stored) || !agent || !isFresh;
     await follow(id, {
-      live: agent && page.run.run_id,
+      live: agent && !stored && page.run.run_id,
       after: last,
       signal,
       onEvents(events) {
