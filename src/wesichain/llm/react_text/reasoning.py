@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from wesichain.core import dataclass
 
@@ -106,7 +107,7 @@ def split_reasoning(text: str, style: ReasoningStyle | None = None) -> ReasonedT
     scanner = ReasoningFilter(
         style or ReasoningStyle(),
         keeps_lead=style is not None,
-        is_quoted=reply and (lambda mark: reply.quotes(mark.start(), call=_recipient(mark) is not None)),
+        is_quoted=None if reply is None else partial(_is_quoted, reply),
     )
     said = scanner.feed(text) + scanner.end()
     if scanner.is_open:
@@ -329,6 +330,10 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
         if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
             end = mark.end()
             yield mark
+
+
+def _is_quoted(reply: TextReply, header: re.Match[str]) -> bool:
+    return reply.quotes(header.start(), call=_recipient(header) is not None)
 
 
 def _is_final(mark: re.Match[str]) -> bool:

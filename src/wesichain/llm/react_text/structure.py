@@ -74,16 +74,19 @@ class TextReply:
         mark: Mark = "plain"
         at = start = hidden = 0
         for begin, end, kind in places:
-            if kind in ("fence", "quotation"):
-                if kind == "fence" or mark not in ("action", "input"):
-                    first = self.quoted.pop()[0] if begin < hidden else begin
-                    hidden = max(hidden, end)
-                    self.quoted.append((first, hidden))
-            elif begin >= hidden and (
-                kind != "plain" or (mark not in ("plain", "thought") and self.text[start:begin].strip())
-            ):
-                yield Section(mark, at, start, begin)
-                mark, at, start = kind, begin, end
+            match kind:
+                case "fence" | "quotation":
+                    if kind == "fence" or mark not in ("action", "input"):
+                        first = self.quoted.pop()[0] if begin < hidden else begin
+                        hidden = max(hidden, end)
+                        self.quoted.append((first, hidden))
+                case _ if begin < hidden:
+                    continue
+                case "plain" if mark in ("plain", "thought") or not self.text[start:begin].strip():
+                    continue  # a fence that wraps nothing yet
+                case _:
+                    yield Section(mark, at, start, begin)
+                    mark, at, start = kind, begin, end
         yield Section(mark, at, start, len(self.text))
 
     def quotes(self, at: int, *, call: bool = True) -> bool:
