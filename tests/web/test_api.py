@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ from starlette.testclient import TestClient
 
 from tests.trace.runs import NOON, run
 from wesichain.agent import ApproveWith, Refuse
-from wesichain.core import to_plain
+from wesichain.core import RunStarted, Usage, to_plain
+from wesichain.policy import find_cost
 from wesichain.testing import FakeClock
 from wesichain.web import ApprovalFolder, create_app
 
-from .kit import HOST, TOKEN, graph_run, interrupted, playbook, record
+from .kit import HOST, TOKEN, failed_run, graph_run, interrupted, playbook, record
 
 # --- runs -----------------------------------------------------------------------------------------
 
@@ -89,6 +92,17 @@ def test_a_run_has_its_summary_and_events(client: TestClient, tmp_path: Path) ->
     assert answer["events"] == [to_plain(event) for event in run("paris", 2, at=NOON)]
     assert answer["next"] is None
     assert answer["problems"] == []
+
+
+def test_a_run_that_has_ended_has_its_cost(client: TestClient, tmp_path: Path) -> None:
+    events = [
+        replace(event, model="gpt-4o") if isinstance(event, RunStarted) else event
+        for event in failed_run("priced")
+    ]
+    record(tmp_path / "runs", events)
+    cost = find_cost(Usage(812, 40), "gpt-4o", at=datetime.fromtimestamp(NOON, UTC))
+    assert cost
+    assert client.get("/api/runs/priced").json()["cost"] == pytest.approx(cost)
 
 
 def test_pages_of_a_run_follow_each_other(client: TestClient) -> None:

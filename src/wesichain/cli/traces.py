@@ -17,6 +17,7 @@ from wesichain.agent import Agent, replay
 from wesichain.core import Event, RunCompleted, RunFailed, home_folder, to_json, to_plain
 from wesichain.errors import ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
+from wesichain.policy import cost_of_events
 from wesichain.trace import (
     ConsoleSink,
     Metrics,
@@ -150,6 +151,8 @@ def show(run: Run, *, runs: Runs = None, database_url: Database = None, as_json:
         metrics.emit(event)
     say()
     say(metrics.table())
+    if cost := cost_of_events(found.events):
+        say(f"cost: {cost:.6f} dollars")
 
 
 @app.command("replay")

@@ -26,7 +26,7 @@ from .engines import (
     SelfCorrect,
     chain_of,
 )
-from .find_price import cost_of_spent, find_cost, find_price
+from .find_price import cost_of_events, cost_of_spent, find_cost, find_price
 
 __all__ = [
     "Account",
@@ -55,6 +55,7 @@ __all__ = [
     "Spent",
     "chain_of",
     "cost_of",
+    "cost_of_events",
     "cost_of_spent",
     "find_cost",
     "find_price",

@@ -16,6 +16,7 @@ from html import escape
 from importlib.resources import files
 
 from wesichain.core import to_json
+from wesichain.policy import cost_of_events
 from wesichain.trace import Recording
 
 _MODULES = ("dom.js", "markdown.js", "waterfall.js", "timeline.js", "graph.js", "exported.js")
@@ -68,6 +69,7 @@ def _data(recording: Recording, prices: Mapping[str, tuple[float, float]] | None
         },
         "events": recording.events,
         "prices": dict(prices or {}),
+        "cost": cost_of_events(recording.events, prices),
         "problems": recording.problems,
     }
     return to_json(data).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -16,7 +16,8 @@ from starlette.concurrency import run_in_threadpool
 
 from wesichain.core import Event, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError
-from wesichain.trace import RunSummary, find_run, list_runs
+from wesichain.policy import cost_of_events
+from wesichain.trace import RunSummary, find_run, list_runs, load
 
 from .digests import Digests, Prices
 from .marks import Mark, Marks, Scores
@@ -233,8 +234,10 @@ class RunStore:
     def page(self, run: RunSummary, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> bytes:
         """A run and a page of its events, as JSON: the events as they are written, nothing is made anew."""
         page = read_page(run.path, cursor=cursor, limit=limit)
+        cost = None if cursor or run.usage is None else cost_of_events(load(run.path).events, self.prices)
         head = {
             "run": self.plain(run),
+            "cost": cost,
             "prices": self.prices,
             "next": None if page.is_last else page.cursor,
             "cursor": page.cursor,

@@ -22,7 +22,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
     announce(`Forked at step ${step}.`);
     location.hash = `#/runs/${encodeURIComponent(begun.run_id)}`;
   }) : null;
-  const timeline = new Timeline({ prices: page.prices, approvals: true, title: page.run.user_input, onFork, loadPart: (digest) => loadPart(id, digest) });
+  const timeline = new Timeline({ prices: page.prices, cost: page.cost, approvals: true, title: page.run.user_input, onFork, loadPart: (digest) => loadPart(id, digest) });
   const water = new Waterfall({ costOf: (event) => timeline.costOf(event) });
   const waterfall = h("div");
   const path = new PathTaken();

@@ -11,11 +11,12 @@ const AT_ONCE = 30; // items that are drawn when they come
 const AHEAD = "1500px 0px"; // of the screen
 
 export class Timeline {
-  constructor({ prices = {}, approvals = false, title = "", onFork = null, loadPart = null } = {}) {
+  constructor({ prices = {}, cost = null, approvals = false, title = "", onFork = null, loadPart = null } = {}) {
     this.loadPart = loadPart; // the bytes of a part by its hash, as base64
     this.onFork = onFork; // what a fork at a step does, where there is an agent
     this.root = h("ol", { class: "timeline", "aria-label": "What happened, in order" });
     this.prices = prices;
+    this.published = cost; // the cost of a run that has ended, at published prices
     this.approvals = approvals;
     this.title = title; // the task, where the page has said it already
     this.status = "unfinished";
@@ -105,6 +106,7 @@ export class Timeline {
 
   facts() {
     const seconds = this.first === null ? null : Math.max(0, this.last - this.first);
+    const cost = this.cost ?? (this.published || null);
     return h("dl", { class: "facts" },
       fact("Time", seconds === null ? "–" : duration(seconds * 1000)),
       fact("Steps", count(this.ownSteps())),
@@ -112,7 +114,7 @@ export class Timeline {
       fact("Tool calls", count(this.numbers.calls)),
       fact("Tokens in", count(this.usage.input_tokens)),
       fact("Tokens out", count(this.usage.output_tokens)),
-      this.cost === null ? null : fact("Cost", price(this.cost)),
+      cost === null ? null : fact("Cost", price(cost)),
       fact("Faults", count(this.numbers.faults), this.numbers.faults ? "bad" : ""));
   }
 
