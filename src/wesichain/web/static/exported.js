@@ -6,7 +6,7 @@ import { Timeline } from "./timeline.js";
 import { Waterfall } from "./waterfall.js";
 
 const exported = JSON.parse(document.getElementById("data").textContent);
-const exportedLine = new Timeline({ prices: exported.prices, cost: exported.cost, title: exported.run.user_input });
+const exportedLine = new Timeline({ prices: exported.prices, title: exported.run.user_input });
 const exportedPath = new PathTaken();
 const exportedWater = new Waterfall({ costOf: (event) => exportedLine.costOf(event) });
 for (const event of exported.events) {
