@@ -27,7 +27,7 @@ BOTH = "the reply has both a call and a final answer; give one of them"
 _NO_TOOL = "the Action does not name a tool"
 
 
-class Decision(NamedTuple):
+class Reading(NamedTuple):
     """The calls of a reply and what is said around them, or the final answer; with a thought of their own."""
 
     calls: Sequence[TextCall] = ()
@@ -44,7 +44,7 @@ class Grammar(NamedTuple):
     """
 
     marks: re.Pattern[str] | None = None
-    split: Callable[[str], Decision] | None = None
+    split: Callable[[str], Reading] | None = None
     implied: str = ""
 
 
@@ -59,16 +59,16 @@ def read_text(text: str, grammar: Grammar, *, strict: bool, truncated: bool) -> 
     place = next((index for index, section in enumerate(sections) if section.mark in DECIDES), None)
     try:
         if place is not None:
-            decision = _marked(reply, sections[place:], grammar, truncated=truncated)
+            reading = _marked(reply, sections[place:], grammar, truncated=truncated)
         else:
-            decision = _unmarked(reply, sections, strict=strict, truncated=truncated)
+            reading = _unmarked(reply, sections, strict=strict, truncated=truncated)
     except NoCallError as error:
         thought = thought if error.thought is None else error.thought
         return malformed(str(error), thought=thought, tool=error.name, remark=error.remark)
-    thought = thought if decision.thought is None else decision.thought
-    if decision.answer is not None:
-        return final(decision.answer, thought=thought)
-    return action(*decision.calls, thought=thought, remark=decision.remark)
+    thought = thought if reading.thought is None else reading.thought
+    if reading.answer is not None:
+        return final(reading.answer, thought=thought)
+    return action(*reading.calls, thought=thought, remark=reading.remark)
 
 
 def until_observation(reply: TextReply) -> list[Section]:
@@ -109,7 +109,7 @@ def _text(reply: TextReply, section: Section) -> str:
 # --- replies with markers -------------------------------------------------------------------------
 
 
-def _marked(reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, truncated: bool) -> Decision:
+def _marked(reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, truncated: bool) -> Reading:
     """Read the first section that decides, with those behind it."""
     first, *behind = sections
     if reply.quotes(first.at, call=first.mark in ("action", "input")):
@@ -143,7 +143,7 @@ def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
     return "\n".join([reply.introduction(at), *remarks])
 
 
-def _final(reply: TextReply, sections: Sequence[Section]) -> Decision:
+def _final(reply: TextReply, sections: Sequence[Section]) -> Reading:
     """An answer may mention an `Action:` line, or a native call within a line, and no call in full."""
     end = sections[-1].end
     for index, section in enumerate(sections[1:], start=1):
@@ -159,10 +159,10 @@ def _final(reply: TextReply, sections: Sequence[Section]) -> Decision:
         places = (found.start() for found in CALL_START.finditer(inner.text))
         if any(inner.begins_line(at) and not inner.quotes(at) for at in places):
             raise NoCallError(BOTH)
-    return Decision(answer=answer)
+    return Reading(answer=answer)
 
 
-def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> Decision:
+def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> Reading:
     """The call of the tool that `line` names with the text `given`."""
     name, aside = read_name(line)
     if not name:
@@ -172,10 +172,10 @@ def called(line: str, given: str, *, truncated: bool = False, remark: str = "") 
     except CodecError as error:
         raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
     call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-    return Decision([call], f"{aside}\n{read.remark}\n{remark}")
+    return Reading([call], f"{aside}\n{read.remark}\n{remark}")
 
 
-def _lone_action(line: str, remark: str, *, truncated: bool) -> Decision:
+def _lone_action(line: str, remark: str, *, truncated: bool) -> Reading:
     """An Action without an Action Input: the whole call may be in it, as JSON or as `name({...})`."""
     blob = without_lead(line)
     if blob.startswith("{"):
@@ -193,7 +193,7 @@ def _lone_action(line: str, remark: str, *, truncated: bool) -> Decision:
 # --- replies without markers ----------------------------------------------------------------------
 
 
-def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, truncated: bool) -> Decision:
+def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, truncated: bool) -> Reading:
     """A reply that names no action and no answer: it may still be a native call, or a bare JSON action."""
     text = reply.text
     if native := CALL_START.search(text):
@@ -218,10 +218,10 @@ def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, tr
         raise NoCallError("the reply is empty")
     if strict or len(sections) > 1:
         raise NoCallError("there is neither an Action nor a Final Answer")
-    return Decision(answer=tidy(without_run_on(text)), thought="")
+    return Reading(answer=tidy(without_run_on(text)), thought="")
 
 
-def _native(reply: TextReply, start: int) -> Decision:
+def _native(reply: TextReply, start: int) -> Reading:
     """The native calls that stand in the text: all of them, or none."""
     thought = said(reply.text[:start])
     if reply.quotes(start):
@@ -230,7 +230,7 @@ def _native(reply: TextReply, start: int) -> Decision:
         calls, remark = native_calls(reply.text)
     except NoCallError as error:
         raise NoCallError(str(error), name=error.name, thought=thought) from None
-    return Decision(calls, f"{reply.introduction(start)}\n{remark}", thought=thought)
+    return Reading(calls, f"{reply.introduction(start)}\n{remark}", thought=thought)
 
 
 def _quotes_blob(reply: TextReply, found: re.Match[str]) -> bool:
@@ -257,7 +257,7 @@ def _is_data(text: str) -> bool:
 _Named: TypeAlias = list[tuple[str, Any]]
 
 
-def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None = None) -> Decision:
+def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None = None) -> Reading:
     """A call, or the final answer, as one JSON object; several calls as an array of them."""
     try:
         text = tidy(text)
@@ -268,7 +268,7 @@ def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None =
         named: _Named = [call_of(item) for item in (value if is_array(value) and value else [value])]
         name, args = named[0]
         if name.lower().replace("_", " ") == "final answer" and len(named) == 1:
-            return Decision(answer=args if isinstance(args, str) else dump_json(args), thought=thought)
+            return Reading(answer=args if isinstance(args, str) else dump_json(args), thought=thought)
         for _, given in named:
             check_encoding(given)
     except CodecError as error:
@@ -279,4 +279,4 @@ def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None =
     calls = [TextCall(read_name(name).name, args, dump_json(args)) for name, args in named]
     if not all(call.name for call in calls):
         raise NoCallError(_NO_TOOL, thought=thought)
-    return Decision(calls, f"{rest.strip('` ')}\n{remark}", thought=thought)
+    return Reading(calls, f"{rest.strip('` ')}\n{remark}", thought=thought)

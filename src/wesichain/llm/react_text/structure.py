@@ -63,10 +63,10 @@ class TextReply:
             text = text[fence.end() + 1 :]
         self.text = text
         self.quoted: list[tuple[int, int]] = []
-        places: list[Place] = [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
-        places += [(token.start(), token.end(), _name(token)) for token in _tokens(text)]
+        places = [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
+        places += map(_place, _tokens(text))
         if marks is not None:
-            places += [(mark.start(), mark.end(), _name(mark)) for mark in marks.finditer(text)]
+            places += map(_place, marks.finditer(text))
         self.sections = list(self._scan(sorted(places, key=lambda place: place[0])))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
@@ -124,6 +124,10 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
     for line in _LINE.finditer(text):
         if token := _TOKEN.match(text, line.end()):
             yield token
+
+
+def _place(token: re.Match[str]) -> Place:
+    return token.start(), token.end(), _name(token)
 
 
 def _name(token: re.Match[str]) -> Mark:
