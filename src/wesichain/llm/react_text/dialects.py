@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object
@@ -84,7 +84,10 @@ def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) ->
     if reasoned.calls:
         return _read_messages(reasoned, truncated=truncated)
     strict = strict and not reasoned.is_final
-    return read_text(reasoned.text, dialect.grammar, strict=strict, truncated=truncated)
+    parsed = read_text(reasoned.text, dialect.grammar, strict=strict, truncated=truncated)
+    if parsed.kind != "action" or not reasoned.remark:
+        return parsed
+    return replace(parsed, remark=f"{parsed.remark}\n{reasoned.remark}".strip())
 
 
 def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:

@@ -8,7 +8,7 @@ before any action is final. What else stands around the call is kept as its rema
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from wesichain.core import dump_json, is_array, is_object
@@ -39,8 +39,8 @@ class Reading(NamedTuple):
 class Grammar(NamedTuple):
     """The part of the grammar that differs between dialects.
 
-    `marks` are further markers. `split` reads an action that has its input in the same line. An input without
-    an action is one of the tool `implied`.
+    `marks` are further markers. `split` reads an action that has its input in the same line, and an input
+    without an action is one of the tool `implied`: of these markers, where there are any.
     """
 
     marks: re.Pattern[str] | None = None
@@ -116,18 +116,22 @@ def _marked(reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, 
         raise NoCallError(f"what follows {reply.text[first.at : first.start].strip()!r} {_QUOTED}")
     if first.mark in ("final", "answer"):
         return _final(reply, sections)
+    if any(reply.begins_line(at) and not reply.quotes(at) for at in _call_starts(reply.text[: first.at])):
+        raise NoCallError(SEVERAL)
+    is_own = grammar.marks is None or grammar.marks.match(reply.text, first.at) is not None
+    split, implied = (grammar.split, grammar.implied) if is_own else (None, "")
     given = first if first.mark == "input" else None
-    if given and not grammar.implied:
+    if given and not implied:
         raise NoCallError("there is an Action Input but no Action before it")
-    if behind and behind[0].mark == "input" and not given:
+    if behind and behind[0].mark == "input" and not given and not split:
         given = behind.pop(0)
     remark = _remark_of(reply, first.at, behind)
-    line = grammar.implied if first is given else _text(reply, first)
-    if given is not None and (first is given or not grammar.split):
+    line = implied if first is given else _text(reply, first)
+    if given is not None:
         is_cut = truncated and given.end == len(reply.text)
         return called(line, _text(reply, given), remark=remark, truncated=is_cut)
-    if grammar.split:
-        found = grammar.split(line)
+    if split:
+        found = split(line)
         return found._replace(remark=f"{found.remark}\n{remark}")
     return _lone_action(line, remark, truncated=truncated)
 
@@ -156,10 +160,13 @@ def _final(reply: TextReply, sections: Sequence[Section]) -> Reading:
     answer = tidy(without_run_on(reply.text[sections[0].start : end]))
     if CALL_START.search(answer):
         inner = TextReply(answer)
-        places = (found.start() for found in CALL_START.finditer(inner.text))
-        if any(inner.begins_line(at) and not inner.quotes(at) for at in places):
+        if any(inner.begins_line(at) and not inner.quotes(at) for at in _call_starts(inner.text)):
             raise NoCallError(BOTH)
     return Reading(answer=answer)
+
+
+def _call_starts(text: str) -> Iterator[int]:
+    return (found.start() for found in CALL_START.finditer(text))
 
 
 def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> Reading:
