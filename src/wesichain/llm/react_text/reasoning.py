@@ -44,7 +44,11 @@ _TOKEN = re.compile(
     r"|(?P<glued>assistant(?:final|commentary[\s:]*+to=[\w.:-]++\s*+(?:json)?+))",
     re.IGNORECASE | re.VERBOSE,
 )
-# What every mark begins with, which is quick to find.
+# One of which is in every mark, and what every mark begins with: both are quick to find.
+_WORDS = (
+    *("think", "thought", "reason", "reflect", "scratchpad", "analysis", "monologue", "channel", "unused9"),
+    *("|end|", "|return|", "|call|", "assistant"),
+)
 _START = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1|assistant[fc]", re.IGNORECASE)
 _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.:-]+)")
 # The end of what came so far may become a mark, or the header of a channel.
@@ -335,6 +339,9 @@ class ReasoningFilter:
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
+    lower = text.lower()
+    if text.isascii() and not any(word in lower for word in _WORDS):  # beyond ASCII, letters have more cases
+        return
     end = 0
     for start in _START.finditer(text):
         if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
