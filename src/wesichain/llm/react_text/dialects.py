@@ -18,7 +18,7 @@ from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
 from .native import NoCallError
 from .parsed import Parsed, TextCall, action, malformed
-from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, Reading, called, read_text
+from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, TextReading, called, read_text
 from .reasoning import ReasonedText, split_reasoning
 from .rules import check
 
@@ -124,10 +124,10 @@ _PIECES = {
 }
 
 
-def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Callable[[str], Reading]:
+def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Callable[[str], TextReading]:
     """Reads actions with their input in brackets, where `finish` gives the answer."""
 
-    def split(text: str) -> Reading:
+    def split(text: str) -> TextReading:
         (line, given), behind = _bracketed(text, opener, closer)
         name, aside = read_name(line)
         if not name or aside:
@@ -137,9 +137,9 @@ def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Ca
         except CodecError as error:
             raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
         if name.lower() == "finish":
-            return Reading(answer=_answer(read.value, given))
+            return TextReading(answer=_answer(read.value, given))
         call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-        return Reading([call], f"{read.remark}\n{behind}")
+        return TextReading([call], f"{read.remark}\n{behind}")
 
     return split
 
@@ -210,13 +210,13 @@ def _xml_action(name: str, args: JsonValue) -> str:
     return f"<tool>{name}</tool><tool_input>{given}</tool_input>"
 
 
-def _command(text: str) -> Reading:
+def _command(text: str) -> TextReading:
     """A verb and what it is done to, in one line."""
     line, _, behind = text.strip().partition("\n")
     verb, _, given = line.partition(" ")
     if not verb:
         raise NoCallError("the command is empty")
-    return Reading([TextCall(verb.rstrip(":"), given.strip(), given.strip(), is_bare=True)], tidy(behind))
+    return TextReading([TextCall(verb.rstrip(":"), given.strip(), given.strip(), is_bare=True)], tidy(behind))
 
 
 # --- the table -----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ BOTH = "the reply has both a call and a final answer; give one of them"
 _NO_TOOL = "the Action does not name a tool"
 
 
-class Reading(NamedTuple):
+class TextReading(NamedTuple):
     """The calls of a reply and what is said around them, or the final answer; with a thought of their own."""
 
     calls: Sequence[TextCall] = ()
@@ -44,7 +44,7 @@ class Grammar(NamedTuple):
     """
 
     marks: re.Pattern[str] | None = None
-    split: Callable[[str], Reading] | None = None
+    split: Callable[[str], TextReading] | None = None
     implied: str = ""
 
 
@@ -109,7 +109,9 @@ def _text(reply: TextReply, section: Section) -> str:
 # --- replies with markers -------------------------------------------------------------------------
 
 
-def _marked(reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, truncated: bool) -> Reading:
+def _marked(
+    reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, truncated: bool
+) -> TextReading:
     """Read the first section that decides, with those behind it."""
     first, *behind = sections
     if reply.quotes(first.at, call=first.mark in ("action", "input")):
@@ -147,7 +149,7 @@ def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
     return "\n".join([reply.introduction(at), *remarks])
 
 
-def _final(reply: TextReply, sections: Sequence[Section]) -> Reading:
+def _final(reply: TextReply, sections: Sequence[Section]) -> TextReading:
     """An answer may mention an `Action:` line, or a native call within a line, and no call in full."""
     end = sections[-1].end
     for index, section in enumerate(sections[1:], start=1):
@@ -162,14 +164,14 @@ def _final(reply: TextReply, sections: Sequence[Section]) -> Reading:
         inner = TextReply(answer)
         if any(inner.begins_line(at) and not inner.quotes(at) for at in _call_starts(inner.text)):
             raise NoCallError(BOTH)
-    return Reading(answer=answer)
+    return TextReading(answer=answer)
 
 
 def _call_starts(text: str) -> Iterator[int]:
     return (found.start() for found in CALL_START.finditer(text))
 
 
-def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> Reading:
+def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> TextReading:
     """The call of the tool that `line` names with the text `given`."""
     name, aside = read_name(line)
     if not name:
@@ -179,10 +181,10 @@ def called(line: str, given: str, *, truncated: bool = False, remark: str = "") 
     except CodecError as error:
         raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
     call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-    return Reading([call], f"{aside}\n{read.remark}\n{remark}")
+    return TextReading([call], f"{aside}\n{read.remark}\n{remark}")
 
 
-def _lone_action(line: str, remark: str, *, truncated: bool) -> Reading:
+def _lone_action(line: str, remark: str, *, truncated: bool) -> TextReading:
     """An Action without an Action Input: the whole call may be in it, as JSON or as `name({...})`."""
     blob = without_lead(line)
     if blob.startswith("{"):
@@ -200,7 +202,7 @@ def _lone_action(line: str, remark: str, *, truncated: bool) -> Reading:
 # --- replies without markers ----------------------------------------------------------------------
 
 
-def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, truncated: bool) -> Reading:
+def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, truncated: bool) -> TextReading:
     """A reply that names no action and no answer: it may still be a native call, or a bare JSON action."""
     text = reply.text
     if native := CALL_START.search(text):
@@ -225,10 +227,10 @@ def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, tr
         raise NoCallError("the reply is empty")
     if strict or len(sections) > 1:
         raise NoCallError("there is neither an Action nor a Final Answer")
-    return Reading(answer=tidy(without_run_on(text)), thought="")
+    return TextReading(answer=tidy(without_run_on(text)), thought="")
 
 
-def _native(reply: TextReply, start: int) -> Reading:
+def _native(reply: TextReply, start: int) -> TextReading:
     """The native calls that stand in the text: all of them, or none."""
     thought = said(reply.text[:start])
     if reply.quotes(start):
@@ -237,7 +239,7 @@ def _native(reply: TextReply, start: int) -> Reading:
         calls, remark = native_calls(reply.text)
     except NoCallError as error:
         raise NoCallError(str(error), name=error.name, thought=thought) from None
-    return Reading(calls, f"{reply.introduction(start)}\n{remark}", thought=thought)
+    return TextReading(calls, f"{reply.introduction(start)}\n{remark}", thought=thought)
 
 
 def _quotes_blob(reply: TextReply, found: re.Match[str]) -> bool:
@@ -264,7 +266,7 @@ def _is_data(text: str) -> bool:
 _Named: TypeAlias = list[tuple[str, Any]]
 
 
-def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None = None) -> Reading:
+def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None = None) -> TextReading:
     """A call, or the final answer, as one JSON object; several calls as an array of them."""
     try:
         text = tidy(text)
@@ -275,7 +277,7 @@ def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None =
         named: _Named = [call_of(item) for item in (value if is_array(value) and value else [value])]
         name, args = named[0]
         if name.lower().replace("_", " ") == "final answer" and len(named) == 1:
-            return Reading(answer=args if isinstance(args, str) else dump_json(args), thought=thought)
+            return TextReading(answer=args if isinstance(args, str) else dump_json(args), thought=thought)
         for _, given in named:
             check_encoding(given)
     except CodecError as error:
@@ -286,4 +288,4 @@ def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None =
     calls = [TextCall(read_name(name).name, args, dump_json(args)) for name, args in named]
     if not all(call.name for call in calls):
         raise NoCallError(_NO_TOOL, thought=thought)
-    return Reading(calls, f"{rest.strip('` ')}\n{remark}", thought=thought)
+    return TextReading(calls, f"{rest.strip('` ')}\n{remark}", thought=thought)
