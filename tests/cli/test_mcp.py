@@ -58,13 +58,25 @@ def test_ask_uses_a_server_behind_a_url(wesichain: Command, tools: str) -> None:
     assert "it is 3" in done.out
 
 
-def test_a_question_of_a_server_is_asked_at_the_terminal_until_it_is_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "options", "is_approved"),
+    [
+        pytest.param("asking_ours.py", [], False, id="as-a-result-in-the-newest-protocol"),
+        pytest.param(
+            "asking_server.py", ["--mcp-protocol", "2025-11-25"], True, id="in-a-call-in-an-older-one"
+        ),
+    ],
+)
+def test_a_question_of_a_server_is_asked_at_the_terminal_until_it_is_answered(
+    program: str, options: list[str], is_approved: bool, tmp_path: Path
+) -> None:
     notes = tmp_path / "notes"
-    server = shlex.join(["env", f"NOTES={notes}", *python(), str(HERE / "asking_server.py")])
+    server = shlex.join(["env", f"NOTES={notes}", *python(), str(HERE / program)])
     with serving(call("order", {"item": "hat"}), text("it is ordered")) as url:
-        terminal = Terminal("ask", "a hat", "--model", "openai:stub", "--mcp", server, url=url)
-        terminal.expect("approve?")
-        terminal.type("y")
+        terminal = Terminal("ask", "a hat", "--model", "openai:stub", "--mcp", server, *options, url=url)
+        if is_approved:
+            terminal.expect("approve?")
+            terminal.type("y")
         terminal.expect("Which size of hat?")
         terminal.expect("decline):")
         terminal.type("large")
@@ -73,7 +85,8 @@ def test_a_question_of_a_server_is_asked_at_the_terminal_until_it_is_answered(tm
         terminal.type('{"size": 3}')
         terminal.expect("it is ordered")
         assert terminal.end() == 0
-    assert notes.read_text(encoding="utf-8").split("\n")[:-1] == ["began hat", "ended hat"]
+    noted = notes.read_text(encoding="utf-8").split("\n")[:-1]
+    assert (noted[0], noted[-1], noted.count("ended hat")) == ("began hat", "ended hat", 1)
 
 
 def test_a_destructive_tool_of_a_server_waits_for_a_person(wesichain: Command, tools: str) -> None:

@@ -26,6 +26,7 @@ from wesichain.evals import (
     read_cases,
     read_results,
 )
+from wesichain.policy import find_cost
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.trace import Recorder, list_runs, load
 
@@ -251,6 +252,17 @@ def results(passes: Mapping[str, list[bool]], steps: int = 2) -> tuple[Result, .
         for name, runs in passes.items()
         for number, good in enumerate(runs, 1)
     )
+
+
+async def test_what_the_runs_cost_is_summed_where_every_price_is_known() -> None:
+    def agent(model: str) -> Agent[str]:
+        return Agent(ScriptedLlm([LlmResponse("4", usage=Usage(1000, 10))] * 2, model=model))
+
+    cases = [Case("sum", "2 + 2?"), Case("again", "2 + 2?")]
+    known = await evaluate(agent("gpt-4o"), cases)
+    assert known.cost == pytest.approx(2 * (find_cost(Usage(1000, 10), "gpt-4o") or 0))
+    assert known.cost
+    assert (await evaluate(agent("nobodys-model"), cases)).cost is None
 
 
 def test_a_torn_last_line_costs_that_line(tmp_path: Path) -> None:

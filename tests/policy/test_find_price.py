@@ -6,13 +6,17 @@ import subprocess
 import sys
 import textwrap
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wesichain.core import ModelSettings, Price, PriceTier, Usage, from_json, to_json
+from wesichain import Agent
+from wesichain.core import LlmResponse, ModelSettings, Price, PriceTier, Usage, from_json, to_json
 from wesichain.errors import ConfigError, PolicyConfigError
-from wesichain.policy import Account, Budget, cost_of, find_cost, find_price
+from wesichain.policy import Account, Budget, cost_of, cost_of_events, find_cost, find_price
+from wesichain.testing import ScriptedLlm
+from wesichain.trace import Recorder, find_run, load
 
 genai_prices = pytest.importorskip("genai_prices")
 
@@ -157,3 +161,19 @@ def test_a_price_with_tiers_is_read_as_it_was_written() -> None:
 def test_a_wrong_tier_is_refused(fields: Any) -> None:
     with pytest.raises(PolicyConfigError, match="PriceTier"):
         PriceTier(*fields)
+
+
+@pytest.mark.parametrize(
+    ("model", "prices", "expected"),
+    [
+        ("openai:gpt-4o", None, find_cost(Usage(1_000_000, 0), "openai:gpt-4o") or 0.0),
+        ("mine", {"mine": Price(3, 4)}, 3.0),
+        ("nobodys-model", None, None),
+    ],
+)
+def test_a_recorded_run_costs_the_sum_of_its_replies(
+    model: str, prices: dict[str, Price] | None, expected: float | None, tmp_path: Path
+) -> None:
+    replies = [LlmResponse("4", usage=Usage(1_000_000, 0))]
+    Agent(ScriptedLlm(replies, model=model)).run_sync("2 + 2?", events=Recorder(tmp_path), run_id="r")
+    assert cost_of_events(load(find_run(tmp_path, "r")).events, prices) == expected

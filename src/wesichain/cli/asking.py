@@ -52,6 +52,16 @@ Servers = Annotated[
         "--mcp", metavar="COMMAND|URL", help="An MCP server whose tools are added; may be repeated."
     ),
 ]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--mcp-protocol",
+        metavar="VERSION",
+        help="The newest MCP version to use. Servers that ask questions in the middle of a call may need "
+        "2025-11-25.",
+        show_default="the newest that both sides know",
+    ),
+]
 
 
 def build(
@@ -84,13 +94,14 @@ def ask(
     no_record: NoRecord = False,
     runs: Runs = None,
     mcp: Servers = None,
+    mcp_protocol: Protocol = None,
     playbook: Learned = None,
     domain: Domain = "general",
     resume: Annotated[str | None, typer.Option(help="Go on with an interrupted run, by its id.")] = None,
 ) -> None:
     """Ask one question, and watch the thoughts, the calls and the results on the way to the answer."""
     make = partial(build, model, tools, instructions, steps, learned=advised_by(playbook, domain))
-    agent = partial(connect, mcp, make) if mcp else make()
+    agent = partial(connect, mcp, mcp_protocol, make) if mcp else make()
     shown = Shown(as_json, quiet, not no_record, runs)
     if resume is not None:
         raise typer.Exit(carry_on(agent, resume, shown))

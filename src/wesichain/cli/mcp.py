@@ -61,22 +61,25 @@ def mcp(
         fail(error)
 
 
-# The newest protocol in which servers can ask a question in the middle of a call, as most of them do.
-_PROTOCOL = "2025-11-25"
-
-
 async def connect(
-    servers: Sequence[str], build: Callable[[Sequence[Any]], Agent[Any]], stack: AsyncExitStack
+    servers: Sequence[str],
+    protocol: str | None,
+    build: Callable[[Sequence[Any]], Agent[Any]],
+    stack: AsyncExitStack,
 ) -> Agent[Any]:
-    """An agent with the tools of servers, each a URL or a command, which stay for as long as the stack."""
+    """An agent with the tools of servers, each a URL or a command, which stay for as long as the stack.
+
+    `protocol` is the newest version of the protocol to use; None negotiates from the newest of all.
+    """
     from wesichain.tools.mcp import McpServer
 
     tools: list[Any] = []
     for text in servers:
+        newest: Any = {} if protocol is None else {"protocol": protocol}
         if text.startswith(("http://", "https://")):
-            server = McpServer.http(text, protocol=_PROTOCOL)
+            server = McpServer.http(text, **newest)
         else:
-            server = McpServer.stdio(*_words(text), protocol=_PROTOCOL)
+            server = McpServer.stdio(*_words(text), **newest)
         with warnings.catch_warnings(action="ignore", category=ToolWarning):  # told below, in our way
             tools += (await stack.enter_async_context(server)).tools
         for name, why in server.left_out.items():

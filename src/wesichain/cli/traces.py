@@ -18,7 +18,7 @@ from wesichain.agent import Agent, replay
 from wesichain.core import home_folder, to_json, to_plain
 from wesichain.errors import ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
-from wesichain.policy import find_cost
+from wesichain.policy import cost_of_events, find_cost
 from wesichain.trace import (
     ConsoleSink,
     Metrics,
@@ -181,6 +181,8 @@ def show(run: Run, *, runs: Runs = None, database_url: Database = None, as_json:
         metrics.emit(event)
     say()
     say(metrics.table())
+    if cost := cost_of_events(found.events):
+        say(f"cost: {cost:.6f} dollars")
 
 
 @app.command("replay")

@@ -100,6 +100,6 @@ def _result(case: Case, attempt: int, outcome: Outcome[Any], scores: tuple[Score
         steps=outcome.step,
         tool_calls=spent.tool_calls,
         usage=spent.usage,
-        cost=spent.cost,
+        cost=outcome.cost,
         seconds=spent.seconds,
     )

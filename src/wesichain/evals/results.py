@@ -18,7 +18,10 @@ Status: TypeAlias = Literal["completed", "failed", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run of one case. It passed if it completed and every score did."""
+    """One run of one case. It passed if it completed and every score did.
+
+    `cost` is None where the price of a model is not known.
+    """
 
     case: str
     run_id: str
@@ -30,7 +33,7 @@ class Result:
     steps: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
-    cost: float = field(default=0.0, metadata=OMIT)
+    cost: float | None = field(default=None, metadata=OMIT)
     seconds: float = 0.0
 
     @property
@@ -67,6 +70,12 @@ class Report:
     @property
     def usage(self) -> Usage:
         return sum((one.usage for one in self.results), Usage())
+
+    @property
+    def cost(self) -> float | None:
+        """The cost of all runs; None where that of one is not known."""
+        costs = [one.cost for one in self.results]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     def by_case(self) -> Mapping[str, Sequence[Result]]:
         return by_case(self.results)

@@ -27,7 +27,7 @@ from .engines import (
     Table,
     chain_of,
 )
-from .find_price import cost_of_spent, find_cost, find_price
+from .find_price import cost_of_events, cost_of_spent, find_cost, find_price
 
 __all__ = [
     "Account",
@@ -57,6 +57,7 @@ __all__ = [
     "Table",
     "chain_of",
     "cost_of",
+    "cost_of_events",
     "cost_of_spent",
     "find_cost",
     "find_price",

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from wesichain.core import NO_SETTINGS, AnyPrice, ModelSettings, Price, Prices, Spent, Usage, cost_of
+from wesichain.core import (
+    NO_SETTINGS,
+    AnyPrice,
+    ContextReduced,
+    Event,
+    ModelResponded,
+    ModelSettings,
+    Price,
+    Prices,
+    RunStarted,
+    Spent,
+    Usage,
+    cost_of,
+)
 from wesichain.errors import MissingDependencyError
 
 
@@ -63,6 +77,34 @@ def cost_of_spent(spent: Spent, prices: Prices | None = None) -> float | None:
                 return None
             cost += found
     return cost
+
+
+def cost_of_events(events: Iterable[Event], prices: Prices | None = None) -> float | None:
+    """The cost of a recorded run, runs below it included, reply by reply at the prices of their time.
+
+    What an event itself says counts. None where the price of a model is not known.
+    """
+    models: dict[str, str] = {}
+    total = 0.0
+    for event in events:
+        match event:
+            case RunStarted():
+                models[event.scope] = event.model
+                continue
+            case ModelResponded():
+                cost, usage = event.cost, event.response.usage
+            case ContextReduced():
+                cost, usage = event.cost, event.usage
+            case _:
+                continue
+        if not cost and usage.total_tokens:
+            at = datetime.fromtimestamp(event.at, UTC)
+            found = find_cost(usage, models.get(event.scope, ""), prices, at=at)
+            if found is None:
+                return None
+            cost = found
+        total += cost
+    return total
 
 
 # The providers by the names that models have here, as the published prices name them; "" has none.

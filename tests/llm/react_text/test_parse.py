@@ -140,6 +140,27 @@ RULES = [
         "Final Answer: do\nAction: rest", answer("do\nAction: rest"), id="an answer may speak of an action"
     ),
     pytest.param("Final Answer:  \n ", MALFORMED, id="an empty answer is none"),
+    pytest.param(
+        '<tool_call>{"name": "a", "arguments": {}}</tool_call>\nAction: b\nAction Input: {}',
+        MALFORMED,
+        id="nor a native call and an action",
+    ),
+    # channels
+    pytest.param(
+        "<|channel|>commentary to=functions.a<|message|>{} <think>x<|call|>",
+        MALFORMED,
+        id="a call with reasoning that never ends is none",
+    ),
+    pytest.param(
+        "<|channel|>analysis<|message|>hm <think><|end|>\nAction: a\nAction Input: {}",
+        MALFORMED,
+        id="what follows a message and is none is no reply",
+    ),
+    pytest.param(
+        "x<|call|><|start|>assistant<|channel|>commentary to=functions.a<|message|>{}<|call|>",
+        MALFORMED,
+        id="a header within a line is text",
+    ),
     # markers
     pytest.param("I act. Action: a\nAction Input: b", MALFORMED, id="a marker stands at the start of a line"),
     pytest.param("| Action: a\n| Action Input: b", MALFORMED, id="a quoted marker is no marker"),
@@ -282,6 +303,11 @@ class TestDialects:
             ("xml", "I see<tool>search</tool><tool_input>a</tool_input><observation>b", action("a")),
             ("xml", "<tool>search</tool><tool_input>a</tool_input><final_answer>b</final_answer>", MALFORMED),
             ("xml", "<tool>search</tool>", MALFORMED),
+            ("bracket", "Action: search[x]\nAction Input: y", MALFORMED),
+            ("alfworld", 'Action: search({"q": 1})', action({"q": 1})),
+            ("alfworld", "> search lamp", action("lamp")),
+            ("self_ask", 'Action Input: {"q": 1}', MALFORMED),
+            ("self_ask", "Follow up: who?\nIntermediate answer: x", action("who?", "Intermediate Answer")),
             ("leaked_native", '<tool_call>\n{"name": "search", "arguments": {}}\n</tool_call>', action({})),
         ],
     )

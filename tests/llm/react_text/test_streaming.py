@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
@@ -96,6 +96,28 @@ def test_nothing_of_a_block_is_passed_on(
 @given(text=WORDS, sizes=CUTS)
 def test_what_has_no_block_is_passed_on_whole(text: str, sizes: list[int]) -> None:
     assert passed_on(cut(text, sizes)) == text
+
+
+MARKS = [
+    *(mark for marks in OPENED for mark in marks),
+    *(
+        "<|start|>assistant",
+        "<|end|>",
+        "<|call|>",
+        "<|message|>",
+        "assistantcommentary to=functions.add json",
+    ),
+    *("{}", "hm", "\n", " ", "`", '"', "<", "x"),
+]
+
+
+@given(text=st.lists(st.sampled_from(MARKS), max_size=9).map("".join), sizes=CUTS)
+@settings(max_examples=300)
+def test_the_cuts_decide_only_what_was_passed_on_before_its_end_was_known(
+    text: str, sizes: list[int]
+) -> None:
+    whole = passed_on([text])
+    assert not whole or passed_on(cut(text, sizes)).endswith(whole)
 
 
 @given(closed=st.sampled_from(BARE), inside=WORDS, after=WORDS, sizes=CUTS)

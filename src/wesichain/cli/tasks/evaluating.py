@@ -187,6 +187,7 @@ def _show(report: Report, comparison: Comparison | None, results: Path, *, as_js
                 "passed": sum(one.passed for one in report.results),
                 "runs": len(report.results),
                 "share": report.share,
+                "cost": report.cost,
                 "failures": [
                     {"case": one.case, "run_id": one.run_id, "why": one.why} for one in report.failures
                 ],
@@ -210,7 +211,8 @@ def _show(report: Report, comparison: Comparison | None, results: Path, *, as_js
         say()
     passed = sum(one.passed for one in report.results)
     tokens = report.usage.total_tokens
-    say(f"{passed} of {len(report.results)} runs passed ({report.share:.0%}), {tokens:,} tokens")
+    cost = f", cost {report.cost:.4f} dollars" if report.cost else ""
+    say(f"{passed} of {len(report.results)} runs passed ({report.share:.0%}), {tokens:,} tokens{cost}")
     if comparison is not None:
         for line in _compared(comparison):
             say(line)

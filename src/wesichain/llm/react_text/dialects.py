@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object
@@ -18,7 +18,7 @@ from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
 from .native import NoCallError
 from .parsed import Parsed, TextCall, action, malformed
-from .react import BOTH, REACT_GRAMMAR, SEVERAL, Decision, Grammar, called, read_text
+from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, TextReading, called, read_text
 from .reasoning import ReasonedText, split_reasoning
 from .rules import check
 
@@ -84,7 +84,10 @@ def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) ->
     if reasoned.calls:
         return _read_messages(reasoned, truncated=truncated)
     strict = strict and not reasoned.is_final
-    return read_text(reasoned.text, dialect.grammar, strict=strict, truncated=truncated)
+    parsed = read_text(reasoned.text, dialect.grammar, strict=strict, truncated=truncated)
+    if parsed.kind != "action" or not reasoned.remark:
+        return parsed
+    return replace(parsed, remark=f"{parsed.remark}\n{reasoned.remark}".strip())
 
 
 def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
@@ -95,10 +98,10 @@ def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
         read = [called(name, given or "{}", truncated=truncated) for name, given in reasoned.calls]
     except NoCallError as error:
         return malformed(str(error), thought=reasoned.reasoning)
-    calls = [call for decision in read for call in decision.calls]
+    calls = [call for reading in read for call in reading.calls]
     if wrong := next((call.name for call in calls if not is_object(call.args)), None):
         return malformed(f"the input of {wrong!r} is not one JSON object", thought=reasoned.reasoning)
-    remarks = [reasoned.remark, *(decision.remark for decision in read)]
+    remarks = [reasoned.remark, *(reading.remark for reading in read)]
     return action(*calls, thought=reasoned.reasoning, remark="\n".join(remarks))
 
 
@@ -121,10 +124,10 @@ _PIECES = {
 }
 
 
-def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Callable[[str], Decision]:
+def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Callable[[str], TextReading]:
     """Reads actions with their input in brackets, where `finish` gives the answer."""
 
-    def split(text: str) -> Decision:
+    def split(text: str) -> TextReading:
         (line, given), behind = _bracketed(text, opener, closer)
         name, aside = read_name(line)
         if not name or aside:
@@ -134,9 +137,9 @@ def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Ca
         except CodecError as error:
             raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
         if name.lower() == "finish":
-            return Decision(answer=_answer(read.value, given))
+            return TextReading(answer=_answer(read.value, given))
         call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-        return Decision([call], f"{read.remark}\n{behind}")
+        return TextReading([call], f"{read.remark}\n{behind}")
 
     return split
 
@@ -207,13 +210,13 @@ def _xml_action(name: str, args: JsonValue) -> str:
     return f"<tool>{name}</tool><tool_input>{given}</tool_input>"
 
 
-def _command(text: str) -> Decision:
+def _command(text: str) -> TextReading:
     """A verb and what it is done to, in one line."""
     line, _, behind = text.strip().partition("\n")
     verb, _, given = line.partition(" ")
     if not verb:
         raise NoCallError("the command is empty")
-    return Decision([TextCall(verb.rstrip(":"), given.strip(), given.strip(), is_bare=True)], tidy(behind))
+    return TextReading([TextCall(verb.rstrip(":"), given.strip(), given.strip(), is_bare=True)], tidy(behind))
 
 
 # --- the table -----------------------------------------------------------------------------------

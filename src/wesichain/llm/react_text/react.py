@@ -8,7 +8,7 @@ before any action is final. What else stands around the call is kept as its rema
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from wesichain.core import dump_json, is_array, is_object
@@ -27,7 +27,7 @@ BOTH = "the reply has both a call and a final answer; give one of them"
 _NO_TOOL = "the Action does not name a tool"
 
 
-class Decision(NamedTuple):
+class TextReading(NamedTuple):
     """The calls of a reply and what is said around them, or the final answer; with a thought of their own."""
 
     calls: Sequence[TextCall] = ()
@@ -39,12 +39,12 @@ class Decision(NamedTuple):
 class Grammar(NamedTuple):
     """The part of the grammar that differs between dialects.
 
-    `marks` are further markers. `split` reads an action that has its input in the same line. An input without
-    an action is one of the tool `implied`.
+    `marks` are further markers. `split` reads an action that has its input in the same line, and an input
+    without an action is one of the tool `implied`: of these markers, where there are any.
     """
 
     marks: re.Pattern[str] | None = None
-    split: Callable[[str], Decision] | None = None
+    split: Callable[[str], TextReading] | None = None
     implied: str = ""
 
 
@@ -59,16 +59,16 @@ def read_text(text: str, grammar: Grammar, *, strict: bool, truncated: bool) -> 
     place = next((index for index, section in enumerate(sections) if section.mark in DECIDES), None)
     try:
         if place is not None:
-            decision = _marked(reply, sections[place:], grammar, truncated=truncated)
+            reading = _marked(reply, sections[place:], grammar, truncated=truncated)
         else:
-            decision = _unmarked(reply, sections, strict=strict, truncated=truncated)
+            reading = _unmarked(reply, sections, strict=strict, truncated=truncated)
     except NoCallError as error:
         thought = thought if error.thought is None else error.thought
         return malformed(str(error), thought=thought, tool=error.name, remark=error.remark)
-    thought = thought if decision.thought is None else decision.thought
-    if decision.answer is not None:
-        return final(decision.answer, thought=thought)
-    return action(*decision.calls, thought=thought, remark=decision.remark)
+    thought = thought if reading.thought is None else reading.thought
+    if reading.answer is not None:
+        return final(reading.answer, thought=thought)
+    return action(*reading.calls, thought=thought, remark=reading.remark)
 
 
 def until_observation(reply: TextReply) -> list[Section]:
@@ -109,25 +109,31 @@ def _text(reply: TextReply, section: Section) -> str:
 # --- replies with markers -------------------------------------------------------------------------
 
 
-def _marked(reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, truncated: bool) -> Decision:
+def _marked(
+    reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, truncated: bool
+) -> TextReading:
     """Read the first section that decides, with those behind it."""
     first, *behind = sections
     if reply.quotes(first.at, call=first.mark in ("action", "input")):
         raise NoCallError(f"what follows {reply.text[first.at : first.start].strip()!r} {_QUOTED}")
     if first.mark in ("final", "answer"):
         return _final(reply, sections)
+    if any(reply.begins_line(at) and not reply.quotes(at) for at in _call_starts(reply.text[: first.at])):
+        raise NoCallError(SEVERAL)
+    is_own = grammar.marks is None or grammar.marks.match(reply.text, first.at) is not None
+    split, implied = (grammar.split, grammar.implied) if is_own else (None, "")
     given = first if first.mark == "input" else None
-    if given and not grammar.implied:
+    if given and not implied:
         raise NoCallError("there is an Action Input but no Action before it")
-    if behind and behind[0].mark == "input" and not given:
+    if behind and behind[0].mark == "input" and not given and not split:
         given = behind.pop(0)
     remark = _remark_of(reply, first.at, behind)
-    line = grammar.implied if first is given else _text(reply, first)
-    if given is not None and (first is given or not grammar.split):
+    line = implied if first is given else _text(reply, first)
+    if given is not None:
         is_cut = truncated and given.end == len(reply.text)
         return called(line, _text(reply, given), remark=remark, truncated=is_cut)
-    if grammar.split:
-        found = grammar.split(line)
+    if split:
+        found = split(line)
         return found._replace(remark=f"{found.remark}\n{remark}")
     return _lone_action(line, remark, truncated=truncated)
 
@@ -143,7 +149,7 @@ def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
     return "\n".join([reply.introduction(at), *remarks])
 
 
-def _final(reply: TextReply, sections: Sequence[Section]) -> Decision:
+def _final(reply: TextReply, sections: Sequence[Section]) -> TextReading:
     """An answer may mention an `Action:` line, or a native call within a line, and no call in full."""
     end = sections[-1].end
     for index, section in enumerate(sections[1:], start=1):
@@ -156,13 +162,16 @@ def _final(reply: TextReply, sections: Sequence[Section]) -> Decision:
     answer = tidy(without_run_on(reply.text[sections[0].start : end]))
     if CALL_START.search(answer):
         inner = TextReply(answer)
-        places = (found.start() for found in CALL_START.finditer(inner.text))
-        if any(inner.begins_line(at) and not inner.quotes(at) for at in places):
+        if any(inner.begins_line(at) and not inner.quotes(at) for at in _call_starts(inner.text)):
             raise NoCallError(BOTH)
-    return Decision(answer=answer)
+    return TextReading(answer=answer)
 
 
-def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> Decision:
+def _call_starts(text: str) -> Iterator[int]:
+    return (found.start() for found in CALL_START.finditer(text))
+
+
+def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> TextReading:
     """The call of the tool that `line` names with the text `given`."""
     name, aside = read_name(line)
     if not name:
@@ -172,10 +181,10 @@ def called(line: str, given: str, *, truncated: bool = False, remark: str = "") 
     except CodecError as error:
         raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
     call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-    return Decision([call], f"{aside}\n{read.remark}\n{remark}")
+    return TextReading([call], f"{aside}\n{read.remark}\n{remark}")
 
 
-def _lone_action(line: str, remark: str, *, truncated: bool) -> Decision:
+def _lone_action(line: str, remark: str, *, truncated: bool) -> TextReading:
     """An Action without an Action Input: the whole call may be in it, as JSON or as `name({...})`."""
     blob = without_lead(line)
     if blob.startswith("{"):
@@ -193,7 +202,7 @@ def _lone_action(line: str, remark: str, *, truncated: bool) -> Decision:
 # --- replies without markers ----------------------------------------------------------------------
 
 
-def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, truncated: bool) -> Decision:
+def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, truncated: bool) -> TextReading:
     """A reply that names no action and no answer: it may still be a native call, or a bare JSON action."""
     text = reply.text
     if native := CALL_START.search(text):
@@ -218,10 +227,10 @@ def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, tr
         raise NoCallError("the reply is empty")
     if strict or len(sections) > 1:
         raise NoCallError("there is neither an Action nor a Final Answer")
-    return Decision(answer=tidy(without_run_on(text)), thought="")
+    return TextReading(answer=tidy(without_run_on(text)), thought="")
 
 
-def _native(reply: TextReply, start: int) -> Decision:
+def _native(reply: TextReply, start: int) -> TextReading:
     """The native calls that stand in the text: all of them, or none."""
     thought = said(reply.text[:start])
     if reply.quotes(start):
@@ -230,7 +239,7 @@ def _native(reply: TextReply, start: int) -> Decision:
         calls, remark = native_calls(reply.text)
     except NoCallError as error:
         raise NoCallError(str(error), name=error.name, thought=thought) from None
-    return Decision(calls, f"{reply.introduction(start)}\n{remark}", thought=thought)
+    return TextReading(calls, f"{reply.introduction(start)}\n{remark}", thought=thought)
 
 
 def _quotes_blob(reply: TextReply, found: re.Match[str]) -> bool:
@@ -257,7 +266,7 @@ def _is_data(text: str) -> bool:
 _Named: TypeAlias = list[tuple[str, Any]]
 
 
-def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None = None) -> Decision:
+def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None = None) -> TextReading:
     """A call, or the final answer, as one JSON object; several calls as an array of them."""
     try:
         text = tidy(text)
@@ -268,7 +277,7 @@ def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None =
         named: _Named = [call_of(item) for item in (value if is_array(value) and value else [value])]
         name, args = named[0]
         if name.lower().replace("_", " ") == "final answer" and len(named) == 1:
-            return Decision(answer=args if isinstance(args, str) else dump_json(args), thought=thought)
+            return TextReading(answer=args if isinstance(args, str) else dump_json(args), thought=thought)
         for _, given in named:
             check_encoding(given)
     except CodecError as error:
@@ -279,4 +288,4 @@ def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None =
     calls = [TextCall(read_name(name).name, args, dump_json(args)) for name, args in named]
     if not all(call.name for call in calls):
         raise NoCallError(_NO_TOOL, thought=thought)
-    return Decision(calls, f"{rest.strip('` ')}\n{remark}", thought=thought)
+    return TextReading(calls, f"{rest.strip('` ')}\n{remark}", thought=thought)

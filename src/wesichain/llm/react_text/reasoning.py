@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from wesichain.core import dataclass
 
@@ -33,8 +34,8 @@ MARK = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _HEADER = (
-    r"(?P<header>(?:<\|start\|>(?P<role>[^<]{0,120}+))?+<\|channel\|>"
-    r"(?P<head>[^<]{0,200}+(?:<\|constrain\|>[^<]{0,60}+)?+)<\|message\|>)"
+    r"(?P<header>(?:<\|start\|>(?P<role>[^<\[\u25c1]{0,120}+))?+<\|channel\|>"
+    r"(?P<head>[^<\[\u25c1]{0,200}+(?:<\|constrain\|>[^<\[\u25c1]{0,60}+)?+)<\|message\|>)"
 )
 # Channels of which a server has dropped the marks: `analysisWe need ...assistantfinalIt is 4.`
 _GLUED = "analysis"
@@ -43,12 +44,16 @@ _TOKEN = re.compile(
     r"|(?P<glued>assistant(?:final|commentary[\s:]*+to=[\w.:-]++\s*+(?:json)?+))",
     re.IGNORECASE | re.VERBOSE,
 )
-# What every mark begins with, which is quick to find.
+# One of which is in every mark, and what every mark begins with: both are quick to find.
+_WORDS = (
+    *("think", "thought", "reason", "reflect", "scratchpad", "analysis", "monologue", "channel", "unused9"),
+    *("|end|", "|return|", "|call|", "assistant"),
+)
 _START = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1|assistant[fc]", re.IGNORECASE)
 _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.:-]+)")
 # The end of what came so far may become a mark, or the header of a channel.
 _BEGUN = re.compile(
-    r"(?:<\|(?:start|channel)\|>[^<]{0,200}(?:<\|(?:channel|constrain)\|>[^<]{0,200}){0,2}(?:<[^<>]{0,20})?"
+    r"(?:<\|(?:start|channel)\|>[^<\[]{0,200}(?:<\|(?:channel|constrain)\|>[^<\[]{0,200}){0,2}(?:<[^<>]{0,20})?"
     r"|[<\[\u25c1][^<>\]]{0,79})$"
 )
 _LONGEST_BEGUN = 600
@@ -106,9 +111,11 @@ def split_reasoning(text: str, style: ReasoningStyle | None = None) -> ReasonedT
     scanner = ReasoningFilter(
         style or ReasoningStyle(),
         keeps_lead=style is not None,
-        is_quoted=reply and (lambda mark: reply.quotes(mark.start(), call=_recipient(mark) is not None)),
+        is_quoted=None if reply is None else partial(_is_quoted, reply),
     )
     said = scanner.feed(text) + scanner.end()
+    if scanner.calls and not scanner.is_final:
+        scanner.remark.append(said)
     if scanner.is_open:
         said = ""
     elif style is not None:
@@ -172,7 +179,7 @@ class ReasoningFilter:
                 return ""
             text = text[len(self._opener) :]
         said: list[str] = []
-        at, end = 0, len(text)
+        at, end, is_fresh = 0, len(text), self._is_blank
         for mark in _marks(text):
             begin, after = mark.span()
             if (mark["open"] or mark["close"]) and (text[begin - 1] if begin else self._last) in _QUOTES:
@@ -182,19 +189,20 @@ class ReasoningFilter:
                 if text[after] in _QUOTES:
                     continue
             line = text.rfind("\n", at, begin)
-            is_blank = (line >= 0 or at > 0 or self._is_blank) and not text[max(at, line + 1) : begin].strip()
+            is_blank = (line >= 0 or is_fresh) and not text[max(at, line + 1) : begin].strip()
             if (mark["header"] or mark["glued"]) and not self._begins_message(
                 mark, text[at:begin], is_blank=is_blank
             ):
                 continue
             self._emit(text[at:begin], said)
             at = after
+            is_fresh = is_blank or not (mark["end"] and self._mode == "text")
             self._turn(mark, said, is_blank=is_blank)
         begun = _BEGUN.search(text, max(at, end - _LONGEST_BEGUN), end)
         end = begun.start() if begun else max(at, end - 80) if self._mode == "glued" else end
         self._emit(text[at:end], said)
         line = text.rfind("\n", at, end)
-        self._is_blank = (line >= 0 or at > 0 or self._is_blank) and not text[max(at, line + 1) : end].strip()
+        self._is_blank = (line >= 0 or is_fresh) and not text[max(at, line + 1) : end].strip()
         self._pending, self._last = text[end:], text[end - 1 : end] or self._last
         return self._pass_on("".join(said))
 
@@ -224,6 +232,7 @@ class ReasoningFilter:
         self._mode = "glued" if start == _GLUED else "text"
         if self._mode == "glued":
             self._opener = text[: text.index(_GLUED) + len(_GLUED)]
+            self._is_blank = False
         return True
 
     def _begins_message(self, mark: re.Match[str], before: str, *, is_blank: bool) -> bool:
@@ -240,6 +249,7 @@ class ReasoningFilter:
                 return mark["role"] is not None
             case _:
                 is_quoted = self._is_quoted is not None and self._is_quoted(mark)
+                is_ended = is_ended and (not is_quoted or _recipient(mark) is None)
                 is_header = not self._mentions_channels and (is_ended or (is_blank and not is_quoted))
                 self._mentions_channels = not is_header
                 return is_header
@@ -261,11 +271,14 @@ class ReasoningFilter:
             self._turn_to(mark, said)
         elif mark["end"]:
             if self._mode in ("message", "call", "final"):
+                if self._depth and self._opened != "closed":  # a block that its message does not end
+                    self.remark += [self._opener, *self._block]
+                self._depth = 0
                 self._close(said)
                 self._mode = "between"
             elif self._mode == "text" and not self._keeps_lead:
                 said.append(mark.group())
-            self._is_ended = True
+            self._is_ended = mark.group().lower() == "<|end|>"  # of a message that began in the prompt
         elif mark["open"]:
             if not self._depth:
                 self._opener, self._opened = mark.group(), "line" if is_blank else "word"
@@ -286,6 +299,8 @@ class ReasoningFilter:
         if self._mode in ("text", "glued"):
             self.lead = "" if self._is_ended else "".join(said)
             self._was_reasoning(said)
+        elif self.is_final and _is_final(mark) and not self._keeps_lead:
+            self._was_reasoning(said)  # the last one counts
         self._depth, self._is_ended = 0, False
         self._close(said)
         role = (mark["role"] or "").strip()
@@ -324,11 +339,18 @@ class ReasoningFilter:
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
+    lower = text.lower()
+    if text.isascii() and not any(word in lower for word in _WORDS):  # beyond ASCII, letters have more cases
+        return
     end = 0
     for start in _START.finditer(text):
         if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
             end = mark.end()
             yield mark
+
+
+def _is_quoted(reply: TextReply, header: re.Match[str]) -> bool:
+    return reply.quotes(header.start(), call=_recipient(header) is not None)
 
 
 def _is_final(mark: re.Match[str]) -> bool:

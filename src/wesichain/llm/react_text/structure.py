@@ -63,10 +63,10 @@ class TextReply:
             text = text[fence.end() + 1 :]
         self.text = text
         self.quoted: list[tuple[int, int]] = []
-        places: list[Place] = [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
-        places += [(token.start(), token.end(), _name(token)) for token in _tokens(text)]
+        places = [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
+        places += map(_place, _tokens(text))
         if marks is not None:
-            places += [(mark.start(), mark.end(), _name(mark)) for mark in marks.finditer(text)]
+            places += map(_place, marks.finditer(text))
         self.sections = list(self._scan(sorted(places, key=lambda place: place[0])))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
@@ -74,16 +74,19 @@ class TextReply:
         mark: Mark = "plain"
         at = start = hidden = 0
         for begin, end, kind in places:
-            if kind in ("fence", "quotation"):
-                if kind == "fence" or mark not in ("action", "input"):
-                    first = self.quoted.pop()[0] if begin < hidden else begin
-                    hidden = max(hidden, end)
-                    self.quoted.append((first, hidden))
-            elif begin >= hidden and (
-                kind != "plain" or (mark not in ("plain", "thought") and self.text[start:begin].strip())
-            ):
-                yield Section(mark, at, start, begin)
-                mark, at, start = kind, begin, end
+            match kind:
+                case "fence" | "quotation":
+                    if kind == "fence" or mark not in ("action", "input"):
+                        first = self.quoted.pop()[0] if begin < hidden else begin
+                        hidden = max(hidden, end)
+                        self.quoted.append((first, hidden))
+                case _ if begin < hidden:
+                    continue
+                case "plain" if mark in ("plain", "thought") or not self.text[start:begin].strip():
+                    continue  # a fence that wraps nothing yet
+                case _:
+                    yield Section(mark, at, start, begin)
+                    mark, at, start = kind, begin, end
         yield Section(mark, at, start, len(self.text))
 
     def quotes(self, at: int, *, call: bool = True) -> bool:
@@ -121,6 +124,10 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
     for line in _LINE.finditer(text):
         if token := _TOKEN.match(text, line.end()):
             yield token
+
+
+def _place(token: re.Match[str]) -> Place:
+    return token.start(), token.end(), _name(token)
 
 
 def _name(token: re.Match[str]) -> Mark:

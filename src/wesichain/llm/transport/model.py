@@ -76,7 +76,7 @@ class ReadReply(Protocol):
     ) -> LlmResponse: ...
 
 
-class Transport(Protocol):
+class ProviderTransport(Protocol):
     """Sends requests and receives replies, with retries, deadlines and limits."""
 
     async def ask(
@@ -93,7 +93,7 @@ class Transport(Protocol):
 class MakeTransport(Protocol):
     """Makes the transport of a client, within its limits."""
 
-    def __call__(self, *, patience: RetryLimits, max_bytes: int) -> Transport: ...
+    def __call__(self, *, patience: RetryLimits, max_bytes: int) -> ProviderTransport: ...
 
 
 @dataclass(frozen=True, slots=True)
