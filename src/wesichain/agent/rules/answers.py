@@ -303,8 +303,8 @@ def _name_of(of_type: Any) -> str:
         return _name_of(get_args(of_type)[0])
     args = get_args(of_type)
     name = str(getattr(of_type, "__name__", None) or of_type)
-    said = "_".join([name, *(_name_of(one) if isinstance(one, type) else str(one) for one in args)])
-    return re.sub(r"[^A-Za-z0-9_]+", "_", said).strip("_")[:50] or "Answer"
+    joined = "_".join([name, *(_name_of(one) if isinstance(one, type) else str(one) for one in args)])
+    return re.sub(r"[^A-Za-z0-9_]+", "_", joined).strip("_")[:50] or "Answer"
 
 
 def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
