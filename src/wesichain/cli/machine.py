@@ -36,6 +36,7 @@ EXTRAS = {
     "edge": ("starlette", "uvicorn", "ag-ui-protocol", "a2a-sdk"),
     "kit": ("pydantic-monty",),
     "prices": ("genai-prices",),
+    "isolation": ("cloudpickle",),
 }
 _OLLAMA = "http://127.0.0.1:11434"
 # What each provider reads: one variable of a row is enough.
