@@ -83,7 +83,7 @@ types: $(STAMP)
 	wait $$mypy; mypy=$$?; cat build/mypy.txt; \
 	test "$$mypy $$pyright $$api $$docs" = "0 0 0 0"
 
-bench: $(STAMP)  ## the figures of this machine, against a loop written by hand
+bench: $(STAMP)  ## the figures of this machine, against a minimal hand-written loop
 	@$(BIN)/python -m bench.speed
 
 bench-gate: $(STAMP) ## this tree against the last one: slower, larger or broken is blocked
