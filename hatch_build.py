@@ -24,6 +24,6 @@ def packaged(readme: str) -> str:
 class CustomMetadataHook(MetadataHookInterface):
     """Hatchling's hook: sets the field `readme`."""
 
-    def update(self, metadata: dict[str, Any]) -> None:
+    def update(self, metadata: dict[str, Any]) -> None:  # type: ignore[explicit-override]  # needs no other package
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": packaged(text)}
