@@ -8,7 +8,7 @@ FROM python:3.12-slim
 RUN useradd --system --uid 10001 --create-home wesichain && install -d -o wesichain /app /var/lib/wesichain
 COPY deploy/requirements.lock /src/deploy/requirements.lock
 RUN pip install --no-cache-dir --require-hashes -r /src/deploy/requirements.lock
-COPY pyproject.toml README.md LICENSE /src/
+COPY pyproject.toml hatch_build.py README.md LICENSE /src/
 COPY src /src/src
 RUN pip install --no-cache-dir --no-deps --no-build-isolation /src
 WORKDIR /app

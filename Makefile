@@ -23,14 +23,15 @@ mkdir -p build && sed -n '/^uv==/,/[^\\]$$/p' requirements/dev.lock > build/uv.l
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r build/uv.lock && \
 $(1)/bin/uv pip install $(3) --python $(1)/bin/python --require-hashes -r $(2) || { \
 echo "==> uv could not; with pip, which takes some minutes"; \
-$(1)/bin/python -m pip install --disable-pip-version-check --require-hashes -r $(2); }
+$(1)/bin/python -m pip install --disable-pip-version-check --require-hashes -r $(2) || { \
+echo "==> the packages of $(2) could not be installed: no network, or none that reaches the package index"; exit 1; }; }
 endef
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	@echo "==> creating $(VENV) and installing the locked dependencies (a few minutes the first time)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(call fill,$(VENV),requirements/dev.lock)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
@@ -48,12 +49,12 @@ $(DEMO_STAMP): requirements/demo.lock
 	@touch $(DEMO_STAMP)
 
 demo: $(DEMO_STAMP) ## the main job: a question, real tools, a correction, a local model, no key; fails where it is wrong
-	@echo "==> a local model (the first time fetches it: 491 MB), a question, and a task before and after a correction"
+	@echo "==> a local model (the first time downloads it: 491 MB, Apache-2.0), a question, and a task before and after a correction"
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
 # A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
-test: $(STAMP)   ## the test suite
+test: $(STAMP)   ## the test suite; the first time it installs what it needs into .venv
 	@echo "==> tests: some 13 minutes of CPU time"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
 
@@ -85,7 +86,7 @@ types: $(STAMP)
 	wait $$mypy; mypy=$$?; cat build/mypy.txt; \
 	test "$$mypy $$pyright $$api $$docs" = "0 0 0 0"
 
-bench: $(STAMP)  ## the figures of this machine, against a loop written by hand
+bench: $(STAMP)  ## the figures of this machine, against a minimal hand-written loop
 	@$(BIN)/python -m bench.speed
 
 bench-gate: $(STAMP) ## this tree against the last one: slower, larger or broken is blocked

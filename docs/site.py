@@ -22,6 +22,7 @@ ELSEWHERE = {
     **FROM_ROOT,
     "README.md": "README.md",
     "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "contributing.md",
     "docs": "README.md",
     "docs/decisions": "decisions/0001-values.md",
     "examples": "examples.md",

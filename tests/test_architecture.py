@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -364,3 +365,18 @@ def test_nothing_lies_about_at_the_root() -> None:
     if listed.returncode != 0:
         pytest.skip("this is no checkout")
     assert {name for name in listed.stdout.splitlines() if "/" not in name} <= ROOT_FILES
+
+
+def test_the_table_of_rooms_is_complete() -> None:
+    """ARCHITECTURE.md lists every room, on the floors that hold here, the highest first."""
+    rows = re.findall(
+        r"^\| *(\d*) *\| `(\w+)` \|", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.MULTILINE
+    )
+    floors: list[set[str]] = []
+    for number, room in rows:
+        if number:
+            assert len(floors) < 11
+            floors.append(set())
+        floors[-1].add(room)
+    rooms = [{room for room in floor if not room.startswith("_")} for floor in FLOORS]
+    assert floors == [floor for floor in reversed(rooms) if floor]

@@ -6,6 +6,7 @@ import re
 import tomllib
 
 import pytest
+from hatch_build import packaged
 
 from tests.conftest import ROOT
 from tests.docs.pages import PAGES, name_of
@@ -48,10 +49,26 @@ def test_an_install_line_works_in_a_checkout(page: object) -> None:
         assert wanted <= PROJECT["optional-dependencies"].keys(), block
 
 
-def test_the_readme_reads_anywhere() -> None:
-    """On a page that knows nothing of the repository: no picture is missing, a dead link still says where."""
-    assert not re.search(r"!\[", README)
-    for text, target in re.findall(r"\[([^\]]+)\]\(([^)]+)\)", README):
+def test_the_packaged_readme_reads_anywhere() -> None:
+    """On a page that knows nothing of the repository: no picture is missing, and no link is dead."""
+    text = packaged(README)
+    assert "![" not in text
+    assert not re.findall(r"\]\((?!https?:)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    assert "docs/benchmarks.md" in text  # the text of a link stays
+    for code in re.findall(r"```.*?```", README, flags=re.DOTALL):
+        assert code in text
+    for text, target in re.findall(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", README):
         assert text == target, f"[{text}]({target}): name the file, so that the text says where it is"
-        assert (ROOT / target).exists()
-    assert not re.search(r"<(?!!--)[a-z/]", re.sub(r"```.*?```|`[^`]*`", "", README, flags=re.DOTALL))
+
+
+def test_a_release_tries_every_extra() -> None:
+    tried = re.search(
+        r"NEEDS = \{(.*?)\n\}", (ROOT / ".ci" / "release").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert tried
+    assert set(re.findall(r'^    "(\w+)":', tried[1], re.MULTILINE)) == set(PROJECT["optional-dependencies"])
+
+
+def test_the_changelog_has_every_version() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+?)(?: - .+)?$", changes, re.MULTILINE) == ["Unreleased", "0.2.0", "0.1.0"]

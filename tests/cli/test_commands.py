@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from starlette.testclient import TestClient
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
+from tests.conftest import ROOT
 from wesichain import __version__
+from wesichain.cli.machine import EXTRAS
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
 
@@ -265,6 +268,16 @@ def test_an_export_is_named_by_its_run(
     (run,) = json.loads(wesichain("trace", "list", "--json").out)
     assert wesichain("trace", "export", run["run_id"]).status == 0
     assert "hello" in (tmp_path / f"{run['run_id']}.html").read_text(encoding="utf-8")
+
+
+def test_the_doctor_knows_every_extra_and_the_keys_of_every_provider(wesichain: Command) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    assert set(EXTRAS) == set(extras) - {"all"}
+    out = wesichain("doctor").out
+    for name in ("google", "bedrock", "GOOGLE_API_KEY", "AWS_ACCESS_KEY_ID"):
+        assert name in out
 
 
 def test_the_doctor_says_what_can_be_reached(wesichain: Command) -> None:

@@ -28,9 +28,10 @@ REPLIES: dict[str, list[object]] = {
     ],
     "6-trace.md": [call("in_stock", item="desk"), "There are 3 desks."],
     "7-learning.md": [
-        reply
-        for customer in (7, 8, 9, 11)
-        for reply in (call("ledger_q", customer=customer), f"{customer * 10} EUR")
+        call("ship", order="A17", service="express"),
+        "There is no such service.",
+        call("ship", order="B23", service="EXP-24"),
+        "Order B23 is on its way.",
     ],
     "8-simulation.md": [],
 }
@@ -42,6 +43,6 @@ PRINTS: dict[str, str] = {
     "4-typed-answer.md": "desk is low 3",
     "5-several-tools.md": "it wants to call order {'item': 'chair', 'count': 5}",
     "6-trace.md": "True",
-    "7-learning.md": "11 True ['ledger_q'] with advice",
+    "7-learning.md": "before: not sent\nafter: EXP-24",
     "8-simulation.md": "2 desks for one customer",
 }

@@ -46,10 +46,11 @@ def mistakes(blocks: list[Block], folder: Path) -> list[str]:
         check=False,
     )
     found: list[dict[str, Any]] = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [(by_file[Path(one["file"]).name], one) for one in found if one["severity"] == "error"]
     return sorted(
-        f"{name_of(block.page)}:{block.line + one['range']['start']['line'] + 1}: {one['message'].splitlines()[0]}"
-        for one in found
-        if one["severity"] == "error" and (block := by_file[Path(one["file"]).name])
+        f"{name_of(block.page)}:{block.line + one['range']['start']['line'] + 1}: "
+        f"{one['message'].splitlines()[0]}"
+        for block, one in errors
     )
 
 

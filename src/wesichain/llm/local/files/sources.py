@@ -12,6 +12,7 @@ import http.client
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,8 @@ def _copy(
 
 def _reason(error: Exception) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, socket.gaierror):
+        return "its name cannot be resolved: there is no network, or no DNS"
     if isinstance(cause, TimeoutError):
         return "it did not answer in time"
     return str(cause) or type(cause).__name__
@@ -199,6 +202,8 @@ def _download(requirement: str, path: Path, *, card: ModelCard, watch: FetchProg
         if status != 0 or len(found) != 1:
             if re.search(r"\[Errno (27|28|122)\]|No space left", words):
                 raise OSError(28, "no space is left")
+            if re.search(r"NewConnectionError|NameResolutionError|ConnectTimeout|Max retries", words):
+                raise SourceError("it cannot be reached: there is no network, or a proxy is in the way")
             raise SourceError(f"pip could not download {requirement}: {_last_error(words)}")
         found[0].replace(path)
 
